@@ -1,0 +1,18 @@
+"""What can be changed about a training run, and what each change means."""
+
+from slowstep.factors.arms import Arm, Contrast, combine, matrix, plan
+from slowstep.factors.catalogue import CATALOGUE
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+
+__all__ = [
+    "ALL_PHASES",
+    "CATALOGUE",
+    "Arm",
+    "Contrast",
+    "Factor",
+    "Level",
+    "Meaning",
+    "combine",
+    "matrix",
+    "plan",
+]

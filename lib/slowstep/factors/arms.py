@@ -1,0 +1,136 @@
+"""Arms and contrasts: which settings stand against which."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slowstep.factors.catalogue import CATALOGUE
+from slowstep.factors.factor import Factor, Level, Meaning, show
+from slowstep.machine import Machine
+from slowstep.settings import TRAINED, Settings, SettingsError, override
+from slowstep.settings.errors import nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """The full settings of one side of a comparison."""
+
+    label: str
+    settings: Settings
+
+    def determinants(self) -> dict[str, object]:
+        """The settings that decide what the trial does, for the identity of its record."""
+        return {section: getattr(self.settings, section) for section in TRAINED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A comparison to make: a baseline arm and the same arm with one or several levels changed."""
+
+    levels: tuple[tuple[Factor, Level], ...]
+    baseline: Arm
+    treatment: Arm
+    untestable: str | None = None
+    """Why it can't be tested on this machine."""
+
+    @property
+    def name(self) -> str:
+        """As labels show it: `dataloader_num_workers=2`."""
+        return " + ".join(f"{f.name}={show(level.value)}" for f, level in self.levels)
+
+    @property
+    def factor(self) -> Factor:
+        """The factor, of a contrast that changes one."""
+        ((factor, _),) = self.levels
+        return factor
+
+    @property
+    def expects(self) -> dict[str, object]:
+        """What the treatment must observe for the change to have taken effect."""
+        return {k: v for _, level in self.levels for k, v in level.expects.items()}
+
+    @property
+    def overrides(self) -> dict[str, object]:
+        """Every value that differs from the investigation's baseline."""
+        return {k: v for _, level in self.levels for k, v in (level.given | level.overrides).items()}
+
+    @property
+    def meaning(self) -> Meaning:
+        """The costliest meaning among the levels."""
+        return max((f.meaning for f, _ in self.levels), key=list(Meaning).index)
+
+    def touched(self, device: str) -> frozenset[str]:
+        """The phases the change can touch."""
+        return frozenset().union(*(f.touched(device) for f, _ in self.levels))
+
+
+def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
+    """One contrast for each level that a section of the settings lists and the baseline does not already have."""
+    return [
+        combine(settings, [(factor, level)], machine)
+        for factor, values in _chosen(settings, section)
+        for level in _levels(factor, values, settings)
+    ]
+
+
+def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Machine) -> list[Contrast]:
+    """Every combination of the listed levels of `factors`, the baseline's own level among them, but the baseline."""
+    levels = getattr(settings, section)
+    axes = [
+        [None, *((factor, level) for level in _levels(factor, levels.get(factor.name, []), settings))]
+        for factor in (CATALOGUE[name] for name in factors)
+    ]
+    cells = ([pick for pick in cell if pick] for cell in itertools.product(*axes))
+    return [combine(settings, cell, machine) for cell in cells if cell]
+
+
+def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:
+    """The contrast that changes `levels` together."""
+    levels = tuple(levels)
+    given = {k: v for _, level in levels for k, v in level.given.items()}
+    changed = {k: v for _, level in levels for k, v in level.overrides.items()}
+    given = {k: v for k, v in given.items() if k not in changed}
+    reasons = [f.requires(level.value, settings, machine) for f, level in levels]
+    name = " + ".join(f"{f.name}={show(level.value)}" for f, level in levels)
+    base = override(settings, given, name)
+    shown = ", ".join(f"{key.rsplit('.')[-1]}={show(value)}" for key, value in given.items())
+    extra = f" with {shown}" if given else ""
+    return Contrast(
+        levels=levels,
+        baseline=Arm(label="baseline" + extra, settings=base),
+        treatment=Arm(label=name, settings=override(base, changed, name)),
+        untestable=next((r for r in reasons if r), None),
+    )
+
+
+def check_levels(settings: Settings, section: str, source: str) -> list[str]:
+    """What is wrong with the levels a user listed: unknown factors, values a factor can't take, impossible arms."""
+    problems = []
+    for name, values in getattr(settings, section).items():
+        factor = CATALOGUE.get(name)
+        if factor is None:
+            problems.append(f"{source}: {section}.{name}: no such factor.{nearest(name, CATALOGUE)}")
+            continue
+        for i, value in enumerate(values):
+            key = f"{section}.{name}[{i}]"
+            wrong = factor.accepts(value)
+            if wrong:
+                problems.append(f"{source}: {key}: {wrong}.")
+                continue
+            level = factor.level(value, settings)
+            try:
+                override(settings, level.given | level.overrides, f"{source}: {key}")
+            except SettingsError as error:
+                problems.extend(error.problems)
+    return problems
+
+
+def _chosen(settings: Settings, section: str) -> list[tuple[Factor, list]]:
+    return [(CATALOGUE[name], values) for name, values in getattr(settings, section).items()]
+
+
+def _levels(factor: Factor, values: list, settings: Settings) -> list[Level]:
+    current = factor.current(settings)
+    return [factor.level(value, settings) for value in values if value != current]

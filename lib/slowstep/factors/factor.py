@@ -1,0 +1,74 @@
+"""The shape of a catalogue entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from slowstep.machine import Machine
+from slowstep.settings import Settings
+
+ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate"})
+
+
+class Meaning(StrEnum):
+    """What a change costs in meaning, from nothing to everything."""
+
+    EXACT = "exact"
+    """The same mathematics: only speed and memory change."""
+    NUMERICS = "numerics"
+    """The same training in another arithmetic."""
+    SEMANTICS = "semantics"
+    """Other data or another optimisation: not the same training."""
+    DIAGNOSTIC = "diagnostic"
+    """Shows a limit; nothing that one would train with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One value of a factor as a change of settings.
+
+    `overrides` make the treatment; `given` is changed on both sides, for a factor that only exists in its presence
+    (persistent workers need workers). `expects` is what the trial must observe if the change took effect.
+    """
+
+    value: Any
+    overrides: dict[str, Any]
+    given: dict[str, Any] = field(default_factory=dict)
+    expects: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """One thing that can be changed."""
+
+    name: str
+    title: str
+    hypothesis: str
+    """What is claimed when the factor is tested; a reader of the report sees this sentence."""
+    meaning: Meaning
+    changes: str
+    """What the change means beside speed, in words."""
+    current: Callable[[Settings], Any]
+    level: Callable[[Any, Settings], Level]
+    touches: frozenset[str]
+    """The phases it can touch; the others are negative controls."""
+    bound: str | None = None
+    """Name of the bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
+    shares_cores: bool = False
+    """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
+    requires: Callable[[Any, Settings, Machine], str | None] = lambda value, settings, machine: None
+    """Why a level can't be tested here, or None."""
+    accepts: Callable[[Any], str | None] = lambda value: None
+    """What is wrong with a level's value as a user wrote it, or None."""
+
+    def touched(self, device: str) -> frozenset[str]:
+        """The phases this factor can touch on `device` ('cpu' or 'cuda')."""
+        return ALL_PHASES if self.shares_cores and device == "cpu" else self.touches
+
+
+def show(value: Any) -> str:
+    """A level's value as labels show it: `true`, not `True`."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

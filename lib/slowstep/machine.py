@@ -1,0 +1,93 @@
+"""What this machine is, told without torch: the part of a measurement's identity that isn't a setting."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import psutil
+
+PACKAGES = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets", "tokenizers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Processor, memory and accelerator, as the records carry them. Memory in bytes."""
+
+    system: str
+    processor: str
+    cores: int
+    memory: int
+    gpu: str | None
+    gpu_count: int
+    gpu_memory: int | None
+    gpu_driver: str | None
+
+    @property
+    def device(self) -> str:
+        """'cuda' or 'cpu': where trials run unless the settings say `use_cpu`."""
+        return "cuda" if self.gpu else "cpu"
+
+    def __str__(self) -> str:
+        if self.gpu:
+            return f"{self.gpu_count} x {self.gpu} ({self.gpu_memory / 2**30:.0f} GiB), {self.cores} CPU cores"
+        return f"{self.processor}, {self.cores} cores, {self.memory / 2**30:.0f} GiB, no GPU"
+
+
+@functools.cache
+def this_machine() -> Machine:
+    """The machine this process runs on."""
+    gpu, count, memory, driver = _gpu()
+    return Machine(
+        system=f"{platform.system()} {platform.machine()}",
+        processor=_processor(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        memory=psutil.virtual_memory().total,
+        gpu=gpu,
+        gpu_count=count,
+        gpu_memory=memory,
+        gpu_driver=driver,
+    )
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions of what decides a training step's speed; a package that is not installed is left out."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _gpu() -> tuple[str | None, int, int | None, str | None]:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None, 0, None, None
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        if count == 0:
+            return None, 0, None, None
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        name, driver = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
+        return name, count, pynvml.nvmlDeviceGetMemoryInfo(handle).total, driver
+    except pynvml.NVMLError:
+        return None, 0, None, None
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,28 @@
+"""What was measured, as plain data: the only thing that passes between notebooks, runs and machines."""
+
+from slowstep.records.schema import (
+    PHASES,
+    Block,
+    ComparisonRecord,
+    EventRecord,
+    Memory,
+    Pair,
+    Status,
+    TrialRecord,
+    Work,
+)
+from slowstep.records.store import Store, identity
+
+__all__ = [
+    "PHASES",
+    "Block",
+    "ComparisonRecord",
+    "EventRecord",
+    "Memory",
+    "Pair",
+    "Status",
+    "Store",
+    "TrialRecord",
+    "Work",
+    "identity",
+]

@@ -1,0 +1,117 @@
+"""The records. Times in seconds, memory in bytes; `None` means "not measured", which is never 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+PHASES = ("data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate", "other")
+"""Where a step's time can go, in the order of a step. Together they are the whole wall time of a block."""
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
+    CRASHED = "crashed"
+    NOT_TESTABLE = "not testable here"
+    LOSS_NOT_FINITE = "loss not finite"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What was processed. Tokens are None for data that has no token ids.
+
+    padded = all positions of the batches; useful = attention_mask.sum(); loss = labels that count (!= -100);
+    cut = tokens of the examples that truncation removed.
+    """
+
+    samples: int = 0
+    padded_tokens: int | None = None
+    useful_tokens: int | None = None
+    loss_tokens: int | None = None
+    cut_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Consecutive optimizer steps of one trial, measured as a whole: the sampling unit of all statistics."""
+
+    steps: int
+    seconds: float
+    phases: dict[str, float]
+    """Seconds a phase; the sum is `seconds`."""
+    step_seconds: list[float]
+    work: Work
+    disturbed: str | None = None
+    """Why this block does not count, if the machine was visibly taken away while it ran."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Peaks in bytes: need (allocated), what the allocator took (reserved), the device as a whole, and the host."""
+
+    allocated: int | None = None
+    reserved: int | None = None
+    device: int | None = None
+    host: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """One child process that trained one arm."""
+
+    arm: str
+    status: Status
+    reason: str = ""
+    startup: dict[str, float] = field(default_factory=dict)
+    """Seconds by part: process, data, model, trainer, first batch, first step, warm-up."""
+    warmup_steps: int = 0
+    settled: bool = True
+    """Whether the step time had stopped falling when warm-up ended."""
+    observed: dict[str, object] = field(default_factory=dict)
+    """What the trial really ran with, read from the objects and not from the settings."""
+    losses: list[float] = field(default_factory=list)
+    """Of the first micro-batches."""
+    memory: Memory = Memory()
+    log: str = ""
+    log_tail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A baseline block and a treatment block, adjacent in time, in the recorded order."""
+
+    first: Literal["baseline", "treatment"]
+    baseline: Block
+    treatment: Block
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRecord:
+    """Interleaved pairs of two arms, with both trials and the blocks that were redone."""
+
+    baseline: TrialRecord
+    treatment: TrialRecord
+    pairs: list[Pair]
+    redone: list[str] = field(default_factory=list)
+    by_turns: bool = False
+    """Whether the arms were relaunched by turns because they did not fit in memory together."""
+    seed: int = 0
+    seconds: float = 0.0
+    machine: dict[str, object] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    date: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRecord:
+    """What happens now and then in the real job, each measured on its own: seconds an occurrence, bytes written."""
+
+    seconds: dict[str, list[float]]
+    bytes: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,162 @@
+"""Plain data (YAML, JSON) to typed dataclasses and back.
+
+Nothing is cast in silence, with one exception that YAML forces on us: it reads `1e-4` as text, and such a text
+becomes the number it says where a number is expected. Every problem is reported with its key, and all of them at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from slowstep.settings.errors import nearest
+
+T = typing.TypeVar("T")
+
+
+class Problems:
+    """Collects what is wrong, with the place where it was found."""
+
+    def __init__(self, source: str = "", lines: Mapping[str, int] | None = None):
+        self.source, self.lines, self.found = source, lines or {}, []
+
+    def add(self, key: str, message: str) -> None:
+        """Note that `key` (a dotted path) is wrong."""
+        line = self.lines.get(key)
+        place = f"{self.source}:{line}: " if line else f"{self.source}: " if self.source else ""
+        self.found.append(f"{place}{key or 'the file'}: {message}")
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass as dicts, lists and scalars that JSON takes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_plain(v) for v in value]
+    return value
+
+
+def from_plain(kind: type[T], value: Any, problems: Problems | None = None, key: str = "") -> T:
+    """Plain data as `kind`; raises ValueError with every problem if none were collected by the caller.
+
+    `kind` may be a dataclass, a scalar type, `list`/`tuple`/`dict` of those, a Literal or a union.
+    """
+    own = problems or Problems()
+    result = _convert(kind, value, own, key)
+    if problems is None and own.found:
+        raise ValueError("\n".join(own.found))
+    return result
+
+
+def _convert(kind: Any, value: Any, problems: Problems, key: str) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if kind is Any or kind is object:
+        return value
+    if origin in (Union, types.UnionType):
+        return _union(args, value, problems, key)
+    if origin is Literal:
+        return _literal(args, value, problems, key)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(value)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind, value, problems, key)
+    if origin in (list, tuple):
+        return _sequence(origin, args[0], value, problems, key)
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            problems.add(key, f"expected a mapping of names to values, found {describe(value)}.")
+            return {}
+        item = args[1] if args else Any
+        return {str(k): _convert(item, v, problems, f"{key}.{k}") for k, v in value.items()}
+    return _scalar(kind, value, problems, key)
+
+
+def _union(args: tuple, value: Any, problems: Problems, key: str) -> Any:
+    if value is None and type(None) in args:
+        return None
+    candidates = [a for a in args if a is not type(None)]
+    for candidate in candidates:
+        attempt = Problems()
+        converted = _convert(candidate, value, attempt, key)
+        if not attempt.found:
+            return converted
+    if len(candidates) == 1:
+        return _convert(candidates[0], value, problems, key)
+    names = " or ".join(getattr(c, "__name__", str(c)) for c in candidates)
+    problems.add(key, f"expected {names}, found {describe(value)}.")
+    return value
+
+
+def _literal(allowed: tuple, value: Any, problems: Problems, key: str) -> Any:
+    if not any(value == a and type(value) is type(a) for a in allowed):
+        problems.add(key, f"found {describe(value)}.{nearest(str(value), [str(a) for a in allowed])}")
+    return value
+
+
+def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        problems.add(key, f"expected a section with keys, found {describe(value)}.")
+        return kind()
+    hints = get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    given = {}
+    for name, item in value.items():
+        path = f"{key}.{name}" if key else str(name)
+        if name not in fields:
+            problems.add(path, f"no such key.{nearest(str(name), fields)}")
+        else:
+            given[name] = _convert(hints[name], item, problems, path)
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in given:
+            problems.add(f"{key}.{name}" if key else name, "this key is required.")
+            given[name] = None
+    return kind(**given)
+
+
+def _sequence(origin: type, item: Any, value: Any, problems: Problems, key: str) -> Any:
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        problems.add(key, f"expected a list, found {describe(value)}; write [{value}] for a single value.")
+        return origin()
+    return origin(_convert(item, v, problems, f"{key}[{i}]") for i, v in enumerate(value))
+
+
+def _scalar(kind: type, value: Any, problems: Problems, key: str) -> Any:
+    if kind is float and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is kind:
+        return value
+    problems.add(key, f"expected {NAMES.get(kind, kind.__name__)}, found {describe(value)}.")
+    return value
+
+
+NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a mapping",
+}
+
+
+def describe(value: Any) -> str:
+    """A value as a message shows it: `'1e-4' (a text)`."""
+    if value is None:
+        return "nothing (null)"
+    kind = {**NAMES, tuple: "a list"}.get(type(value), type(value).__name__)
+    shown = repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."
+    return f"{shown} ({kind})"

@@ -1,0 +1,135 @@
+"""The names, types and defaults of the ecosystem's own configuration classes, without importing them.
+
+Importing transformers costs seconds and pulls in torch, which the judging side must not load. The class bodies are
+plain Python, so they are read from the installed source with `ast`: the check follows the installed version.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slowstep.settings.convert import NAMES, Problems, describe
+from slowstep.settings.errors import nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One argument: its annotation as text, and its default where that is a literal."""
+
+    annotation: str
+    default: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of a parameter file that mirrors a configuration class of an installed package."""
+
+    title: str
+    package: str
+    module: str
+    bases: tuple[tuple[str, str], ...]
+    """(file inside the package, class) from the most basic class to the class itself."""
+
+    @functools.cache  # noqa: B019  sections are module constants
+    def fields(self) -> dict[str, Field]:
+        """Name -> field, of the class and its listed bases."""
+        root = Path(importlib.util.find_spec(self.package).submodule_search_locations[0])
+        found: dict[str, Field] = {}
+        for file, name in self.bases:
+            tree = ast.parse((root / file).read_text(encoding="utf-8"))
+            body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
+            found |= _annotated(body) or _constructor(body)
+        return found
+
+
+SECTIONS = {
+    "training_arguments": Section(
+        title="TrainingArguments",
+        package="transformers",
+        module="transformers",
+        bases=(("training_args.py", "TrainingArguments"),),
+    ),
+    "peft": Section(
+        title="LoraConfig",
+        package="peft",
+        module="peft",
+        bases=(
+            ("config.py", "PeftConfigMixin"),
+            ("config.py", "PeftConfig"),
+            ("tuners/lora/config.py", "LoraConfig"),
+        ),
+    ),
+    "quantization": Section(
+        title="BitsAndBytesConfig",
+        package="transformers",
+        module="transformers",
+        bases=(("utils/quantization_config.py", "BitsAndBytesConfig"),),
+    ),
+}
+
+
+def _literal(node: ast.expr | None) -> Any:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None
+
+
+def _annotated(body: list[ast.stmt]) -> dict[str, Field]:
+    """Fields of a dataclass body: `name: type = default` or `= field(default=...)`."""
+    found = {}
+    for node in body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        value = node.value
+        if isinstance(value, ast.Call):
+            value = next((k.value for k in value.keywords if k.arg == "default"), None)
+        found[node.target.id] = Field(annotation=ast.unparse(node.annotation), default=_literal(value))
+    return found
+
+
+def _constructor(body: list[ast.stmt]) -> dict[str, Field]:
+    """Arguments of a plain class's `__init__`, typed by their defaults."""
+    init = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
+    names = [a.arg for a in init.args.args[1:]]
+    defaults = [_literal(d) for d in init.args.defaults]
+    typed = zip(names, defaults, strict=True)
+    return {n: Field(annotation=type(d).__name__ if d is not None else "Any", default=d) for n, d in typed}
+
+
+def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """`given` with numbers and the words that YAML mistakes put right; everything else wrong goes to `problems`."""
+    fields = SECTIONS[section].fields()
+    title = SECTIONS[section].title
+    checked = {}
+    for name, value in given.items():
+        key = f"{section}.{name}"
+        if name not in fields:
+            problems.add(key, f"{title} has no such argument.{nearest(name, fields)}")
+            continue
+        checked[name] = _checked_value(fields[name], value, problems, key)
+    return checked
+
+
+def _checked_value(field: Field, value: Any, problems: Problems, key: str) -> Any:
+    words = set(field.annotation.replace("[", " ").replace("]", " ").replace(",", " ").replace("|", " ").split())
+    takes = {kind for kind in (bool, int, float, str, list, dict) if kind.__name__ in words}
+    if not takes or value is None or type(value) in takes:
+        return value
+    if float in takes and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if float in takes and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if value is False and str in takes:
+        return "no"  # YAML reads the word `no` as false; `save_strategy: no` means "no"
+    expected = " or ".join(NAMES[kind] for kind in (bool, int, float, str, list, dict) if kind in takes)
+    problems.add(key, f"expected {expected}, found {describe(value)}.")
+    return value

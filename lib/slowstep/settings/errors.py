@@ -1,0 +1,29 @@
+"""What a user got wrong, said so that it can be put right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SettingsError(ValueError):
+    """A parameter file or an override that can't be used.
+
+    `str(error)` is the whole message for the person who wrote it: one line a problem, each with the place,
+    what was found there, what is allowed, and the nearest valid name.
+    """
+
+    def __init__(self, problems: Iterable[str] | str):
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint that ends a message: ` Did you mean 'x'?`, or the short list of what is allowed, or nothing."""
+    names = sorted(str(v) for v in valid)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean '{close[0]}'?"
+    if len(names) <= 12:
+        return f" Allowed: {', '.join(names)}."
+    return ""

@@ -1,0 +1,121 @@
+"""Combinations that can't be, found before anything is started. Each rule yields (key, message)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+from slowstep.settings.errors import nearest
+from slowstep.settings.schema import Settings
+
+Problem = tuple[str, str]
+
+
+def impossible(s: Settings) -> Iterator[Problem]:
+    """Everything about `s` that can't work, whatever the machine."""
+    yield from _model(s)
+    yield from _dataset(s)
+    yield from _training(s)
+    yield from _budget(s)
+
+
+def _model(s: Settings) -> Iterator[Problem]:
+    m = s.model
+    if m.init == "random":
+        if m.model_type is None and m.name_or_path is None:
+            yield "model.model_type", "init: random needs the architecture, for example 'llama' or 'mistral'."
+        elif m.model_type is not None and m.model_type not in (known := architectures()):
+            yield (
+                "model.model_type",
+                f"transformers has no architecture '{m.model_type}'.{nearest(m.model_type, known)}",
+            )
+    elif m.name_or_path is None:
+        yield (
+            "model.name_or_path",
+            "init: pretrained needs a Hub id or a local folder; init: random builds one instead.",
+        )
+    if m.name_or_path is not None:
+        path = Path(m.name_or_path).expanduser()
+        looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
+        if looks_local and not path.is_dir():
+            yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
+        elif path.is_dir() and not (path / "config.json").is_file():
+            yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
+        elif path.is_dir() and m.init == "pretrained" and not list(path.glob("*.safetensors")):
+            yield (
+                "model.name_or_path",
+                f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
+            )
+    if s.quantization:
+        four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
+        if four and eight:
+            yield "quantization", "load_in_4bit and load_in_8bit are both true; a model has one or the other."
+        if not s.peft:
+            yield "quantization", "quantised weights can't be trained themselves: add a peft section (LoRA)."
+
+
+def _dataset(s: Settings) -> Iterator[Problem]:
+    d = s.dataset
+    if d.max_length < 2:
+        yield (
+            "dataset.max_length",
+            f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
+        )
+    if d.name_or_path.endswith((".jsonl", ".json")) and not Path(d.name_or_path).expanduser().is_file():
+        yield "dataset.name_or_path", f"there is no file '{d.name_or_path}'."
+    if d.num_samples is not None and d.num_samples < 1:
+        yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
+    limit = s.model.config.get("max_position_embeddings")
+    if isinstance(limit, int) and d.max_length > limit:
+        yield (
+            "dataset.max_length",
+            f"found {d.max_length}, beyond the model's max_position_embeddings ({limit}).",
+        )
+
+
+def _training(s: Settings) -> Iterator[Problem]:
+    at = "training_arguments."
+    for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
+        value = s.training(name)
+        if isinstance(value, int) and value < 1:
+            yield at + name, f"found {value}; at least 1 is needed."
+    workers = s.training("dataloader_num_workers")
+    if workers == 0 and s.training("dataloader_prefetch_factor") is not None:
+        yield (
+            at + "dataloader_prefetch_factor",
+            "without workers (dataloader_num_workers: 0) nothing is prefetched; remove it or add workers.",
+        )
+    if workers == 0 and s.training("dataloader_persistent_workers"):
+        yield (
+            at + "dataloader_persistent_workers",
+            "there are no workers to persist: dataloader_num_workers is 0.",
+        )
+    if isinstance(workers, int) and workers < 0:
+        yield at + "dataloader_num_workers", f"found {workers}; 0 or more."
+    if s.training("bf16") and s.training("fp16"):
+        yield at + "bf16", "bf16 and fp16 are both true; choose one."
+    if s.training_arguments.get("output_dir") is not None:
+        yield at + "output_dir", "trials write to their own temporary folder; remove this key."
+
+
+def _budget(s: Settings) -> Iterator[Problem]:
+    b = s.budget
+    for name in (
+        "minimum_effect",
+        "block_seconds",
+        "block_steps_min",
+        "startup_timeout_seconds",
+        "step_timeout_seconds",
+    ):
+        if getattr(b, name) <= 0:
+            yield f"budget.{name}", f"found {getattr(b, name)}; it must be above 0."
+    for name in ("max_pairs", "noise_pairs"):
+        if getattr(b, name) < 3:
+            yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."
+
+
+def architectures() -> set[str]:
+    """The `model_type` names of the installed transformers: its folders under models/."""
+    root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
+    return {p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file()}

@@ -1,0 +1,138 @@
+"""What a parameter file may say: one frozen dataclass a section, with the defaults.
+
+The sections `training_arguments`, `peft` and `quantization` hold the ecosystem's own names (transformers'
+TrainingArguments, peft's LoraConfig, transformers' BitsAndBytesConfig), checked against the installed libraries
+by `slowstep.settings.ecosystem`. Sizes are in tokens or samples, times in seconds, memory in GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The model to train: `init: random` builds `model_type` with `config`, `pretrained` loads `name_or_path`."""
+
+    init: Literal["random", "pretrained"] = "pretrained"
+    name_or_path: str | None = None
+    model_type: str | None = None
+    config: dict[str, object] = field(default_factory=dict)
+    tokenizer: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attn_implementation: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """The examples: `python_stdlib`, a local .jsonl file, a local folder or a name on the Hub."""
+
+    name_or_path: str = "python_stdlib"
+    name: str | None = None
+    split: str = "train"
+    text_field: str | None = None
+    prompt_field: str = "prompt"
+    response_field: str = "response"
+    num_samples: int | None = None
+    eval_samples: int = 64
+    max_length: int = 512
+    tokenize: Literal["once", "on_the_fly"] = "on_the_fly"
+    padding: Literal["longest", "max_length", "packing"] = "longest"
+    cached_batches: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The real run that the trials stand for."""
+
+    samples: int | None = None
+    epochs: float | None = None
+    price_per_hour: float | None = None
+    currency: str = "USD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How much to measure. `minimum_effect` is a gain in throughput: 0.05 means 5 %."""
+
+    minimum_effect: float = 0.05
+    block_seconds: float = 3.0
+    block_steps_min: int = 5
+    max_pairs: int = 12
+    noise_pairs: int = 5
+    seed: int = 0
+    redo_blocks: int = 3
+    startup_timeout_seconds: float = 1800.0
+    step_timeout_seconds: float = 300.0
+    memory_limit_gib: float | None = None
+    exhaustive: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allow:
+    """What the final configuration may change; changes of class exact are always allowed."""
+
+    numerics: bool = False
+    semantics: bool = False
+    never: list[str] = field(default_factory=list)
+
+
+Levels = dict[str, list[object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One investigation. `data_loading` and its like give the levels of the factors that a notebook tests."""
+
+    name: str
+    workload: Literal["finetune"] = "finetune"
+    model: Model = Model()
+    dataset: Dataset = Dataset()
+    training_arguments: dict[str, object] = field(default_factory=dict)
+    peft: dict[str, object] | None = None
+    quantization: dict[str, object] | None = None
+    job: Job = Job()
+    budget: Budget = Budget()
+    allow: Allow = Allow()
+    data_loading: Levels = field(default_factory=dict)
+    gradient_checkpointing: Levels = field(default_factory=dict)
+    sequence_length: Levels = field(default_factory=dict)
+
+    def training(self, name: str) -> object:
+        """A training argument as it will be: as given, else the default of the installed transformers."""
+        from slowstep.settings.ecosystem import SECTIONS
+
+        if name in self.training_arguments:
+            return self.training_arguments[name]
+        return SECTIONS["training_arguments"].fields()[name].default
+
+    @property
+    def effective_batch_size(self) -> int:
+        """Samples an optimizer step on one device."""
+        batch = self.training("per_device_train_batch_size")
+        return int(batch) * int(self.training("gradient_accumulation_steps"))
+
+
+TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization")
+"""The sections that decide what a trial does; the others decide how it is measured and judged."""
+
+LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a value came from."""
+
+    kind: Literal["file", "command line"]
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """Settings with the origin of every value that is not a default, by dotted key."""
+
+    settings: Settings
+    source: str
+    origins: Mapping[str, Origin]
