@@ -1,0 +1,205 @@
+"""The trial process: trains one arm and serves blocks of steps on demand.
+
+It is forked from a server that has already imported this module (imports only: any tensor operation before the fork
+leaves OpenMP's threads behind and hangs the child). It leads its own process group, so that it and its loader workers
+can be ended as one, and it ends them itself when the session's process disappears.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import multiprocessing
+import multiprocessing.connection
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import accelerate.data_loader  # noqa: F401  imported before the fork, so that each trial starts in a moment
+import peft  # noqa: F401
+import slowstep.workloads.finetune  # noqa: F401
+import torch
+import transformers.trainer  # noqa: F401
+from slowstep.records import Memory, Status
+from slowstep.trials.clock import clock_for
+from slowstep.trials.probe import Probe
+from slowstep.trials.protocol import Failed, Launch, Measured, Observe, Observed, Occur, Occurred, Ready, Run
+from slowstep.workloads import NotTestable, Workload, named
+
+OUT_OF_MEMORY_TEXTS = (
+    "out of memory",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "can't allocate memory",
+    "not enough memory",
+)
+"""The faces of a full device or host in the text of a RuntimeError."""
+
+
+class Stop(BaseException):
+    """Unwinds the training loop; not an Exception, so that no handler in between takes it for a failure."""
+
+
+def main(connection: multiprocessing.connection.Connection, launch: Launch) -> None:
+    """Entry point of the process."""
+    entered = time.time()
+    os.setsid()
+    _end_with_parent()
+    _log_to(launch.log)
+    trial = Trial(connection, launch, entered)
+    try:
+        trial.run()
+    except Stop:
+        pass
+    except BaseException as error:
+        traceback.print_exc()
+        sys.stderr.flush()
+        connection.send(failure(error))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+class Trial:
+    """One arm, from nothing to the last block that was asked for."""
+
+    def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
+        self.connection, self.launch = connection, launch
+        self.startup = {"process": entered - launch.started}
+        self.steps_left = self.discards_left = 0
+        self.ready = False
+
+    def run(self) -> None:
+        """Prepare, then train; `at_border` takes it from there."""
+        settings = self.launch.settings
+        self.workload: Workload = named(settings.workload)(settings, Path(self.launch.folder))
+        self._timed("data", self.workload.prepare_data)
+        self._timed("model", self.workload.build_model)
+        self._timed("trainer", self.workload.build_trainer)
+        self.training_began = time.perf_counter()
+        self.probe = Probe(clock_for(self.workload.device), self.at_border)
+        with self.probe.attached():
+            self.workload.train()
+        raise RuntimeError("training ended by itself; a trial's training has no end of its own")
+
+    def _timed(self, part: str, stage: Callable[[], None]) -> None:
+        began = time.perf_counter()
+        stage()
+        self.startup[part] = time.perf_counter() - began
+
+    def at_border(self) -> None:
+        """Between two steps: count on, or give the block that is complete and wait for what is asked next."""
+        if self.discards_left:
+            self.discards_left -= 1
+            if self.discards_left == 0:
+                self.probe.open()
+            return
+        self.steps_left -= 1
+        if self.steps_left > 0:
+            return
+        if not self.ready:
+            self.ready = True
+            self.startup["first border"] = time.perf_counter() - self.training_began
+            events = list(self.workload.occasions())
+            self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
+        else:
+            self._send_block()
+        self._serve()
+
+    def _send_block(self) -> None:
+        block = self.probe.close()
+        loss = self.probe.losses[-1].float().item() if self.probe.losses else None
+        if loss is not None and not math.isfinite(loss):
+            self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
+            raise Stop
+        self.connection.send(Measured(block=block, memory=memory(), loss=loss))
+
+    def _serve(self) -> None:
+        """Wait, without using the processor, for the next request; return to train on."""
+        while True:
+            try:
+                request = self.connection.recv()
+            except EOFError:
+                raise Stop from None
+            if isinstance(request, Run):
+                self.steps_left, self.discards_left = request.steps, request.discard
+                if not request.discard:
+                    self.probe.open()
+                return
+            if isinstance(request, Occur):
+                self.connection.send(self._occur(request.event))
+            elif isinstance(request, Observe):
+                losses = [loss.float().item() for loss in self.probe.losses[:8]]
+                self.connection.send(Observed(facts=self.workload.observe(), losses=losses))
+            else:
+                raise Stop
+
+    def _occur(self, event: str) -> Occurred:
+        clock = self.probe.clock
+        clock.synchronize()
+        began = time.perf_counter()
+        left = self.workload.occasions()[event]()
+        clock.synchronize()
+        return Occurred(seconds=time.perf_counter() - began, bytes=left.bytes, samples=left.samples)
+
+
+def failure(error: BaseException) -> Failed:
+    """What an exception says about the arm that raised it."""
+    text = f"{type(error).__name__}: {error}"
+    first = text.strip().splitlines()[0][:500]
+    if isinstance(error, NotTestable):
+        return Failed(status=Status.NOT_TESTABLE, reason=str(error), memory=memory())
+    full = isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and any(t in text for t in OUT_OF_MEMORY_TEXTS)
+    )
+    return Failed(status=Status.OUT_OF_MEMORY if full else Status.CRASHED, reason=first, memory=memory())
+
+
+def memory() -> Memory:
+    """This process's peaks so far."""
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if not torch.cuda.is_initialized():
+        return Memory(host=host)
+    try:
+        free, total = torch.cuda.mem_get_info()
+    except RuntimeError:  # after some device errors nothing more can be asked
+        return Memory(host=host)
+    return Memory(
+        allocated=torch.cuda.max_memory_allocated(),
+        reserved=torch.cuda.max_memory_reserved(),
+        device=total - free,
+        host=host,
+        limit=total,
+    )
+
+
+def _end_with_parent() -> None:
+    """Kill this process group when the session's process ends, however it ends.
+
+    The parent's sentinel is a pipe that the kernel closes with it. Polling for a new parent would not do, since the
+    parent here is the fork server; nor would PR_SET_PDEATHSIG, which follows the server's thread.
+    """
+    sentinel = multiprocessing.parent_process().sentinel
+
+    def watch() -> None:
+        multiprocessing.connection.wait([sentinel])
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True, name="end with parent").start()
+
+
+def _log_to(path: str) -> None:
+    """Send everything this process and its workers print to a file, Python's last words on a crash included."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    faulthandler.enable(sys.stderr, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)

@@ -1,0 +1,215 @@
+"""The probe: tells where a training step's time goes, attached to PyTorch and not to the user's code.
+
+It puts marks at the places where PyTorch, accelerate and Trainer pass from one phase to the next, so it works the
+same for the built-in workload, for a Trainer script and for a plain loop. What it relies on:
+
+- Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
+  one batch ahead, so callbacks can't see them: the loader's own `__next__` is marked.
+- The model is whatever module is called outermost. It is found in the first step by a global hook, which then makes
+  way for hooks on that module alone: a global hook would slow down every submodule's call.
+- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it.
+- A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
+  `on_step_end`, belong to the step they follow.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.utils.data.dataloader as loading
+from slowstep.records import PHASES, Block, Work
+from slowstep.trials import work
+from slowstep.trials.clock import Clock, HostClock
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+STEP = "step"
+"""The mark between two steps; what follows it is 'other' until a phase begins."""
+
+LOSSES_KEPT = 64
+
+
+class Probe:
+    """Marks phases and counts work while it is attached, and gathers them into blocks.
+
+    `at_border` is called between steps: before the first, and whenever the loop comes for data after an optimizer
+    step. It may wait there as long as it likes: between `close` and `open` nothing is counted.
+    """
+
+    def __init__(self, clock: Clock | None = None, at_border: Callable[[], None] = lambda: None):
+        self.clock = clock or HostClock()
+        self.at_border = at_border
+        self.losses: list[torch.Tensor] = []
+        self._marks: list[tuple[Any, str]] = []
+        self._works: list[Work] = []
+        self._fetched: deque[Work] = deque(maxlen=1024)
+        self._depth = 0
+        self._border_due = True
+        self._batch_begins = True
+        self._in_border = False
+        self._undo: list[Callable[[], None]] = []
+        self._discovery: Any = None
+        self._roots: set[int] = set()
+
+    # -- blocks --
+
+    def open(self) -> None:
+        """Begin a block here."""
+        self._works = []
+        self.clock.synchronize()
+        self._marks = [(self.clock.mark(), "other")]
+
+    def close(self) -> Block:
+        """End the block here and return it."""
+        self.clock.synchronize()
+        self._marks.append((self.clock.mark(), STEP))
+        marks, self._marks = self._marks, []
+        if marks[-2][1] == STEP:
+            del marks[-2]
+        gaps = self.clock.gaps([mark for mark, _ in marks])
+        phases, steps = dict.fromkeys(PHASES, 0.0), [0.0]
+        for (_, phase), seconds in zip(marks, gaps, strict=False):
+            if phase == STEP:
+                steps.append(0.0)
+            phases["other" if phase == STEP else phase] += seconds
+            steps[-1] += seconds
+        return Block(
+            steps=len(steps),
+            seconds=sum(gaps),
+            phases=phases,
+            step_seconds=steps,
+            work=work.total(self._works),
+        )
+
+    # -- marks --
+
+    def _mark(self, phase: str) -> None:
+        self._marks.append((self.clock.mark(), phase))
+
+    def _enter(self, phase: str) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._mark(phase)
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._mark("other")
+
+    def _border(self) -> None:
+        """A step has ended if an optimizer step lies behind us and we are not inside a phase."""
+        if self._border_due and self._depth == 0 and not self._in_border:
+            self._border_due = False
+            self._mark(STEP)
+            self._in_border = True
+            try:
+                self.at_border()
+            finally:
+                self._in_border = False
+
+    # -- places --
+
+    @contextmanager
+    def attached(self) -> Iterator[Probe]:
+        """Attach to PyTorch, and to accelerate and transformers if they are imported, for the time of the block."""
+        self._attach()
+        try:
+            yield self
+        finally:
+            while self._undo:
+                self._undo.pop()()
+
+    def _attach(self) -> None:
+        self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked)
+        self._wrap(
+            loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
+        )
+        self._wrap(torch.Tensor, "backward", "backward", before=self._keep_loss)
+        self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer")
+        self._wrap(torch.nn.Module, "zero_grad", "optimizer")
+        self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
+        self._wrap(torch, "save", "save")
+        if "accelerate.data_loader" in sys.modules:
+            self._wrap(sys.modules["accelerate.data_loader"], "send_to_device", "host_to_device")
+        if "transformers.trainer" in sys.modules:
+            trainer = sys.modules["transformers.trainer"].Trainer
+            self._wrap(trainer, "log", "log")
+            self._wrap(trainer, "_save_checkpoint", "save")
+            self._wrap(trainer, "evaluate", "evaluate")
+        hooks = (
+            register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
+            register_optimizer_step_post_hook(lambda *_: self._optimizer_stepped()),
+        )
+        self._discovery = register_module_forward_pre_hook(self._discover)
+        self._undo += [hook.remove for hook in (*hooks, self._discovery)]
+
+    def _wrap(
+        self,
+        owner: Any,
+        name: str,
+        phase: str,
+        before: Callable[..., None] = lambda *_: None,
+        after: Callable[[Any], None] = lambda _: None,
+    ) -> None:
+        original = owner.__dict__[name]
+
+        @functools.wraps(original)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            before(*args)
+            self._enter(phase)
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self._leave()
+            after(result)
+            return result
+
+        setattr(owner, name, marked)
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def _loader_asked(self, *_: Any) -> None:
+        self._border()
+
+    def _fetched_batch(self, batch: Any) -> None:
+        if self._depth == 0:
+            self._fetched.append(work.count(batch))
+
+    def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
+        if len(self.losses) < LOSSES_KEPT:
+            self.losses.append(loss.detach())
+        else:
+            self.losses[-1] = loss.detach()
+        self._batch_begins = True
+
+    def _optimizer_stepped(self) -> None:
+        self._leave()
+        self._border_due = True
+        if self._discovery is not None:
+            self._discovery.remove()
+            self._discovery = None
+
+    def _discover(self, module: torch.nn.Module, *_: Any) -> None:
+        """In the first step: a module called while no other is running is a model (or a loss)."""
+        if self._depth == 0 and id(module) not in self._roots:
+            self._roots.add(id(module))
+            handles = (
+                module.register_forward_pre_hook(lambda *_: self._forward_begins()),
+                module.register_forward_hook(lambda *_: self._leave(), always_call=True),
+            )
+            self._undo += [handle.remove for handle in handles]
+            self._forward_begins()
+
+    def _forward_begins(self) -> None:
+        training = torch.is_grad_enabled()
+        if self._depth == 0 and training:
+            self._border()
+            if self._batch_begins and self._fetched:
+                self._works.append(self._fetched.popleft())
+                self._batch_begins = False
+        self._enter("forward" if training else "evaluate")

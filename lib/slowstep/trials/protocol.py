@@ -1,0 +1,84 @@
+"""What a session and a trial say to each other, over a pipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slowstep.records import Block, Memory, Status
+from slowstep.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What a trial process needs to begin."""
+
+    settings: Settings
+    folder: str
+    log: str
+    started: float
+    """`time.time()` when the session asked for the process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Ask for a block of `steps`, after `discard` steps that don't count."""
+
+    steps: int
+    discard: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occur:
+    """Ask for an occasional event: 'save' or 'evaluate'."""
+
+    event: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observe:
+    """Ask what is in effect."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """The trial stands before its next step."""
+
+    startup: dict[str, float]
+    device: str
+    occasions: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A block, with the memory peaks since the start."""
+
+    block: Block
+    memory: Memory
+    loss: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occurred:
+    """An event took `seconds`."""
+
+    seconds: float
+    bytes: int | None
+    samples: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What is in effect, and the first losses."""
+
+    facts: dict[str, Any]
+    losses: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """The trial's last word."""
+
+    status: Status
+    reason: str
+    memory: Memory = Memory()

@@ -1,0 +1,189 @@
+"""Examples to token ids to batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from slowstep.settings import Settings
+from slowstep.workloads import stdlib_text
+
+IGNORED = -100
+"""The label that the loss leaves out (PyTorch's cross_entropy default)."""
+
+TRAINED_VOCABULARY = 4096
+
+Example = dict[str, Any]
+
+
+class Batch(dict):
+    """Tensors of a batch, with the number of examples in it and the tokens that truncation cut from them."""
+
+    samples: int | None = None
+    cut_tokens: int | None = None
+
+
+def read_examples(settings: Settings) -> datasets.Dataset:
+    """The raw examples, `num_samples` of them at most."""
+    d = settings.dataset
+    name = str(stdlib_text.corpus()) if d.name_or_path == "python_stdlib" else d.name_or_path
+    if name.endswith((".jsonl", ".json")):
+        raw = datasets.load_dataset("json", data_files=str(Path(name).expanduser()), split="train")
+    elif Path(name).expanduser().is_dir() and (Path(name) / "dataset_info.json").is_file():
+        raw = datasets.load_from_disk(name)
+    else:
+        raw = datasets.load_dataset(name, d.name, split=d.split)
+    wanted = {d.text_field} if d.text_field else {d.prompt_field, d.response_field}
+    missing = wanted - set(raw.column_names)
+    if missing:
+        raise ValueError(
+            f"dataset: no column {', '.join(sorted(missing))} in {d.name_or_path}; "
+            f"it has {', '.join(raw.column_names)}. Name the columns by dataset.text_field, or prompt_field and "
+            "response_field."
+        )
+    # a job smaller than the data is an epoch of that size: what happens once an epoch then happens as often
+    sizes = [n for n in (d.num_samples, settings.job.samples) if n]
+    return raw.select(range(min([len(raw), *sizes])))
+
+
+def load_tokenizer(settings: Settings) -> Any:
+    """The model's tokenizer, or for a model without one a byte-level BPE trained on the built-in text."""
+    m = settings.model
+    name = m.tokenizer or (m.name_or_path if m.init == "pretrained" else None)
+    if name is None:
+        limit = m.config.get("vocab_size")
+        return _trained_tokenizer(min(TRAINED_VOCABULARY, limit if isinstance(limit, int) else TRAINED_VOCABULARY))
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _trained_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    corpus = stdlib_text.corpus()
+    path = corpus.with_name(f"{corpus.stem}-bpe{vocabulary}.json")
+    if not path.is_file():
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            special_tokens=["<pad>", "<eos>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        with corpus.open(encoding="utf-8") as lines:
+            examples = [json.loads(line) for line in lines]
+        tokenizer.train_from_iterator((text for e in examples for text in e.values()), trainer)
+        stdlib_text.write_atomically(path, tokenizer.to_str())
+    return PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token="<pad>", eos_token="<eos>")
+
+
+def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
+    """A function from an example to `input_ids`, `labels` (prompt left out of the loss) and `cut` tokens."""
+    d, eos = settings.dataset, [tokenizer.eos_token_id]
+
+    def encode(example: Example) -> Example:
+        if d.text_field:
+            prompt, text = [], tokenizer(example[d.text_field], add_special_tokens=False)["input_ids"] + eos
+        else:
+            prompt = tokenizer(example[d.prompt_field] + "\n", add_special_tokens=False)["input_ids"]
+            text = tokenizer(example[d.response_field], add_special_tokens=False)["input_ids"] + eos
+        ids, labels = prompt + text, [IGNORED] * len(prompt) + text
+        return {
+            "input_ids": ids[: d.max_length],
+            "labels": labels[: d.max_length],
+            "cut": max(0, len(ids) - d.max_length),
+            "samples": 1,
+        }
+
+    return encode
+
+
+def tokenised(raw: datasets.Dataset, settings: Settings, tokenizer: Any) -> Sequence[Example]:
+    """Examples ready to collate: encoded when drawn, or all of them now, packed if the settings say so."""
+    encode = encoder(settings, tokenizer)
+    if settings.dataset.tokenize == "on_the_fly" and settings.dataset.padding != "packing":
+        return OnTheFly(raw, encode)
+    # datasets can't hash a closure over a tokenizer and would tokenise again each time, so say what it depends on
+    vocabulary = hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
+    depends = f"{raw._fingerprint} {settings.dataset} {vocabulary}"
+    fingerprint = hashlib.sha256(depends.encode()).hexdigest()[:16]
+    done = raw.map(encode, remove_columns=raw.column_names, new_fingerprint=fingerprint)
+    return pack(done, settings.dataset.max_length) if settings.dataset.padding == "packing" else done
+
+
+class OnTheFly(torch.utils.data.Dataset):
+    """Encodes an example each time it is drawn."""
+
+    def __init__(self, raw: Sequence[Example], encode: Callable[[Example], Example]):
+        self.raw, self.encode = raw, encode
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, index: int) -> Example:
+        return self.encode(self.raw[index])
+
+
+def pack(examples: Sequence[Example], max_length: int) -> list[Example]:
+    """Whole examples one after another into sequences of at most `max_length`, in order; none is cut for it."""
+    packed: list[Example] = []
+    for example in examples:
+        if packed and len(packed[-1]["input_ids"]) + len(example["input_ids"]) <= max_length:
+            last = packed[-1]
+            packed[-1] = {key: last[key] + example[key] for key in last}
+        else:
+            packed.append(dict(example))
+    return packed
+
+
+class Collator:
+    """Pads examples to the longest of the batch, or to a fixed length."""
+
+    def __init__(self, pad_id: int, length: int | None):
+        self.pad_id, self.length = pad_id, length
+
+    def __call__(self, examples: list[Example]) -> Batch:
+        """A batch of tensors (len(examples), length): input_ids, attention_mask, labels."""
+        length = self.length or max(len(e["input_ids"]) for e in examples)
+        ids = torch.full((len(examples), length), self.pad_id)
+        labels = torch.full((len(examples), length), IGNORED)
+        mask = torch.zeros((len(examples), length), dtype=torch.long)
+        for row, example in enumerate(examples):
+            n = len(example["input_ids"])
+            ids[row, :n] = torch.tensor(example["input_ids"])
+            labels[row, :n] = torch.tensor(example["labels"])
+            mask[row, :n] = 1
+        batch = Batch(input_ids=ids, attention_mask=mask, labels=labels)
+        batch.samples = sum(e["samples"] for e in examples)
+        batch.cut_tokens = sum(e["cut"] for e in examples)
+        return batch
+
+
+def collator(settings: Settings, tokenizer: Any) -> Collator:
+    """The collator that `dataset.padding` asks for."""
+    fixed = settings.dataset.padding in ("max_length", "packing")
+    return Collator(tokenizer.pad_token_id, settings.dataset.max_length if fixed else None)
+
+
+class Cached:
+    """`count` batches collated beforehand, served in place of fresh ones: the data-loading ceiling."""
+
+    def __init__(self, examples: Sequence[Example], collate: Collator, batch_size: int, count: int):
+        self.examples = range(len(examples))
+        picks = [range(i * batch_size, (i + 1) * batch_size) for i in range(count)]
+        self.batches = [collate([examples[j % len(examples)] for j in pick]) for pick in picks]
+
+    def __call__(self, indices: list[int]) -> Batch:
+        """The cached batch that the first index points at."""
+        return self.batches[indices[0] % len(self.batches)]
