@@ -50,6 +50,8 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     """Entry point of the process."""
     entered = time.time()
     os.setsid()
+    # the fork server is the kit's own affair; loader workers start as they would in the user's script
+    multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
     _end_with_parent()
     _log_to(launch.log)
     trial = Trial(connection, launch, entered)

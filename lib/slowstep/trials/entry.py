@@ -10,3 +10,17 @@ def enter(connection: Any, launch: Any) -> None:
     from slowstep.trials.child import main
 
     main(connection, launch)
+
+
+def enter_ceiling(connection: Any, dtype: str) -> None:
+    """Measure what the device reaches."""
+    from slowstep.trials.ceiling import measure
+
+    measure(connection, dtype)
+
+
+def enter_check(connection: Any, settings_by_key: Any) -> None:
+    """Try what can only be tried with the real libraries."""
+    from slowstep.trials.check import check
+
+    check(connection, settings_by_key)

@@ -3,10 +3,9 @@
 import encodings.idna  # noqa: F401
 import gc
 
-import peft.tuners.lora  # noqa: F401
+import peft.tuners.lora
 import peft.utils.transformers_weight_conversion  # noqa: F401
 import scipy.io  # noqa: F401  datasets asks for it when it first reads a file
-
 import slowstep.trials.child  # noqa: F401
 
 # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages

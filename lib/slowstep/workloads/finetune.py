@@ -21,9 +21,15 @@ a block holds a few dozen steps, and would meet such an event by luck."""
 ENDLESS = 10**9
 
 
+def accelerator_available() -> bool:
+    """Whether PyTorch has a device other than the processor."""
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
 def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     """The run's TrainingArguments as a trial uses them: without end, without rare events, writing to `folder`."""
-    given = {"report_to": "none"} | settings.training_arguments
+    # without a device Trainer wants to be told so, or it refuses bf16
+    given = {"report_to": "none", "use_cpu": not accelerator_available()} | settings.training_arguments
     for event in ("save", "eval"):
         steps = given.get(f"{event}_steps") or given.get("logging_steps")
         often = given.get(f"{event}_strategy") == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
@@ -96,6 +102,7 @@ class FineTune:
             "max_length": d.max_length,
             "examples": len(self.examples),
             "per_device_train_batch_size": t.args.per_device_train_batch_size,
+            "gradient_accumulation_steps": t.args.gradient_accumulation_steps,
             "gradient_checkpointing": any(m.gradient_checkpointing for m in modules if m.training),
             "attn_implementation": getattr(t.model.config, "_attn_implementation", None),
             "optim": str(getattr(t.args.optim, "value", t.args.optim)),

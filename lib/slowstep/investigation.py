@@ -1,0 +1,255 @@
+"""An investigation: settings, factors, trials, records and judgement put together, for notebooks to call."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from slowstep import __version__
+from slowstep.factors import Arm, Contrast, matrix, plan
+from slowstep.judgement.comparison import Interval, interval, log_ratios, reading
+from slowstep.judgement.devices import PEAKS, Peak
+from slowstep.judgement.facts import BaselineFacts, baseline_facts
+from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
+from slowstep.machine import this_machine, versions
+from slowstep.records import ComparisonRecord, EventRecord, Pair, Status, Store, identity
+from slowstep.settings import Loaded, Settings, load
+from slowstep.settings.convert import to_plain
+from slowstep.summary import Baseline, Measured, Summary
+from slowstep.trials.entry import enter_ceiling
+from slowstep.trials.helper import errand
+from slowstep.trials.process import context
+from slowstep.trials.progress import Progress, to_file
+from slowstep.trials.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The kit's folder: notebooks/, params/ and outputs/ lie in it."""
+
+
+class Unmeasurable(RuntimeError):
+    """The baseline itself can't be trained, so nothing can be compared; the text says why."""
+
+
+def open_investigation(
+    params: str, overrides: Sequence[str] = (), outputs: str = "", notebook: str = ""
+) -> Investigation:
+    """The investigation of a parameter file (looked for here, then in params/), with values overridden."""
+    context()  # the fork server imports torch while the notebook imports plotly
+    path = next((p for p in (Path(params), ROOT / params, ROOT / "params" / params) if p.is_file()), Path(params))
+    return Investigation(load(path, overrides), Path(outputs) if outputs else ROOT / "outputs", notebook)
+
+
+class Investigation:
+    """Asks for comparisons by what they compare; each is measured once and kept in the records."""
+
+    def __init__(self, loaded: Loaded, outputs: Path, notebook: str):
+        self.loaded, self.notebook = loaded, notebook
+        self.settings: Settings = loaded.settings
+        self.folder = outputs / self.settings.name
+        self.store = Store(self.folder / "records")
+        self.machine = this_machine()
+        self.device = "cpu" if self.settings.training("use_cpu") else self.machine.device
+        self.began = time.time()
+        self.measured: list[Measured] = []
+        self._session: Session | None = None
+        self._line: Callable[[Progress], None] | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session, started when something has to be measured."""
+        if self._session is None:
+            self._session = Session(self.settings.budget, self.folder / "records" / "logs")
+        return self._session
+
+    def close(self) -> None:
+        """End every trial."""
+        if self._session is not None:
+            self._session.close()
+
+    # -- the baseline --
+
+    @cached_property
+    def arm(self) -> Arm:
+        """The run as the parameter file describes it."""
+        return Arm(label="baseline", settings=self.settings)
+
+    @cached_property
+    def noise(self) -> ComparisonRecord:
+        """The A/A comparison: the baseline against a second launch of itself."""
+        pairs = self.settings.budget.noise_pairs
+        return self._comparison("A/A", self.arm, self.arm, pairs, lambda got: False, twin=True)
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The baseline measured: where its time goes, how noisy it is, what it costs."""
+        record = self.noise
+        failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
+        facts = baseline_facts(record, interval(log_ratios(record.pairs)))
+        if facts is None:
+            why = (
+                f"{failed.status}: {failed.reason}. Its log ends:\n{failed.log_tail}" if failed else "it gave no blocks"
+            )
+            raise Unmeasurable(f"the baseline can't be trained: {why}")
+        return Baseline(
+            record=record,
+            facts=facts,
+            reading=reading(record.pairs),
+            events=self.events,
+            peak=self.peak,
+            projection=self.projection(facts, record, self.settings),
+        )
+
+    @cached_property
+    def events(self) -> EventRecord:
+        """What saving and evaluating cost."""
+        key = identity("events", self.arm.determinants(), self._place())
+        return self._kept(EventRecord, "events", key, lambda: self.session.occasional(self.arm))
+
+    @cached_property
+    def peak(self) -> Peak:
+        """What the device could do: from the data sheet if its name is known, else measured for a second."""
+        known = PEAKS.get(self.machine.gpu or "")
+        if known and self.device == "cuda":
+            return known
+        half = self.settings.training("bf16") or self.settings.model.dtype == "bfloat16"
+        dtype = "bfloat16" if half else "float32"
+
+        def measure() -> Peak:
+            tflops, bandwidth, device = errand(enter_ceiling, dtype)
+            return Peak(tflops=tflops, bandwidth=bandwidth, source=f"measured here: {dtype} matmul on {device}")
+
+        return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)
+
+    def projection(self, facts: BaselineFacts, record: ComparisonRecord, settings: Settings) -> Projection | None:
+        """The real job at the baseline's speed."""
+        return project(settings, facts.blocks, record.baseline, self.events)
+
+    # -- hypotheses --
+
+    @property
+    def ceiling(self) -> Interval | None:
+        """What batches ready in memory would bring, if that has been measured."""
+        return next((m.verdict.effect for m in self.measured if m.verdict.factor == "cached_batches"), None)
+
+    def test(self, section: str) -> list[Verdict]:
+        """A verdict for every level that the section of that name lists, by bound or by trial, most promising first."""
+        return self.judge(plan(self.settings, section, self.machine))
+
+    def matrix(self, section: str, factors: Sequence[str]) -> list[Measured]:
+        """Every combination of the section's levels of `factors`, each against the baseline."""
+        cells = matrix(self.settings, section, factors, self.machine)
+        self.judge(cells, every=True)
+        names = [cell.name for cell in cells]
+        return sorted((m for m in self.measured if m.verdict.name in names), key=lambda m: names.index(m.verdict.name))
+
+    def judge(self, contrasts: Sequence[Contrast], every: bool = False) -> list[Verdict]:
+        """Verdicts on `contrasts`, corrected together with all that this notebook measured before (Holm).
+
+        Contrasts that a bound refutes are not measured, unless `every` or the budget is exhaustive.
+        """
+        known = {m.verdict.name for m in self.measured}
+        todo = sorted((c for c in contrasts if c.name not in known), key=self._promise)
+        least, budget = self.settings.budget.minimum_effect, self.settings.budget
+        for contrast in todo:
+            prior = self._prior(contrast)
+            decided = prior.outcome is Outcome.NOT_TESTABLE or (
+                prior.outcome is Outcome.REFUTED and not (every or budget.exhaustive)
+            )
+            if decided:
+                self.measured.append(Measured(contrast=contrast, verdict=prior, record=None))
+                continue
+            stop = enough(least, len(todo), budget.max_pairs)
+            record = self._comparison(contrast.name, contrast.baseline, contrast.treatment, budget.max_pairs, stop)
+            verdict = judge(prior, contrast, record, least, self.device)
+            self.measured.append(Measured(contrast=contrast, verdict=verdict, record=record))
+        corrected = holm([m.verdict for m in self.measured])
+        self.measured = [replace(m, verdict=v) for m, v in zip(self.measured, corrected, strict=True)]
+        names = {c.name for c in contrasts}
+        return [m.verdict for m in self.measured if m.verdict.name in names]
+
+    def conclude(self, cause: str = "") -> Summary:
+        """Keep this notebook's verdicts for the index and the final configuration, and end the session."""
+        summary = Summary(
+            notebook=self.notebook,
+            investigation=self.settings.name,
+            verdicts=[m.verdict for m in self.measured],
+            cause=cause,
+            seconds=time.time() - self.began,
+            measured_seconds=self._session.measured_seconds if self._session else 0.0,
+        )
+        self.store.write(summary, "summaries", self.notebook)
+        self.close()
+        return summary
+
+    def _prior(self, contrast: Contrast) -> Verdict:
+        facts = replace(self.baseline.facts, data_ceiling=self.ceiling)
+        return before_trial(contrast, facts, self.settings.budget.minimum_effect, self.settings.job.samples)
+
+    def _promise(self, contrast: Contrast) -> tuple[bool, float]:
+        """Order of measuring: what shows a limit first, then by bound, largest first."""
+        bound = self._prior(contrast).bound
+        return contrast.levels[0][0].name != "cached_batches", -(bound.ratio if bound else float("inf"))
+
+    # -- records --
+
+    def _place(self) -> list[object]:
+        return [to_plain(self.machine), versions(), __version__]
+
+    def _comparison(
+        self,
+        name: str,
+        baseline: Arm,
+        treatment: Arm,
+        most: int,
+        stop: Callable[[list[Pair]], bool],
+        twin: bool = False,
+    ) -> ComparisonRecord:
+        b = self.settings.budget
+        effort = [b.minimum_effect, b.block_seconds, b.block_steps_min, most, b.seed, b.memory_limit_gib]
+        key = identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
+        began = time.time()
+
+        def watched(pairs: list[Pair]) -> bool:
+            self._tell(name, pairs, most, began)
+            return stop(pairs)
+
+        return self._kept(
+            ComparisonRecord,
+            "comparisons",
+            key,
+            lambda: self.session.compare(baseline, treatment, most, watched, twin),
+            name=name,
+            treatment=treatment.determinants(),
+        )
+
+    def _kept(self, kind: type, folder: str, key: str, measure: Callable[[], object], **about: object) -> object:
+        """The record of that key; measured, and written, only if there is none."""
+        found = self.store.read(kind, folder, key)
+        if found is None:
+            found = measure()
+            self.store.write(found, folder, key, about=to_plain(about))
+        return found
+
+    def _tell(self, name: str, pairs: list[Pair], most: int, began: float) -> None:
+        elapsed = time.time() - began
+        left = elapsed / len(pairs) * (most - len(pairs)) if pairs else None
+        estimate = span(interval(log_ratios(pairs))) if len(pairs) > 1 else ""
+        progress = Progress(
+            notebook=self.notebook,
+            factor=name,
+            pair=len(pairs),
+            of=most,
+            estimate=estimate,
+            began=began,
+            remaining=left,
+        )
+        to_file(progress)
+        if "IPython" in sys.modules:
+            from slowstep.report.live import show_line
+
+            self._line = show_line(progress.line(), self._line)

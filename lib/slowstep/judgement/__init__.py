@@ -1,0 +1,1 @@
+"""From records to verdicts: pure functions on numbers. Nothing here imports torch."""

@@ -1,0 +1,52 @@
+"""Negative controls: a phase that the factor can't touch must not move.
+
+In one of the reports this kit was conceived from, torch.compile "made data loading four times slower". It can't;
+something else had changed, and the comparison was void. A control that moves says so here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowstep.judgement.comparison import interval
+from slowstep.judgement.units import work
+from slowstep.records import Pair
+
+CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
+MOVED = math.log(1.10)
+"""A control has moved when the whole interval lies beyond 10 %; caches and clocks move phases by a few percent."""
+
+NOTICEABLE = 0.02
+"""And when it moved by 2 % of the step at least: a ratio of two tiny times means nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A control that moved: time per unit of work, treatment over baseline."""
+
+    phase: str
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.phase} took {self.ratio:.2f} times its time, which this factor can't cause"
+
+
+def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:
+    """The untouchable phases that moved nevertheless."""
+    found = []
+    for phase in CONTROLS:
+        if phase in touched or not pairs:
+            continue
+        times = [
+            (p.baseline.phases[phase] / work(p.baseline), p.treatment.phases[phase] / work(p.treatment)) for p in pairs
+        ]
+        if any(a <= 0 or b <= 0 for a, b in times):
+            continue
+        change = interval([math.log(b / a) for a, b in times])
+        step = sum(p.baseline.seconds / work(p.baseline) for p in pairs) / len(pairs)
+        shift = abs(sum(b - a for a, b in times) / len(times)) / step
+        if abs(change.mean) - change.half > MOVED and shift > NOTICEABLE:
+            found.append(Moved(phase=phase, ratio=change.ratio))
+    return found

@@ -1,0 +1,26 @@
+"""What devices can do. Names are matched exactly: an A10G is not an A10. An unknown device is measured, not guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """Dense bf16 TFLOP/s and memory bandwidth in GB/s, from the vendor's data sheet or from a measurement here."""
+
+    tflops: float
+    bandwidth: float
+    source: str
+
+
+SHEET = "the vendor's data sheet, dense bf16"
+
+PEAKS = {
+    "NVIDIA A10": Peak(tflops=125, bandwidth=600, source=SHEET),
+    "NVIDIA GeForce RTX 4090": Peak(tflops=165, bandwidth=1008, source=SHEET),
+    "NVIDIA A100-SXM4-80GB": Peak(tflops=312, bandwidth=2039, source=SHEET),
+    "NVIDIA H100 80GB HBM3": Peak(tflops=989, bandwidth=3350, source=SHEET),
+    "NVIDIA H100 PCIe": Peak(tflops=756, bandwidth=2000, source=SHEET),
+    "NVIDIA H200": Peak(tflops=989, bandwidth=4800, source=SHEET),
+}

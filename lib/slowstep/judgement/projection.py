@@ -1,0 +1,76 @@
+"""The real job's hours and cost, from all its costs: start, steps, logging, saves, evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowstep.judgement.comparison import interval
+from slowstep.records import Block, EventRecord, TrialRecord
+from slowstep.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """Seconds by part, and the whole with the interval that the blocks' spread gives."""
+
+    parts: dict[str, float]
+    seconds: float
+    low: float
+    high: float
+    steps: int
+    price_per_hour: float | None
+    currency: str
+
+    def cost(self, seconds: float) -> float | None:
+        """What `seconds` cost."""
+        return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour
+
+
+def project(
+    settings: Settings, blocks: Sequence[Block], trial: TrialRecord, events: EventRecord | None
+) -> Projection | None:
+    """The job of `settings.job` at the speed of `blocks`; None if the job's size is not given."""
+    job = settings.job
+    if not job.samples or not job.epochs or not blocks:
+        return None
+    rates = interval([math.log(b.work.samples / b.seconds) for b in blocks])
+    per_epoch = math.ceil(job.samples / settings.effective_batch_size)
+    steps = math.ceil(per_epoch * job.epochs)
+    training = job.samples * job.epochs / rates.ratio
+    start = trial.startup
+    settled = rates.ratio and settings.effective_batch_size / rates.ratio
+    ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
+    parts = {
+        "start-up": sum(start.get(p, 0.0) for p in ("process", "data", "model", "trainer", "first border")),
+        "warm-up and compilation": max(0.0, ramp),
+        "training steps": training,
+    }
+    for event, name in (("save", "saving"), ("evaluate", "evaluating")):
+        seconds = (events.seconds.get(event) if events else None) or []
+        if seconds:
+            parts[name] = _times(settings, event, steps) * sum(seconds) / len(seconds)
+    rest = sum(parts.values()) - training
+    return Projection(
+        parts=parts,
+        seconds=rest + training,
+        low=rest + job.samples * job.epochs / rates.high,
+        high=rest + job.samples * job.epochs / rates.low,
+        steps=steps,
+        price_per_hour=job.price_per_hour,
+        currency=job.currency,
+    )
+
+
+def _times(settings: Settings, event: str, steps: int) -> int:
+    """How often the job does `event`."""
+    key = {"save": "save", "evaluate": "eval"}[event]
+    strategy = str(settings.training(f"{key}_strategy") or "no")
+    if strategy == "epoch":
+        return math.ceil(settings.job.epochs)
+    if strategy == "steps":
+        every = settings.training(f"{key}_steps") or settings.training("logging_steps") or steps
+        every = every * steps if every < 1 else every
+        return int(steps // every)
+    return 0

@@ -1,0 +1,220 @@
+"""Verdicts: what the evidence says about a hypothesis declared before the measurement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from slowstep.factors import Contrast, Meaning
+from slowstep.judgement.bounds import Bound, bound
+from slowstep.judgement.comparison import (
+    NOMINAL_P,
+    OVERALL_P,
+    Interval,
+    Kind,
+    Reading,
+    due,
+    interval,
+    log_ratios,
+    reading,
+)
+from slowstep.judgement.controls import moved_controls
+from slowstep.judgement.facts import BaselineFacts
+from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+
+LOSS_TOLERANCE = 0.01
+"""Relative difference of the first losses that an exact change may make: order of summation, nothing more."""
+
+
+class Outcome(StrEnum):
+    """What can be said of a hypothesis."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+    NOT_TESTABLE = "not testable here"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A hypothesis judged. `effect` is a throughput ratio with its interval, absent where nothing was measured."""
+
+    name: str
+    factor: str
+    title: str
+    hypothesis: str
+    meaning: Meaning
+    changes: str
+    outcome: Outcome
+    reason: str
+    effect: Interval | None = None
+    kind: Kind | None = None
+    bound: Bound | None = None
+    status: Status | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def gain(self) -> float:
+        """The measured gain, 0.05 for 5 %; 0 where nothing was measured."""
+        return self.effect.ratio - 1 if self.effect else 0.0
+
+
+def enough(minimum_effect: float, comparisons: int, most: int) -> Any:
+    """When to stop measuring: a function of the pairs so far that is true once the hypothesis is decided.
+
+    Support must also survive Holm over the notebook's comparisons, so it is asked for at p / comparisons; that the
+    gain is below the minimum effect needs no correction, since it claims nothing.
+    """
+    least = math.log(1 + minimum_effect)
+
+    def decided(pairs: list[Pair]) -> bool:
+        if not due(len(pairs), most):
+            return False
+        d = log_ratios(pairs)
+        effect, strict = interval(d), interval(d, NOMINAL_P / max(comparisons, 1))
+        supported = strict.mean - strict.half > 0 and effect.mean >= least
+        return supported or effect.mean + effect.half < least
+
+    return decided
+
+
+def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float, epoch: int | None) -> Verdict:
+    """The verdict that needs no trial, or an inconclusive one that says a trial is needed."""
+    factor, level = contrast.levels[0]
+    verdict = Verdict(
+        name=contrast.name,
+        factor=factor.name,
+        title=factor.title,
+        hypothesis=factor.hypothesis,
+        meaning=contrast.meaning,
+        changes=factor.changes,
+        overrides=contrast.overrides,
+        outcome=Outcome.INCONCLUSIVE,
+        reason="not measured",
+    )
+    if contrast.untestable:
+        return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=contrast.untestable)
+    limit = bound(factor.bound, facts, level.value, epoch) if facts else None
+    if limit and limit.ratio - 1 < minimum:
+        reason = f"refuted by its bound, without a trial: {limit}"
+        return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)
+    return replace(verdict, bound=limit)
+
+
+def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum: float, device: str) -> Verdict:
+    """The verdict on a comparison, `prior` being what was known before it. Holm comes afterwards (`holm`)."""
+    failed = _failed(record)
+    if failed:
+        outcome, reason = failed
+        return replace(prior, outcome=outcome, reason=reason, status=_worst(record))
+    if len(record.pairs) < 2:
+        return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
+    read = reading(record.pairs)
+    verdict = replace(
+        prior, effect=read.effect, kind=read.kind, status=Status.OK, warnings=_warnings(prior, record, read)
+    )
+    missing = _no_effect(contrast, record.treatment)
+    if missing:
+        return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
+    moved = moved_controls(record.pairs, contrast.touched(device))
+    if moved:
+        reason = "something else changed between the arms: " + "; ".join(map(str, moved))
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    outcome, reason = _weigh(read, minimum)
+    return replace(verdict, outcome=outcome, reason=reason)
+
+
+def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Holm's correction (Scandinavian Journal of Statistics 6, 1979) of support, over the comparisons measured.
+
+    A p at one of five looks is worth OVERALL_P / NOMINAL_P times itself over all of them.
+    """
+    measured = sorted((v for v in verdicts if v.effect is not None), key=lambda v: v.effect.p)
+    rejected, still = set(), True
+    for i, verdict in enumerate(measured):
+        still = still and verdict.effect.p * (len(measured) - i) <= NOMINAL_P
+        if not still and verdict.outcome is Outcome.SUPPORTED:
+            rejected.add(verdict.name)
+    reason = f"not told from chance after correcting for {len(measured)} comparisons (Holm at {OVERALL_P:.0%})"
+    return [
+        replace(v, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}; {v.reason}") if v.name in rejected else v
+        for v in verdicts
+    ]
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a signed percentage: 1.052 -> +5.2 %."""
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def span(effect: Interval) -> str:
+    """An effect with its interval, as every report shows it."""
+    return f"{percent(effect.ratio)} [{percent(effect.low)}, {percent(effect.high)}]"
+
+
+def _weigh(read: Reading, minimum: float) -> tuple[Outcome, str]:
+    effect, least = read.effect, 1 + minimum
+    seen = f"{span(effect)} over {effect.n} pairs"
+    if effect.high < least:
+        return Outcome.REFUTED, f"{seen}: the whole interval lies below the minimum effect of {percent(least)}"
+    if effect.low > 1 and effect.ratio >= least:
+        return Outcome.SUPPORTED, f"{seen}: faster, and by at least the minimum effect of {percent(least)}"
+    return (
+        Outcome.INCONCLUSIVE,
+        f"{seen} neither excludes no gain nor the minimum effect of {percent(least)}; "
+        f"an effect below {percent(read.detectable)} could not have been seen in this noise",
+    )
+
+
+def _failed(record: ComparisonRecord) -> tuple[Outcome, str] | None:
+    if record.baseline.status is not Status.OK:
+        return Outcome.INCONCLUSIVE, f"the baseline itself failed ({_how(record.baseline)})"
+    if record.treatment.status is not Status.OK:
+        return Outcome.NOT_TESTABLE, _how(record.treatment)
+    return None
+
+
+def _worst(record: ComparisonRecord) -> Status:
+    return record.treatment.status if record.baseline.status is Status.OK else record.baseline.status
+
+
+def _how(trial: TrialRecord) -> str:
+    return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
+
+
+def _no_effect(contrast: Contrast, treatment: TrialRecord) -> str | None:
+    for fact, wanted in contrast.expects.items():
+        found = treatment.observed.get(fact)
+        if found != wanted:
+            return f"{fact} is {found!r} in the trial, {wanted!r} was asked for"
+    return None
+
+
+def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[str]:
+    notes = []
+    if prior.bound and read.effect.low > prior.bound.ratio:
+        notes.append(f"measured beyond its bound ({prior.bound}), so the bound's assumption is wrong here")
+    if read.stall:
+        notes.append(
+            f"totals give {percent(read.effect.ratio)} and medians {percent(read.median_ratio)}: "
+            "one arm stalls now and then"
+        )
+    if not (record.baseline.settled and record.treatment.settled):
+        notes.append("the step time was still falling when warm-up ended")
+    if record.redone:
+        notes.append(f"{len(record.redone)} blocks were redone because the machine was taken away")
+    disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
+    if disturbed:
+        notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")
+    if prior.meaning is Meaning.EXACT and _losses_differ(record):
+        notes.append("the first losses differ from the baseline's, which an exact change should not cause")
+    return notes
+
+
+def _losses_differ(record: ComparisonRecord) -> bool:
+    pairs = zip(record.baseline.losses, record.treatment.losses, strict=False)
+    return any(abs(a - b) > LOSS_TOLERANCE * abs(a) for a, b in pairs)

@@ -1,0 +1,16 @@
+"""The live line in a notebook: one output that is overwritten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def show_line(text: str, handle: Any = None) -> Any:
+    """Show `text`, in place of what `handle` showed before; returns the handle for the next time."""
+    from IPython.display import display
+
+    bundle = {"text/plain": text, "application/x-slowstep-progress": text}
+    if handle is None:
+        return display(bundle, raw=True, display_id=True)
+    handle.update(bundle, raw=True)
+    return handle

@@ -1,0 +1,54 @@
+"""What an investigation holds in hand: the baseline, what was measured, and what a notebook leaves for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slowstep.factors import Contrast
+from slowstep.judgement.comparison import Reading
+from slowstep.judgement.devices import Peak
+from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Verdict
+from slowstep.records import ComparisonRecord, EventRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The baseline measured."""
+
+    record: ComparisonRecord
+    facts: BaselineFacts
+    reading: Reading
+    events: EventRecord
+    peak: Peak
+    projection: Projection | None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation: FLOPs that the useful tokens need, over what the device reaches."""
+        rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
+        if rate is None or flops is None:
+            return None
+        return rate * flops.needed / (self.peak.tflops * 1e12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A contrast with its verdict, and its record where a trial was needed."""
+
+    contrast: Contrast
+    verdict: Verdict
+    record: ComparisonRecord | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a notebook concluded."""
+
+    notebook: str
+    investigation: str
+    verdicts: list[Verdict] = field(default_factory=list)
+    cause: str = ""
+    seconds: float = 0.0
+    measured_seconds: float = 0.0

@@ -1,0 +1,37 @@
+"""What this device reaches at best: a large matmul and a large copy, measured for a second, for devices unknown."""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import time
+from collections.abc import Callable
+from typing import Any
+
+SIDE = 2048
+COPY_BYTES = 256 * 2**20
+SECONDS = 0.5
+
+
+def measure(connection: multiprocessing.connection.Connection, dtype: str) -> None:
+    """Send (TFLOP/s, GB/s, device); runs in a process of its own, like a trial."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = getattr(torch, dtype)
+    a = torch.randn(SIDE, SIDE, device=device).to(kind)
+    source = torch.empty(COPY_BYTES // 4, device=device)
+    target = torch.empty_like(source)
+
+    def best(act: Callable[[], Any]) -> float:
+        fastest, end = float("inf"), time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            act()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            fastest = min(fastest, time.perf_counter() - began)
+        return fastest
+
+    tflops = 2 * SIDE**3 / best(lambda: a @ a) / 1e12
+    bandwidth = 2 * COPY_BYTES / best(lambda: target.copy_(source)) / 1e9
+    connection.send((tflops, bandwidth, device))

@@ -1,0 +1,50 @@
+"""The last check before anything is trained: the real libraries take the settings, and model and data can be had."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from slowstep.settings import Settings
+
+
+def check(connection: Any, settings: Settings) -> None:
+    """Send a list of (key, message), empty when all is well. Prepares what is made once per machine as it goes."""
+    with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
+
+
+def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    from peft import LoraConfig
+    from slowstep.workloads import data, model, named
+    from slowstep.workloads.finetune import FineTune, training_arguments
+
+    if named(s.workload) is not FineTune:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield "training_arguments", "TrainingArguments refuses it", lambda: training_arguments(s, Path(folder))
+    if s.peft:
+        yield "peft", "LoraConfig refuses it", lambda: LoraConfig(**({"task_type": "CAUSAL_LM"} | s.peft))
+    yield "quantization", "BitsAndBytesConfig refuses it", lambda: model.quantization_config(s)
+    yield "model", "the model's configuration can't be had", lambda: model.model_config(s)
+    yield "model.tokenizer", "the tokenizer can't be had", lambda: data.load_tokenizer(s)
+    yield "dataset", "the data can't be had", lambda: data.read_examples(s)
+
+
+def _tried(attempt: tuple[str, str, Callable[[], Any]]) -> tuple[str, str] | None:
+    key, refusal, act = attempt
+    try:
+        act()
+    except Exception as error:
+        text = " ".join(str(error).split())[:400] or type(error).__name__
+        hint = ""
+        if key in ("model", "model.tokenizer") and ("huggingface" in text or "connect" in text.lower()):
+            hint = " Give a local folder in model.name_or_path, or model.init: random with a model_type."
+        return key, f"{refusal}: {text}{hint}"
+    return None

@@ -1,0 +1,53 @@
+"""What is under way, for whoever watches: a small file that a terminal reads, and a line in the notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+VARIABLE = "SLOWSTEP_PROGRESS"
+"""Environment variable with the path of the progress file, set by who runs the notebooks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One comparison under way."""
+
+    notebook: str
+    factor: str
+    pair: int
+    of: int
+    estimate: str = ""
+    began: float = 0.0
+    remaining: float | None = None
+
+    def line(self, now: float | None = None) -> str:
+        """As one line: notebook, factor, pair n of at most m, running estimate, elapsed, remaining."""
+        elapsed = (now or time.time()) - self.began
+        left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
+        estimate = f"  {self.estimate}" if self.estimate else ""
+        return f"{self.notebook}  {self.factor}  pair {self.pair} of at most {self.of}{estimate}  {elapsed:.0f} s{left}"
+
+
+Watcher = Callable[[Progress], None]
+
+
+def to_file(progress: Progress) -> None:
+    """Tell the terminal, if one asked for it."""
+    path = os.environ.get(VARIABLE)
+    if path:
+        temporary = Path(path).with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+        os.replace(temporary, path)
+
+
+def from_file(path: Path) -> Progress | None:
+    """What was told last."""
+    try:
+        return Progress(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

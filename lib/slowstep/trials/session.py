@@ -1,0 +1,312 @@
+"""A session: keeps trials alive while they are needed and measures pairs of blocks, interleaved.
+
+The opinions here, and why:
+
+- Both arms of a comparison stay resident and take turns block by block, in random order, so that drift of the machine
+  falls on both. If they don't fit in memory together they are relaunched by turns.
+- The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
+- While an arm waits, its loader workers fill their queue; so many steps are discarded when its turn comes.
+- A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a pair, and
+  the record says so; nothing else is ever thrown away.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slowstep.factors import Arm
+from slowstep.machine import this_machine, versions
+from slowstep.records import Block, ComparisonRecord, EventRecord, Memory, Pair, Status, TrialRecord, identity
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Budget
+from slowstep.trials import disturbance
+from slowstep.trials.process import TrialEnded, TrialProcess, host_memory, memory_limit
+from slowstep.trials.protocol import Failed, Measured, Observe, Occur, Ready, Run
+
+WARMUP_CHUNK = 3
+WARMUP_CHUNKS_MAX = 12
+SETTLED = 1.05
+"""Warm-up ends when a chunk of steps is no longer faster than the one before by more than this ratio."""
+
+OCCURRENCES = 3
+"""Times an occasional event is repeated; the first may be slower, and the report shows them all."""
+
+HEADROOM = 0.9
+"""Share of the memory that two resident arms may fill."""
+
+Enough = Callable[[list[Pair]], bool]
+"""Whether the pairs so far decide the comparison."""
+
+
+@dataclass
+class Trial:
+    """A live trial, warmed up, with what is known about it."""
+
+    process: TrialProcess
+    record: TrialRecord
+    device: str
+    occasions: list[str]
+    block_steps: int
+    discard: int
+    block_timeout: float
+
+
+class Session:
+    """Measures on this machine. Use it as a context manager: leaving it ends every trial."""
+
+    def __init__(self, budget: Budget, logs: Path):
+        self.budget, self.logs = budget, logs
+        self.resident: dict[str, Trial] = {}
+        self.measured_seconds = 0.0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every trial."""
+        for key in list(self.resident):
+            self._end(key)
+
+    # -- trials --
+
+    def launch(self, arm: Arm, key: str) -> Trial:
+        """A warmed-up trial of `arm`, the resident one of that key if there is one; TrialEnded if it fails."""
+        if key in self.resident:
+            return self.resident[key]
+        process = TrialProcess(arm, self.logs / f"{key}.log", self.budget)
+        try:
+            ready: Ready = process.ask(None, self.budget.startup_timeout_seconds)
+            trial = self._warmed_up(process, arm, ready)
+        except BaseException:
+            process.end()
+            raise
+        self.resident[key] = trial
+        return trial
+
+    def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready) -> Trial:
+        first: Measured = process.ask(Run(steps=1), self.budget.startup_timeout_seconds)
+        startup = dict(ready.startup) | {"first step": first.block.seconds}
+        previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
+        for _ in range(WARMUP_CHUNKS_MAX):
+            timeout = WARMUP_CHUNK * self.budget.step_timeout_seconds
+            chunk: Measured = process.ask(Run(steps=WARMUP_CHUNK), timeout)
+            mean = chunk.block.seconds / WARMUP_CHUNK
+            steps, spent = steps + WARMUP_CHUNK, spent + chunk.block.seconds
+            settled = previous / mean < SETTLED
+            previous = min(previous, mean)
+            if settled:
+                break
+        seen = process.ask(Observe(), self.budget.step_timeout_seconds)
+        workers = seen.facts.get("dataloader_num_workers") or 0
+        prefetch = seen.facts.get("dataloader_prefetch_factor") or 2
+        record = TrialRecord(
+            arm=arm.label,
+            status=Status.OK,
+            startup=startup | {"warm-up": spent},
+            warmup_steps=steps,
+            settled=settled,
+            observed=seen.facts,
+            losses=seen.losses,
+            memory=self._memory(process, chunk.memory),
+            log=str(process.log.name),
+        )
+        wanted = max(self.budget.block_steps_min, round(self.budget.block_seconds / previous))
+        return Trial(
+            process=process,
+            record=record,
+            device=ready.device,
+            occasions=ready.occasions,
+            block_steps=wanted,
+            discard=workers * prefetch + 1,
+            block_timeout=max(self.budget.step_timeout_seconds, 20 * self.budget.block_seconds),
+        )
+
+    def _memory(self, process: TrialProcess, peaks: Memory) -> Memory:
+        family = host_memory(process.process.pid)
+        limit = peaks.limit or process.limit
+        return replace(peaks, host=max(peaks.host or 0, family), limit=limit)
+
+    def _end(self, key: str) -> None:
+        self.resident.pop(key).process.end()
+
+    def _keep_only(self, keys: set[str]) -> None:
+        for key in set(self.resident) - keys:
+            self._end(key)
+
+    # -- blocks --
+
+    def _block(self, trial: Trial, others: list[Trial]) -> Block:
+        """One block of `trial`, marked if the machine was taken away meanwhile."""
+
+        def own() -> float:
+            return sum(t.process.cpu_seconds() for t in (trial, *others))
+
+        before = disturbance.read(own())
+        request = Run(steps=trial.block_steps, discard=trial.discard)
+        measured: Measured = trial.process.ask(request, trial.block_timeout)
+        trial.record = replace(trial.record, memory=self._memory(trial.process, measured.memory))
+        self.measured_seconds += measured.block.seconds
+        return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
+
+    def compare(self, baseline: Arm, treatment: Arm, most: int, enough: Enough, twin: bool = False) -> ComparisonRecord:
+        """Interleaved pairs of the two arms until they are `enough` or `most`; a failed trial is part of the record.
+
+        `twin` runs the treatment as a second process although it is the same arm (an A/A comparison).
+        """
+        began = time.time()
+        keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
+        comparison = _Comparison(self, (baseline, treatment), keys)
+        try:
+            comparison.run(most, enough)
+        finally:
+            if keys[1] in self.resident:
+                self._end(keys[1])
+        return replace(
+            comparison.record(),
+            seconds=time.time() - began,
+            machine=to_plain(this_machine()),
+            versions=versions(),
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def occasional(self, arm: Arm) -> EventRecord:
+        """What saving and evaluating cost in `arm`, each repeated."""
+        trial = self.launch(arm, identity(arm.determinants()))
+        seconds: dict[str, list[float]] = {}
+        written, samples = {}, {}
+        for event in trial.occasions:
+            for _ in range(OCCURRENCES):
+                done = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
+                seconds.setdefault(event, []).append(done.seconds)
+            if done.bytes is not None:
+                written[event] = done.bytes // OCCURRENCES
+            if done.samples is not None:
+                samples[event] = done.samples
+        return EventRecord(seconds=seconds, bytes=written, samples=samples)
+
+
+class _Comparison:
+    """One comparison under way."""
+
+    def __init__(self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str]):
+        self.session, self.arms, self.keys = session, arms, keys
+        self.seed = int(identity(session.budget.seed, *keys), 16) % 2**32
+        self.order = random.Random(self.seed)
+        self.pairs: list[Pair] = []
+        self.redone: list[str] = []
+        self.by_turns = False
+        self.failed: dict[int, TrialRecord] = {}
+        self.seen: dict[int, TrialRecord] = {}
+
+    def run(self, most: int, enough: Enough) -> None:
+        self.session._keep_only(set(self.keys[:1]))
+        try:
+            self._settle_in()
+            while len(self.pairs) < most and not enough(self.pairs):
+                self.pairs.append(self._pair())
+        except _Failed:
+            pass
+
+    def _settle_in(self) -> None:
+        """Both arms launched, if they fit; one that runs out of memory beside the other is given the machine alone."""
+        self._trial(0)
+        if self._too_big_together():
+            self.by_turns = True
+        try:
+            self._launch(1)
+        except TrialEnded as ended:
+            if ended.failed.status is not Status.OUT_OF_MEMORY or self.by_turns:
+                raise self._note(1, ended) from None
+            self.by_turns = True
+            self._trial(1)
+        if self._too_big_together():
+            self.by_turns = True
+
+    def _launch(self, side: int) -> Trial:
+        if self.by_turns:
+            self.session._keep_only({self.keys[side]})
+        trial = self.session.launch(self.arms[side], self.keys[side])
+        self.seen[side] = trial.record
+        return trial
+
+    def _trial(self, side: int) -> Trial:
+        try:
+            return self._launch(side)
+        except TrialEnded as ended:
+            raise self._note(side, ended) from None
+
+    def _too_big_together(self) -> bool:
+        """Whether what is resident, with as much again for an arm yet to come, overfills the device or the host."""
+        live = [self.session.resident[k] for k in dict.fromkeys(self.keys) if k in self.session.resident]
+        share = 2 / len(live)
+        on_device = [t.record.memory for t in live if t.record.memory.reserved is not None]
+        device = sum(m.reserved for m in on_device) * share
+        if on_device and device > HEADROOM * on_device[0].limit:
+            return True
+        held = sum(host_memory(t.process.process.pid) for t in live)
+        return held * share > HEADROOM * (memory_limit(self.session.budget) + held)
+
+    def _pair(self) -> Pair:
+        first = self.order.choice((0, 1))
+        blocks: dict[int, Block] = {}
+        for side in (first, 1 - first):
+            blocks[side] = self._undisturbed(side)
+        return Pair(
+            first="treatment" if first else "baseline",
+            baseline=blocks[0],
+            treatment=blocks[1],
+        )
+
+    def _undisturbed(self, side: int) -> Block:
+        redone = 0
+        while True:
+            trial = self._trial(side)
+            others = [t for t in self.session.resident.values() if t is not trial]
+            try:
+                block = self.session._block(trial, others)
+            except TrialEnded as ended:
+                self.session.resident.pop(self.keys[side], None)
+                raise self._note(side, ended) from None
+            self.seen[side] = trial.record
+            if block.disturbed is None or redone >= self.session.budget.redo_blocks:
+                return block
+            redone += 1
+            self.redone.append(f"{('baseline', 'treatment')[side]}, pair {len(self.pairs) + 1}: {block.disturbed}")
+
+    def _note(self, side: int, ended: TrialEnded) -> _Failed:
+        self.failed[side] = self._record(side, ended.failed)
+        return _Failed()
+
+    def _record(self, side: int, failed: Failed) -> TrialRecord:
+        log = self.session.logs / f"{self.keys[side]}.log"
+        known = self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK, log=log.name)
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:] if log.is_file() else []
+        return replace(
+            known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail="\n".join(tail)
+        )
+
+    def record(self) -> ComparisonRecord:
+        def side(i: int) -> TrialRecord:
+            absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
+            return self.failed.get(i) or self.seen.get(i) or absent
+
+        return ComparisonRecord(
+            baseline=side(0),
+            treatment=side(1),
+            pairs=self.pairs,
+            redone=self.redone,
+            by_turns=self.by_turns,
+            seed=self.seed,
+        )
+
+
+class _Failed(Exception):
+    """A trial failed and is noted; the comparison ends here."""
