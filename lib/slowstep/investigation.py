@@ -18,7 +18,7 @@ from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
 from slowstep.records import ComparisonRecord, EventRecord, Pair, Status, Store, identity
-from slowstep.settings import Loaded, Settings, load
+from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, load
 from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
 from slowstep.trials.entry import enter_ceiling
@@ -136,6 +136,11 @@ class Investigation:
         """What batches ready in memory would bring, if that has been measured."""
         return next((m.verdict.effect for m in self.measured if m.verdict.factor == "cached_batches"), None)
 
+    def rank(self) -> list[Verdict]:
+        """What is known of every listed level before its trial, most promising first."""
+        contrasts = {c.name: c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)}
+        return [self._prior(c) for c in sorted(contrasts.values(), key=self._promise)]
+
     def test(self, section: str) -> list[Verdict]:
         """A verdict for every level that the section of that name lists, by bound or by trial, most promising first."""
         return self.judge(plan(self.settings, section, self.machine))
@@ -154,31 +159,39 @@ class Investigation:
         """
         known = {m.verdict.name for m in self.measured}
         todo = sorted((c for c in contrasts if c.name not in known), key=self._promise)
-        least, budget = self.settings.budget.minimum_effect, self.settings.budget
+        exhaustive = every or self.settings.budget.exhaustive
         for contrast in todo:
             prior = self._prior(contrast)
-            decided = prior.outcome is Outcome.NOT_TESTABLE or (
-                prior.outcome is Outcome.REFUTED and not (every or budget.exhaustive)
-            )
+            decided = prior.outcome is Outcome.NOT_TESTABLE or (prior.outcome is Outcome.REFUTED and not exhaustive)
             if decided:
                 self.measured.append(Measured(contrast=contrast, verdict=prior, record=None))
                 continue
-            stop = enough(least, len(todo), budget.max_pairs)
-            record = self._comparison(contrast.name, contrast.baseline, contrast.treatment, budget.max_pairs, stop)
-            verdict = judge(prior, contrast, record, least, self.device)
-            self.measured.append(Measured(contrast=contrast, verdict=verdict, record=record))
+            self.measured.append(self._measure(contrast, contrast.name, prior, len(todo)))
         corrected = holm([m.verdict for m in self.measured])
         self.measured = [replace(m, verdict=v) for m, v in zip(self.measured, corrected, strict=True)]
         names = {c.name for c in contrasts}
         return [m.verdict for m in self.measured if m.verdict.name in names]
 
-    def conclude(self, cause: str = "") -> Summary:
+    def compare(self, contrast: Contrast, name: str) -> Verdict:
+        """The verdict on one contrast outside the notebook's list (a combination with and without a factor)."""
+        prior = replace(before_trial(contrast, None, 0.0, None), name=name)
+        return self._measure(contrast, name, prior, 1).verdict
+
+    def _measure(self, contrast: Contrast, name: str, prior: Verdict, comparisons: int) -> Measured:
+        budget = self.settings.budget
+        stop = enough(budget.minimum_effect, comparisons, budget.max_pairs)
+        record = self._comparison(name, contrast.baseline, contrast.treatment, budget.max_pairs, stop)
+        verdict = judge(prior, contrast, record, budget.minimum_effect, self.device)
+        return Measured(contrast=contrast, verdict=verdict, record=record)
+
+    def conclude(self, cause: str = "", adopted: bool = False) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end the session."""
         summary = Summary(
             notebook=self.notebook,
             investigation=self.settings.name,
             verdicts=[m.verdict for m in self.measured],
             cause=cause,
+            adopted=adopted,
             seconds=time.time() - self.began,
             measured_seconds=self._session.measured_seconds if self._session else 0.0,
         )

@@ -50,5 +50,25 @@ class Summary:
     investigation: str
     verdicts: list[Verdict] = field(default_factory=list)
     cause: str = ""
+    adopted: bool = False
+    """Whether the last verdict is the configuration that the final notebook adopted."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotebookRun:
+    """How the run of a notebook ended. papermill leaves a notebook that looks complete when its kernel dies, so the
+    status is kept here and not read from the notebook."""
+
+    notebook: str
+    status: str
+    """'ok', 'failed' or 'interrupted'."""
+    reason: str = ""
+    report: str = ""
+    """The HTML file beside records/, if one was written."""
+    determinants: str = ""
+    """Identity of what the run depends on; an equal one need not run again."""
+    seconds: float = 0.0
+    measured_seconds: float = 0.0
+    machine: str = ""

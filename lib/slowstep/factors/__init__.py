@@ -1,6 +1,6 @@
 """What can be changed about a training run, and what each change means."""
 
-from slowstep.factors.arms import Arm, Contrast, combine, matrix, plan
+from slowstep.factors.arms import Arm, Contrast, check_levels, combine, label, matrix, plan
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 
@@ -12,7 +12,9 @@ __all__ = [
     "Factor",
     "Level",
     "Meaning",
+    "check_levels",
     "combine",
+    "label",
     "matrix",
     "plan",
 ]

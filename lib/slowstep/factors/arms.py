@@ -38,7 +38,7 @@ class Contrast:
     @property
     def name(self) -> str:
         """As labels show it: `dataloader_num_workers=2`."""
-        return " + ".join(f"{f.name}={show(level.value)}" for f, level in self.levels)
+        return label(self.levels)
 
     @property
     def factor(self) -> Factor:
@@ -93,7 +93,7 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
     changed = {k: v for _, level in levels for k, v in level.overrides.items()}
     given = {k: v for k, v in given.items() if k not in changed}
     reasons = [f.requires(level.value, settings, machine) for f, level in levels]
-    name = " + ".join(f"{f.name}={show(level.value)}" for f, level in levels)
+    name = label(levels)
     base = override(settings, given, name)
     shown = ", ".join(f"{key.rsplit('.')[-1]}={show(value)}" for key, value in given.items())
     extra = f" with {shown}" if given else ""
@@ -103,6 +103,11 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
         treatment=Arm(label=name, settings=override(base, changed, name)),
         untestable=next((r for r in reasons if r), None),
     )
+
+
+def label(levels: Iterable[tuple[Factor, Level]]) -> str:
+    """A combination of levels as every report names it: `dataloader_num_workers=2 + tokenize=once`."""
+    return " + ".join(f"{f.name}={show(level.value)}" for f, level in levels)
 
 
 def check_levels(settings: Settings, section: str, source: str) -> list[str]:

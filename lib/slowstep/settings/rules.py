@@ -7,17 +7,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowstep.settings.errors import nearest
-from slowstep.settings.schema import Settings
+from slowstep.settings.schema import WORKLOADS, Settings
 
 Problem = tuple[str, str]
 
 
 def impossible(s: Settings) -> Iterator[Problem]:
     """Everything about `s` that can't work, whatever the machine."""
+    yield from _workload(s)
     yield from _model(s)
     yield from _dataset(s)
     yield from _training(s)
     yield from _budget(s)
+
+
+def _workload(s: Settings) -> Iterator[Problem]:
+    module, colon, name = s.workload.partition(":")
+    importable = colon and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    if s.workload not in WORKLOADS and not importable:
+        yield (
+            "workload",
+            f"found '{s.workload}'; expected a registered workload, or module:Class for one of your own."
+            f"{nearest(s.workload, WORKLOADS)}",
+        )
 
 
 def _model(s: Settings) -> Iterator[Problem]:

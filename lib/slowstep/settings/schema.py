@@ -87,7 +87,8 @@ class Settings:
     """One investigation. `data_loading` and its like give the levels of the factors that a notebook tests."""
 
     name: str
-    workload: Literal["finetune"] = "finetune"
+    workload: str = "finetune"
+    """A name in `WORKLOADS`, or `module:Class` of a workload of one's own."""
     model: Model = Model()
     dataset: Dataset = Dataset()
     training_arguments: dict[str, object] = field(default_factory=dict)
@@ -114,6 +115,9 @@ class Settings:
         batch = self.training("per_device_train_batch_size")
         return int(batch) * int(self.training("gradient_accumulation_steps"))
 
+
+WORKLOADS = {"finetune": "slowstep.workloads.finetune:FineTune"}
+"""The registered workloads and their classes; as text, since settings are checked without importing torch."""
 
 TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization")
 """The sections that decide what a trial does; the others decide how it is measured and judged."""

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.utils.data.dataloader as loading
@@ -48,7 +49,9 @@ class Probe:
         self.losses: list[torch.Tensor] = []
         self._marks: list[tuple[Any, str]] = []
         self._works: list[Work] = []
-        self._fetched: deque[Work] = deque(maxlen=1024)
+        # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
+        self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
+        self._source: deque[Work] = deque()
         self._depth = 0
         self._border_due = True
         self._batch_begins = True
@@ -142,6 +145,8 @@ class Probe:
             self._wrap(trainer, "log", "log")
             self._wrap(trainer, "_save_checkpoint", "save")
             self._wrap(trainer, "evaluate", "evaluate")
+            # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside the above
+            self._wrap(sys.modules["transformers.trainer_callback"].CallbackHandler, "on_save", "save")
         hooks = (
             register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
             register_optimizer_step_post_hook(lambda *_: self._optimizer_stepped()),
@@ -155,7 +160,7 @@ class Probe:
         name: str,
         phase: str,
         before: Callable[..., None] = lambda *_: None,
-        after: Callable[[Any], None] = lambda _: None,
+        after: Callable[..., None] = lambda *_: None,
     ) -> None:
         original = owner.__dict__[name]
 
@@ -167,7 +172,7 @@ class Probe:
                 result = original(*args, **kwargs)
             finally:
                 self._leave()
-            after(result)
+            after(result, *args)
             return result
 
         setattr(owner, name, marked)
@@ -176,9 +181,10 @@ class Probe:
     def _loader_asked(self, *_: Any) -> None:
         self._border()
 
-    def _fetched_batch(self, batch: Any) -> None:
+    def _fetched_batch(self, batch: Any, iterator: Any) -> None:
         if self._depth == 0:
-            self._fetched.append(work.count(batch))
+            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
+            self._source.append(work.count(batch))
 
     def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
         if len(self.losses) < LOSSES_KEPT:
@@ -209,7 +215,7 @@ class Probe:
         training = torch.is_grad_enabled()
         if self._depth == 0 and training:
             self._border()
-            if self._batch_begins and self._fetched:
-                self._works.append(self._fetched.popleft())
+            if self._batch_begins and self._source:
+                self._works.append(self._source.popleft())
                 self._batch_begins = False
         self._enter("forward" if training else "evaluate")

@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ class TrialProcess:
         reply = self._receive(timeout)
         if isinstance(reply, Failed):
             self.end()
-            raise TrialEnded(reply)
+            limit = reply.memory.limit or self.limit
+            raise TrialEnded(replace(reply, memory=replace(reply.memory, limit=limit)))
         return reply
 
     def _receive(self, timeout: float) -> Any:
@@ -130,8 +132,15 @@ class TrialProcess:
             raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=self.peak))
 
     def cpu_seconds(self) -> float:
-        """Processor time of the trial and its workers so far."""
-        return sum(sum(p.cpu_times()[:2]) for p in _family(self.process.pid))
+        """Processor time of the trial and its workers so far, those included that ended and were waited for.
+
+        Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
+        """
+        seconds = 0.0
+        for process in _family(self.process.pid):
+            with contextlib.suppress(psutil.Error):
+                seconds += sum(process.cpu_times()[:4])
+        return seconds
 
     def tail(self) -> str:
         """The end of the log."""

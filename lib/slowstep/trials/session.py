@@ -252,7 +252,10 @@ class _Comparison:
         if on_device and device > HEADROOM * on_device[0].limit:
             return True
         held = sum(host_memory(t.process.process.pid) for t in live)
-        return held * share > HEADROOM * (memory_limit(self.session.budget) + held)
+        limit = memory_limit(self.session.budget)
+        # a limit that was set is for all that is resident; what is available now comes on top of what is held
+        room = limit if self.session.budget.memory_limit_gib is not None else limit + held
+        return held * share > HEADROOM * room
 
     def _pair(self) -> Pair:
         first = self.order.choice((0, 1))

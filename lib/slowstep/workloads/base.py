@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from slowstep.settings import Settings
+from slowstep.settings.schema import WORKLOADS
 
 
 class NotTestable(Exception):
@@ -53,9 +54,6 @@ class Workload(Protocol):
 
     def occasions(self) -> dict[str, Callable[[], Occurrence]]:
         """Events of the real job that are too rare to meet in a block ('save', 'evaluate'), each ready to be called."""
-
-
-WORKLOADS = {"finetune": "slowstep.workloads.finetune:FineTune"}
 
 
 def named(name: str) -> type[Workload]:

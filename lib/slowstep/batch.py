@@ -1,0 +1,162 @@
+"""Investigations in batch: every notebook over a parameter file, whatever fails, from where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from slowstep import __version__
+from slowstep.investigation import ROOT
+from slowstep.machine import this_machine, versions
+from slowstep.records import Store, identity
+from slowstep.report.html import render
+from slowstep.settings import Loaded
+from slowstep.summary import NotebookRun, Summary
+from slowstep.trials.progress import VARIABLE, Progress, from_file
+
+NOTEBOOKS = ROOT / "notebooks"
+POLL_SECONDS = 0.5
+Teller = Callable[[str, Progress | None], None]
+
+
+class Busy(RuntimeError):
+    """Another process works on the same investigation."""
+
+
+def notebooks() -> list[Path]:
+    """The kit's notebooks in their order."""
+    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
+def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
+    """Run every notebook over one parameter file; one that fails does not stop the others."""
+    folder = outputs / loaded.settings.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks()]
+
+
+def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
+    name, folder = notebook.stem, outputs / loaded.settings.name
+    store = Store(folder / "records")
+    depends = identity(
+        loaded.settings, notebook.read_text(encoding="utf-8"), __version__, str(this_machine()), versions(), _sources()
+    )
+    done = store.read(NotebookRun, "notebooks", name)
+    if done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
+        tell(f"{name}: up to date", None)
+        return done
+    began = time.time()
+    run = NotebookRun(notebook=name, status="interrupted", determinants=depends, machine=str(this_machine()))
+    store.write(run, "notebooks", name)
+    executed = folder / f"{name}.ipynb"
+    reason = _execute(notebook, executed, _parameters(loaded, overrides, outputs), tell)
+    summary = store.read(Summary, "summaries", name)
+    run = replace(
+        run,
+        status="failed" if reason else "ok",
+        reason=reason,
+        seconds=time.time() - began,
+        measured_seconds=summary.measured_seconds if summary and not reason else 0.0,
+    )
+    try:
+        render(executed, folder / f"{name}.html", f"{loaded.settings.name}: {_title(notebook)}", reason)
+        run = replace(run, report=f"{name}.html")
+    except Exception as error:  # a report that can't be drawn must not cost the others theirs
+        run = replace(run, status="failed", reason=run.reason or f"its report can't be drawn: {error}")
+    run = replace(run, seconds=time.time() - began)
+    store.write(run, "notebooks", name)
+    tell(f"{name}: {run.status} after {run.seconds:.0f} s" + (f": {run.reason}" if run.reason else ""), None)
+    return run
+
+
+def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: Teller) -> str:
+    """Execute with papermill in a process of its own; returns why it failed, or nothing."""
+    with tempfile.TemporaryDirectory(prefix="slowstep-") as scratch:
+        progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
+        given.write_text(json.dumps(parameters), encoding="utf-8")
+        command = [sys.executable, "-m", "slowstep.papermill_run", str(notebook), str(target), str(given)]
+        with log.open("w") as output:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {VARIABLE: str(progress)},
+                start_new_session=True,
+            )
+        try:
+            while child.poll() is None:
+                tell(notebook.stem, from_file(progress))
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(POLL_SECONDS)
+        except BaseException:
+            end_family(child.pid)
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
+        if child.returncode == 0:
+            return ""
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return said[-1] if said else f"the notebook's process ended with status {child.returncode}"
+
+
+def end_family(pid: int) -> None:
+    """Kill a process and all its descendants, of whatever group."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for each in [*process.children(recursive=True), process]:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+
+
+def end_with_parent() -> None:
+    """End this process and its descendants when its parent is gone, however that died. Linux and macOS."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(POLL_SECONDS)
+        end_family(os.getpid())
+
+    threading.Thread(target=watch, daemon=True, name="end with parent").start()
+
+
+def _parameters(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> dict[str, object]:
+    path = str(Path(loaded.source).resolve())
+    return {"params": path, "overrides": list(overrides), "outputs": str(outputs.resolve())}
+
+
+def _sources() -> str:
+    """The library's own code, as a name: changed code runs its notebooks again, on records that still stand."""
+    files = sorted(Path(__file__).parent.rglob("*"))
+    return identity([p.read_bytes().hex() for p in files if p.suffix in (".py", ".j2", ".css")])
+
+
+def _title(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Busy(f"{folder}: another slowstep is working there; wait for it or stop it.") from None
+        yield

@@ -1,0 +1,138 @@
+"""The command line: `slowstep diagnose`, `slowstep check`, `slowstep report`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.batch import Busy, diagnose, notebooks
+from slowstep.factors import check_levels
+from slowstep.investigation import ROOT
+from slowstep.machine import this_machine, versions
+from slowstep.records import Store, identity
+from slowstep.report.html import render
+from slowstep.report.index import write_index
+from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
+from slowstep.trials.entry import enter_check
+from slowstep.trials.helper import errand
+from slowstep.trials.progress import Progress
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status is 0 only if everything went well."""
+    parser = argparse.ArgumentParser(
+        prog="slowstep", description="Why are my training steps slow, and what do I change?"
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("diagnose", "run every notebook over parameter files and write the reports"),
+        ("check", "say whether parameter files can be used, and train nothing"),
+        ("report", "draw the reports again from what is in outputs/"),
+    ):
+        command = commands.add_parser(name, help=text)
+        if name != "report":
+            command.add_argument("params", nargs="+", help="parameter files")
+            command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
+        command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
+    given = parser.parse_args(arguments)
+    try:
+        return {"diagnose": _diagnose, "check": _check, "report": _report}[given.command](given)
+    except (SettingsError, Busy) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted; finished comparisons are kept, and the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def _diagnose(given: argparse.Namespace) -> int:
+    outputs = Path(given.outputs)
+    everything, began = _checked(given), time.time()
+    failed = False
+    for loaded in everything:
+        terminal = _Terminal(loaded.settings.name)
+        runs = diagnose(loaded, given.set, outputs, terminal)
+        failed = failed or any(run.status != "ok" for run in runs)
+        index = write_index(outputs)
+    spent = time.time() - began
+    measured = sum(run.measured_seconds for run in runs)
+    print(f"took {spent:.0f} s, {measured:.0f} s of the last investigation in measured blocks")
+    print(f"open {index}")
+    return 1 if failed else 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    for loaded in _checked(given):
+        print(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
+    return 0
+
+
+def _report(given: argparse.Namespace) -> int:
+    outputs = Path(given.outputs)
+    if not outputs.is_dir():
+        raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
+    for notebook in notebooks():
+        for executed in outputs.glob(f"*/{notebook.name}"):
+            render(executed, executed.with_suffix(".html"), f"{executed.parent.name}: {notebook.stem}")
+    print(f"open {write_index(outputs)}")
+    return 0
+
+
+def _checked(given: argparse.Namespace) -> list[Loaded]:
+    """All parameter files loaded and tried with the real libraries; SettingsError with everything that is wrong."""
+    everything, problems = [], []
+    for path in given.params:
+        try:
+            everything.append(load(path, given.set))
+        except SettingsError as error:
+            problems += error.problems
+    names = [loaded.settings.name for loaded in everything]
+    problems += [f"the name '{n}' is used by more than one parameter file" for n in set(names) if names.count(n) > 1]
+    for loaded in everything:
+        for section in LEVEL_SECTIONS:
+            problems += check_levels(loaded.settings, section, loaded.source)
+    if not problems:
+        for loaded in everything:
+            problems += _tried(loaded, Path(given.outputs))
+    if problems:
+        raise SettingsError(problems)
+    return everything
+
+
+def _tried(loaded: Loaded, outputs: Path) -> list[str]:
+    """What transformers, peft, bitsandbytes and datasets refuse; asked once for the same settings and versions."""
+    store = Store(outputs / loaded.settings.name / "records")
+    key = identity("checked", loaded.settings, versions(), str(this_machine()))
+    if store.read(list, "checks", key) is not None:
+        return []
+    problems = [f"{loaded.source}: {where}: {why}" for where, why in errand(enter_check, loaded.settings)]
+    if not problems:
+        store.write([], "checks", key)
+    return problems
+
+
+class _Terminal:
+    """One live line on a terminal, plain lines in a log."""
+
+    def __init__(self, investigation: str):
+        self.investigation, self.live, self.last = investigation, sys.stdout.isatty(), ""
+
+    def __call__(self, what: str, progress: Progress | None) -> None:
+        line = progress.line() if progress and progress.notebook == what else what
+        if self.live:
+            width = shutil.get_terminal_size().columns
+            ended = "" if progress or (line == what and ":" not in what) else "\n"
+            print(f"\r\033[K{self.investigation}  {line}"[: width + 4], end=ended, flush=True)
+        elif progress is None and line != self.last and ":" in line:
+            print(f"{self.investigation}  {line}", flush=True)
+        elif progress and (progress.factor, progress.pair) != self.last:
+            self.last = (progress.factor, progress.pair)
+            print(f"{self.investigation}  {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

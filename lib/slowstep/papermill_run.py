@@ -1,0 +1,44 @@
+"""Execute one notebook with papermill, as a process of its own: its exit status is the truth about the run.
+
+papermill writes a dead kernel's notebook as if it were complete; here every way of failing ends with status 1 and one
+last line that says why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import papermill
+from papermill.exceptions import PapermillExecutionError
+
+from slowstep.batch import end_with_parent
+
+
+def main(notebook: str, target: str, parameters: str) -> int:
+    """Run `notebook` to `target` with the JSON file `parameters`; 0 if every cell ran."""
+    end_with_parent()
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    try:
+        papermill.execute_notebook(
+            notebook,
+            target,
+            json.loads(Path(parameters).read_text(encoding="utf-8")),
+            kernel_name="python3",
+            progress_bar=False,
+            autosave_cell_every=0,
+            cwd=str(Path(notebook).parent),
+        )
+    except PapermillExecutionError as error:
+        print(" ".join(f"{error.ename}: {error.evalue}".split()))
+        return 1
+    except BaseException as error:
+        print(" ".join(f"the notebook's kernel could not go on: {type(error).__name__}: {error}".split()))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""What people see: figures, tables and sentences made from judgements. Imports no torch."""
+
+from slowstep.report.chart import Chart, Table
+from slowstep.report.figures import bounds, intervals, matrix, memory, step_times, time_budget
+from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
+from slowstep.report.tables import arms, before_after, facts, files, findings, job, settings_table, trials, work_parts
+
+__all__ = [
+    "Chart",
+    "Table",
+    "arms",
+    "baseline_conclusion",
+    "before_after",
+    "bounds",
+    "conclusion",
+    "facts",
+    "files",
+    "final_conclusion",
+    "findings",
+    "headline",
+    "intervals",
+    "job",
+    "matrix",
+    "memory",
+    "settings_table",
+    "step_times",
+    "time_budget",
+    "trials",
+    "work_parts",
+]

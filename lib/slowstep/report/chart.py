@@ -1,0 +1,84 @@
+"""A chart and a table as notebooks show them: native in JupyterLab, and all a report needs in one output.
+
+A chart carries its description and its data in the figure's own `layout.meta`, so that the HTML template can give it
+an accessible name and a data table without a second output beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+MIME = "application/vnd.plotly.v1+json"
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+"""Okabe and Ito's palette, told apart by people who see fewer colours; a marker or dash always says the same."""
+
+GREY = "#8A8A8A"
+
+
+class Chart:
+    """A plotly figure with a description and the rows it draws."""
+
+    def __init__(self, figure: go.Figure, description: str, rows: Sequence[dict[str, Any]], height: int = 320):
+        self.figure, self.rows = figure, list(rows)
+        figure.update_layout(
+            template="plotly_white",
+            paper_bgcolor="white",
+            plot_bgcolor="white",
+            font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
+            margin={"l": 10, "r": 20, "t": 30, "b": 40},
+            height=height,
+            meta={"description": description, "rows": self.rows},
+        )
+        figure.update_xaxes(automargin=True)
+        figure.update_yaxes(automargin=True)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {MIME: json.loads(self.figure.to_json()), "text/plain": self.figure.layout.meta["description"]}
+
+
+class Table:
+    """Rows with the same keys; what they hold is shown as text, never as markup."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], empty: str = "Nothing to show."):
+        self.rows, self.empty = list(rows), empty
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """As a DataFrame, to go on with."""
+        return pd.DataFrame(self.rows)
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return f"<p>{self.empty}</p>"
+        return self.frame.to_html(index=False, escape=True, border=0, na_rep="", classes="table")
+
+    def __repr__(self) -> str:
+        return self.frame.to_string(index=False) if self.rows else self.empty
+
+
+class Text:
+    """Markdown that notebooks and reports render."""
+
+    def __init__(self, markdown: str):
+        self.markdown = markdown
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown
+
+    def __repr__(self) -> str:
+        return self.markdown

@@ -1,0 +1,282 @@
+"""The figures. Each takes judgements and returns a chart; none measures or judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.records import PHASES, Status
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
+from slowstep.report.words import SIGNS, duration, effect, share, size
+from slowstep.summary import Baseline, Measured
+
+PHASE_NAMES = {
+    "data": "data wait",
+    "host_to_device": "copy to device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "log": "logging",
+    "save": "saving",
+    "evaluate": "evaluating",
+    "other": "other",
+}
+PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
+LOOKS = {
+    Outcome.SUPPORTED: (GREEN, "circle"),
+    Outcome.REFUTED: (VERMILION, "x"),
+    Outcome.INCONCLUSIVE: (GREY, "diamond-open"),
+    Outcome.NOT_TESTABLE: (BLACK, "line-ns-open"),
+}
+OUTLIER = 2.0
+"""A step is marked as an outlier beyond this multiple of the median step."""
+
+
+def time_budget(baseline: Baseline) -> Chart:
+    """All of the wall time: the real job's if its size is known, else that of the measured steps."""
+    shares = {p: baseline.facts.share(p) for p in PHASES}
+    parts = {PHASE_NAMES[p]: s for p, s in shares.items()}
+    whole = "a step"
+    if baseline.projection:
+        job = baseline.projection
+        scale = job.parts["training steps"] / job.seconds
+        parts = {name: s * scale for name, s in parts.items()}
+        for name, seconds in job.parts.items():
+            if name != "training steps":
+                parts[name] = parts.get(name, 0.0) + seconds / job.seconds
+        whole = "the real job"
+    rows = [{"part": name, "share": share(s)} for name, s in parts.items()]
+    figure = go.Figure()
+    colours = dict(zip(PHASE_NAMES.values(), PHASE_COLOURS, strict=True))
+    shown = [(name, s) for name, s in parts.items() if s >= 0.0005]
+    figure.add_bar(
+        y=[name for name, _ in shown],
+        x=[100 * s for _, s in shown],
+        orientation="h",
+        marker_color=[colours.get(name, GREY) for name, _ in shown],
+        text=[share(s) for _, s in shown],
+        textposition="outside",
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.update_yaxes(autorange="reversed")
+    top = max(s for _, s in shown)
+    figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
+    total = sum(parts.values())
+    return Chart(
+        figure, f"Where the wall time of {whole} goes; the parts sum to {total:.0%}.", rows, 60 + 34 * len(shown)
+    )
+
+
+def step_times(baseline: Baseline) -> Chart:
+    """Every measured step of both launches, in the order of time."""
+    figure, rows, outliers = go.Figure(), [], 0
+    for side, name, colour, symbol in (
+        ("baseline", "first launch", BLUE, "circle"),
+        ("treatment", "second launch", ORANGE, "x"),
+    ):
+        steps = [s for pair in baseline.record.pairs for s in getattr(pair, side).step_seconds]
+        median = float(np.median(steps))
+        outliers += sum(s > OUTLIER * median for s in steps)
+        figure.add_scatter(
+            y=[1e3 * s for s in steps],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": 6},
+            hovertemplate="step %{x}: %{y:.0f} ms<extra></extra>",
+        )
+        figure.add_hline(y=1e3 * median, line={"color": colour, "dash": "dash", "width": 1})
+        rows.append(
+            {
+                "launch": name,
+                "steps": len(steps),
+                "median": duration(median),
+                "fastest": duration(min(steps)),
+                "slowest": duration(max(steps)),
+                "spread (sd / mean)": share(float(np.std(steps) / np.mean(steps))),
+            }
+        )
+    figure.update_xaxes(title="measured step")
+    figure.update_yaxes(title="ms", rangemode="tozero")
+    figure.update_layout(legend={"orientation": "h", "y": 1.1})
+    return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
+
+
+def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "useful tokens/s") -> Chart:
+    """Every arm's effect with its interval, on the unit that is judged; arms without a measurement keep their row."""
+    ordered = sorted(measured, key=lambda m: m.verdict.effect.mean if m.verdict.effect else float("-inf"))
+    names = [m.verdict.name for m in ordered]
+    figure = go.Figure()
+    for outcome, (colour, symbol) in LOOKS.items():
+        verdicts = [m.verdict for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
+        if not verdicts:
+            continue
+        effects = [100 * (v.effect.ratio - 1) for v in verdicts]
+        figure.add_scatter(
+            x=effects,
+            y=[v.name for v in verdicts],
+            mode="markers",
+            name=str(outcome),
+            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
+            error_x={
+                "type": "data",
+                "array": [100 * (v.effect.high - v.effect.ratio) for v in verdicts],
+                "arrayminus": [100 * (v.effect.ratio - v.effect.low) for v in verdicts],
+                "color": colour,
+                "thickness": 2,
+            },
+            hoverinfo="skip",
+        )
+    figure.add_vline(x=0, line={"color": BLACK, "width": 1})
+    figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    unmeasured = [m.verdict for m in ordered if m.verdict.effect is None]
+    for verdict in unmeasured:
+        text = str(verdict.status) if verdict.status not in (None, Status.OK) else _unmeasured(verdict)
+        figure.add_annotation(
+            x=0, y=verdict.name, text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
+    figure.update_xaxes(title=f"change of {unit} against its baseline, % (dashed: minimum effect)")
+    figure.update_layout(legend={"orientation": "h", "y": -0.32 if len(names) < 6 else -0.2, "yanchor": "top"})
+    rows = [
+        {"arm": m.verdict.name, "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
+        for m in reversed(ordered)
+    ]
+    figure.update_layout(showlegend=True)
+    return Chart(figure, f"Effect of every arm on {unit}, with its interval.", rows, 150 + 34 * max(len(names), 2))
+
+
+def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
+    """The most that each factor could bring, known before any trial."""
+    known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
+    worth = [v.bound.ratio - 1 >= minimum_effect for v in known]
+    figure = go.Figure()
+    figure.add_bar(
+        y=[v.name for v in known],
+        x=[100 * (v.bound.ratio - 1) for v in known],
+        orientation="h",
+        marker={"color": [BLUE if w else GREY for w in worth], "pattern": {"shape": ["" if w else "/" for w in worth]}},
+        text=[f"{100 * (v.bound.ratio - 1):.1f} %" for v in known],
+        textposition="outside",
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    top = max((100 * (v.bound.ratio - 1) for v in known), default=1.0)
+    figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
+    rows = [
+        {"change": v.name, "at most": f"{100 * (v.bound.ratio - 1):+.1f} %", "because": v.bound.why}
+        for v in reversed(known)
+    ]
+    rows += [
+        {"change": v.name, "at most": "unknown before its trial", "because": "no bound"}
+        for v in verdicts
+        if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
+    ]
+    return Chart(figure, "The most that each change could bring, before any trial.", rows, 90 + 30 * max(len(known), 1))
+
+
+def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart:
+    """Throughput of every combination of two factors' levels; a cell without a measurement says why."""
+    settings = measured[0].contrast.baseline.settings if measured else None
+    cells: dict[tuple[str, str], tuple[float | None, str]] = {}
+    rate = baseline.facts.throughput.useful_tokens_per_second or baseline.facts.throughput.samples_per_second
+
+    def position(m: Measured | None) -> tuple[str, str]:
+        found = {f.name: level.value for f, level in m.contrast.levels} if m else {}
+        named = []
+        for factor in (rows_factor, columns_factor):
+            value = found[factor] if factor in found else _current(factor, settings)
+            named.append(str(value).lower() if isinstance(value, bool) else str(value))
+        return named[0], named[1]
+
+    cells[position(None)] = (0.0, f"baseline<br>{rate:,.0f}/s")
+    for m in measured:
+        verdict = m.verdict
+        if verdict.effect is None:
+            cells[position(m)] = (None, str(verdict.status or verdict.outcome))
+        else:
+            value = 100 * (verdict.effect.ratio - 1)
+            half = 50 * (verdict.effect.high - verdict.effect.low)
+            cells[position(m)] = (value, f"{value:+.0f} % ± {half:.0f}<br>{rate * verdict.effect.ratio:,.0f}/s")
+    ys, xs = (sorted({key[i] for key in cells}, key=_natural) for i in (0, 1))
+    grid = [[cells.get((y, x), (None, "not measured")) for x in xs] for y in ys]
+    extreme = max([abs(v) for row in grid for v, _ in row if v is not None] + [1.0])
+    figure = go.Figure(
+        go.Heatmap(
+            z=[[v for v, _ in row] for row in grid],
+            x=xs,
+            y=ys,
+            zmin=-extreme,
+            zmax=extreme,
+            colorscale=[[0, VERMILION], [0.5, "#FFFFFF"], [1, SKY]],
+            showscale=False,
+            xgap=3,
+            ygap=3,
+            hoverinfo="skip",
+        )
+    )
+    for i, y in enumerate(ys):
+        for j, x in enumerate(xs):
+            figure.add_annotation(x=x, y=y, text=grid[i][j][1], showarrow=False, font={"color": BLACK})
+    figure.update_xaxes(title=columns_factor, type="category")
+    figure.update_yaxes(title=rows_factor, type="category")
+    table = [
+        {rows_factor: y, columns_factor: x, "change of the judged throughput": grid[i][j][1].replace("<br>", ", ")}
+        for i, y in enumerate(ys)
+        for j, x in enumerate(xs)
+    ]
+    return Chart(
+        figure, f"{rows_factor} by {columns_factor}: throughput against the baseline.", table, 120 + 80 * len(ys)
+    )
+
+
+def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
+    """Peak memory of every arm: device where there is one (allocated, reserved, in use), else the host's."""
+    trials = [("baseline", baseline.record.baseline)]
+    trials += [(m.verdict.name, m.record.treatment) for m in measured if m.record]
+    kinds = {"allocated": "o", "reserved": "/", "device": ".", "host": ""}
+    figure, colours = go.Figure(), {"allocated": BLUE, "reserved": SKY, "device": ORANGE, "host": GREY}
+    names = [name for name, _ in reversed(trials)]
+    on_device = any(t.memory.allocated is not None for _, t in trials)
+    for kind in ("allocated", "reserved", "device") if on_device else ("host",):
+        values = [getattr(t.memory, kind) for _, t in reversed(trials)]
+        figure.add_bar(
+            y=names,
+            x=[None if v is None else v / 2**30 for v in values],
+            name=kind,
+            orientation="h",
+            marker={"color": colours[kind], "pattern": {"shape": kinds[kind]}},
+            hoverinfo="skip",
+        )
+    limits = [t.memory.limit for _, t in trials if t.memory.limit]
+    if limits and on_device:
+        figure.add_vline(x=max(limits) / 2**30, line={"color": VERMILION, "dash": "dash"})
+    figure.update_xaxes(title="peak memory, GiB", rangemode="tozero")
+    figure.update_layout(legend={"orientation": "h", "y": 1.08}, showlegend=True)
+    rows = [
+        {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
+    ]
+    return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
+
+
+def _unmeasured(verdict: Verdict) -> str:
+    return (
+        "refuted by its bound, no trial"
+        if verdict.bound and verdict.outcome is Outcome.REFUTED
+        else str(verdict.outcome)
+    )
+
+
+def _current(factor: str, settings: object) -> object:
+    from slowstep.factors import CATALOGUE
+
+    return CATALOGUE[factor].current(settings) if settings else ""
+
+
+def _natural(text: str) -> tuple[bool, float, str]:
+    number = text.replace(".", "", 1).isdigit()
+    return not number, float(text) if number else 0.0, text

@@ -1,0 +1,81 @@
+"""A notebook as one offline HTML file: verdict first, evidence, code folded away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import nh3
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from nbconvert.exporters import TemplateExporter
+from nbconvert.filters import markdown2html
+from plotly.offline import get_plotlyjs
+
+from slowstep.records.store import write_atomically
+from slowstep.report.chart import MIME
+
+TEMPLATES = Path(__file__).parent / "template"
+PROGRESS = "application/x-slowstep-progress"
+HIDDEN = "hidden"
+"""Cells tagged so appear in the notebook and not in the report."""
+
+TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p", "div", "span", "strong", "em", "code", "ul", "li", "br"}
+
+
+def render(notebook: Path, target: Path, title: str, failed: str = "") -> None:
+    """Write the report of an executed notebook; `failed` says why it did not run to its end."""
+    nb = nbformat.read(notebook, as_version=4)
+    body, _ = _Exporter().from_notebook_node(_prepared(nb), resources={"title": title, "failed": failed})
+    write_atomically(target, body)
+
+
+class _Exporter(TemplateExporter):
+    """nbconvert with the kit's own template, and filters that trust nothing in the outputs."""
+
+    template_name = "report"
+    file_extension = ".html"
+    output_mimetype = "text/html"
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(extra_template_basedirs=[str(TEMPLATES)], **kwargs)
+
+    def default_filters(self):
+        yield from super().default_filters()
+        yield "clean", clean
+        yield "markdown", lambda text: clean(markdown2html(text))
+        yield "as_json", lambda data: json.dumps(data).replace("</", "<\\/")
+
+    def _create_environment(self) -> Environment:
+        environment = super()._create_environment()
+        environment.autoescape = True
+        environment.globals["plotly_js"] = get_plotlyjs
+        environment.globals["figure_mime"] = MIME
+        environment.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
+        return environment
+
+
+def clean(html: str) -> str:
+    """HTML with everything but plain text and table markup taken out."""
+    return nh3.clean(html, tags=nh3.ALLOWED_TAGS | TABLE_TAGS, attributes={"*": {"class"}, "a": {"href"}})
+
+
+def environment() -> Environment:
+    """Jinja for pages that are no notebook."""
+    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=select_autoescape(["html", "j2"]))
+    made.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    made.filters["markdown"] = lambda text: clean(markdown2html(text))
+    return made
+
+
+def _prepared(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Title first, then the verdict, then the argument; progress lines and hidden cells left out."""
+    cells = [c for c in nb.cells if HIDDEN not in c.metadata.get("tags", [])]
+    for cell in cells:
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if PROGRESS not in o.get("data", {})]
+    verdict = [c for c in cells if "verdict" in c.metadata.get("tags", [])]
+    rest = [c for c in cells if "verdict" not in c.metadata.get("tags", [])]
+    nb.cells = rest[:1] + verdict + rest[1:]
+    return nb

@@ -1,0 +1,69 @@
+"""outputs/index.html: an overview of every investigation there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slowstep.judgement.verdict import Verdict
+from slowstep.records import Store
+from slowstep.records.store import write_atomically
+from slowstep.report.html import environment
+from slowstep.report.prose import best_levels
+from slowstep.report.words import SIGNS, duration, effect
+from slowstep.summary import NotebookRun, Summary
+
+FINAL = "90_final_config"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """One investigation as the index shows it."""
+
+    name: str
+    runs: Sequence[NotebookRun]
+    verdicts: Sequence[Verdict]
+    cause: str
+    gain: str
+    decision: str | None
+    machine: str
+
+
+def write_index(outputs: Path) -> Path:
+    """Write the index of everything under `outputs`; investigations without a notebook run are left out."""
+    folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
+    page = environment().get_template("index_page.html.j2")
+    html = page.render(overviews=[overview(f) for f in folders], signs=SIGNS, effect=effect, duration=duration)
+    write_atomically(outputs / "index.html", html)
+    return outputs / "index.html"
+
+
+def overview(folder: Path) -> Overview:
+    """What the records of one investigation say."""
+    store = Store(folder / "records")
+    runs = _all(store, NotebookRun, "notebooks")
+    summaries = {s.notebook: s for s in _all(store, Summary, "summaries")}
+    final = summaries.get(FINAL)
+    verdicts: dict[str, Verdict] = {}
+    for name in sorted(summaries):
+        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
+    best = [v for v in best_levels(list(verdicts.values())) if " + " not in v.name]
+    adopted = final.verdicts[-1] if final and final.verdicts and final.adopted else None
+    baseline = summaries.get("00_baseline")
+    return Overview(
+        name=folder.name,
+        runs=runs,
+        verdicts=sorted(verdicts.values(), key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
+        cause=f"{best[0].name}: {best[0].hypothesis}"
+        if best
+        else f"no cause shown; {baseline.cause if baseline else ''}",
+        gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
+        decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
+        machine=next((r.machine for r in runs if r.machine), ""),
+    )
+
+
+def _all(store: Store, kind: type, folder: str) -> list:
+    names = sorted(p.stem for p in (store.folder / folder).glob("*.json"))
+    return [r for r in (store.read(kind, folder, name) for name in names) if r is not None]

@@ -1,0 +1,136 @@
+"""The verdict in one paragraph that a manager understands: what, how sure, how much, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.factors import Meaning
+from slowstep.judgement.verdict import Outcome, Verdict, percent, span
+from slowstep.report.chart import Text
+from slowstep.report.words import duration, escape, sentence, share, strength
+from slowstep.summary import Baseline
+
+ADVICE = {
+    Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",
+    Meaning.NUMERICS: "It changes rounding, so compare the loss before relying on it.",
+    Meaning.SEMANTICS: "It is not the same training any more, so it is no plain speed-up",
+    Meaning.DIAGNOSTIC: "It shows a limit and is nothing to train with.",
+}
+
+
+def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
+    """What a notebook's verdicts say about `subject`."""
+    supported = best_levels(verdicts)
+    parts = [_headline(subject, supported, verdicts)]
+    parts += [_advice(v) for v in supported]
+    refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
+    if refuted:
+        parts.append("Not the cause: " + "; ".join(f"{escape(v.name)} ({_refutation(v)})" for v in refuted) + ".")
+    undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    if undecided:
+        parts.append("Undecided: " + "; ".join(f"{escape(v.name)} ({_undecided(v)})" for v in undecided) + ".")
+    untestable = [v for v in verdicts if v.outcome is Outcome.NOT_TESTABLE]
+    if untestable:
+        parts.append(
+            "Not testable here: " + "; ".join(f"{escape(v.name)} ({escape(v.reason)})" for v in untestable) + "."
+        )
+    return Text("\n\n".join(parts))
+
+
+def headline(baseline: Baseline) -> str:
+    """Where most of the time goes, for the index."""
+    phase, largest = max(((p, s.mean) for p, s in baseline.facts.shares.items()), key=lambda x: x[1])
+    return f"most of the step is {phase.replace('_', ' ')} ({share(largest)})"
+
+
+def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum_effect: float) -> Text:
+    """Where the time goes, how well this machine can tell, and what is worth testing."""
+    f = baseline.facts
+    largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
+    where = ", ".join(f"{phase.replace('_', ' ')} {share(s)}" for phase, s in largest)
+    parts = [f"**The step's time goes to {where}.**"]
+    seen = baseline.reading.detectable
+    told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
+    parts[0] += (
+        f" The run trains {f.throughput.samples_per_second:.2f} samples/s. Measured against itself it differs by "
+        f"{span(baseline.reading.effect)}: these {baseline.reading.effect.n} pairs could show an effect of "
+        f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
+    )
+    if baseline.mfu is not None:
+        parts.append(
+            f"It uses {share(baseline.mfu)} of what the device can compute ({escape(baseline.peak.source)}); "
+            f"{share(1 - (f.throughput.useful_share or 1.0))} of the computed positions are padding."
+        )
+    if baseline.projection:
+        p = baseline.projection
+        cost = p.cost(p.seconds)
+        money = "" if cost is None else f" and costs {cost:,.2f} {p.currency}"
+        hours = f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]"
+        parts.append(f"The real job takes {hours}{money}, all costs included.")
+    worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
+    unknown = [v for v in verdicts if not v.bound and v.outcome is Outcome.INCONCLUSIVE]
+    worth.sort(key=lambda v: -v.bound.ratio)
+    if worth or unknown:
+        names = [f"{escape(v.name)} (at most {percent(v.bound.ratio)})" for v in worth] + [
+            escape(v.name) for v in unknown
+        ]
+        parts.append(f"Worth a trial, most promising first: {', '.join(names)}.")
+    return Text("\n\n".join(parts))
+
+
+def final_conclusion(chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str]) -> Text:
+    """What to change in the end."""
+    if chosen is None:
+        why = (
+            "no hypothesis that may be acted on was supported" if not candidates else "the combination did not hold up"
+        )
+        return Text(f"**Change nothing.** {sentence(why)} The run trains as fast as anything tested here would.")
+    if chosen.outcome is not Outcome.SUPPORTED:
+        return Text(f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}")
+    dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
+    return Text(
+        f"**Set {escape(chosen.name)}: {span(chosen.effect)} throughput against the baseline**, measured together "
+        f"({strength(chosen)}), since gains don't add. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
+        "The files in final/ hold this configuration."
+    )
+
+
+def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The supported verdicts, the best level of each factor, largest gain first."""
+    best: dict[str, Verdict] = {}
+    for v in sorted(verdicts, key=lambda v: -v.gain):
+        if v.outcome is Outcome.SUPPORTED:
+            best.setdefault(v.factor, v)
+    return list(best.values())
+
+
+def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
+    if supported:
+        first = supported[0]
+        return f"**{subject}: {escape(first.name)} brings {span(first.effect)} throughput** ({strength(first)})."
+    if not verdicts:
+        return f"**{subject}: nothing was asked.** The parameter file lists no levels for it."
+    if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):
+        return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
+    return f"**{subject} does not limit this run.** Nothing tested brings the minimum effect."
+
+
+def _advice(verdict: Verdict) -> str:
+    change = ADVICE[verdict.meaning]
+    if verdict.meaning is Meaning.SEMANTICS:
+        change = f"{change}: {verdict.changes}."
+    return f"**{escape(verdict.name)}** ({span(verdict.effect)}): {change}"
+
+
+def _refutation(verdict: Verdict) -> str:
+    if verdict.effect is None:
+        return (
+            f"at most {percent(verdict.bound.ratio)}, known without a trial"
+            if verdict.bound
+            else "known without a trial"
+        )
+    return f"{span(verdict.effect)}"
+
+
+def _undecided(verdict: Verdict) -> str:
+    return span(verdict.effect) if verdict.effect else escape(verdict.reason)

@@ -1,0 +1,195 @@
+"""The tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.units import Throughput, throughput
+from slowstep.judgement.verdict import Verdict
+from slowstep.records import Status
+from slowstep.report.chart import Table
+from slowstep.report.words import SIGNS, duration, effect, rate, share, size
+from slowstep.settings import Loaded
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Settings
+from slowstep.summary import Baseline, Measured
+
+
+def findings(verdicts: Sequence[Verdict]) -> Table:
+    """Each hypothesis with verdict, effect, interval and reason."""
+    return Table(
+        [
+            {
+                "change": v.name,
+                "verdict": SIGNS[v.outcome],
+                "effect [interval]": effect(v.effect),
+                "class": str(v.meaning),
+                "because": v.reason,
+                "mind": "; ".join(v.warnings),
+            }
+            for v in verdicts
+        ],
+        empty="No hypothesis was listed for this notebook in the parameter file.",
+    )
+
+
+def _units(t: Throughput) -> dict[str, str]:
+    return {
+        "s/step": f"{t.seconds_per_step:.3f}",
+        "samples/s": rate(t.samples_per_second),
+        "padded tokens/s": rate(t.padded_tokens_per_second),
+        "useful tokens/s": rate(t.useful_tokens_per_second),
+        "loss tokens/s": rate(t.loss_tokens_per_second),
+        "useful positions": share(t.useful_share),
+        "tokens cut off": share(t.cut_share),
+    }
+
+
+def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
+    """Throughput of every arm in every unit. Seconds per step are shown and not judged: steps differ in work.
+
+    Absolute figures of arms measured at different times also differ by the machine's drift; only the verdicts, which
+    rest on pairs adjacent in time, compare them.
+    """
+    rows = [{"arm": "baseline", **_units(baseline.facts.throughput)}]
+    for m in measured:
+        if m.record and m.record.pairs:
+            rows.append({"arm": m.verdict.name, **_units(throughput([p.treatment for p in m.record.pairs]))})
+        else:
+            rows.append({"arm": m.verdict.name, "s/step": str(m.verdict.status or "not measured")})
+    return Table(rows)
+
+
+def facts(baseline: Baseline) -> Table:
+    """The baseline in figures."""
+    f, reading, memory = baseline.facts, baseline.reading, baseline.record.baseline.memory
+    rows = [(unit, value) for unit, value in _units(f.throughput).items()]
+    rows += [
+        ("mean sequence length, padding included", rate(f.length)),
+        (
+            "model FLOPs utilisation",
+            f"{share(baseline.mfu)} of {baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})",
+        ),
+        ("peak memory allocated", size(memory.allocated)),
+        ("peak memory reserved", size(memory.reserved)),
+        ("device memory in use", size(memory.device)),
+        ("peak host memory", size(memory.host)),
+        ("baseline against itself (A/A)", effect(reading.effect)),
+        ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
+        ("blocks redone because the machine was taken away", str(len(baseline.record.redone))),
+    ]
+    start = baseline.record.baseline.startup
+    rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
+    return Table([{"figure": name, "value": value} for name, value in rows])
+
+
+def trials(measured: Sequence[Measured]) -> Table:
+    """How each trial ended, and what was seen of it."""
+    return Table(
+        [
+            {
+                "arm": m.verdict.name,
+                "ended": str(m.record.treatment.status),
+                "reason": m.record.treatment.reason,
+                "pairs": len(m.record.pairs),
+                "redone blocks": len(m.record.redone),
+                "arms in memory": "by turns" if m.record.by_turns else "both",
+                "peak host memory": size(m.record.treatment.memory.host),
+                "start": duration(sum(m.record.treatment.startup.values())),
+                "log": m.record.treatment.log if m.record.treatment.status is not Status.OK else "",
+            }
+            for m in measured
+            if m.record
+        ],
+        empty="No trial was needed.",
+    )
+
+
+def job(baseline: Baseline) -> Table:
+    """The real job at the baseline's speed, all costs included."""
+    p = baseline.projection
+    if p is None:
+        return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
+    rows = [
+        {"part": name, "time": duration(seconds), "share": share(seconds / p.seconds)}
+        for name, seconds in p.parts.items()
+    ]
+    rows.append(
+        {
+            "part": f"all ({p.steps:,} steps)",
+            "time": f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]",
+            "share": "100.0%",
+        }
+    )
+    if p.price_per_hour is not None:
+        money = [f"{p.cost(s):,.2f}" for s in (p.seconds, p.low, p.high)]
+        rows.append(
+            {
+                "part": f"cost at {p.price_per_hour:g} {p.currency}/h",
+                "time": f"{money[0]} [{money[1]}, {money[2]}] {p.currency}",
+                "share": "",
+            }
+        )
+    return Table(rows)
+
+
+def work_parts(baseline: Baseline) -> Table:
+    """Where the FLOPs of a token go: weights and adapter grow with the tokens, attention with tokens times length."""
+    flops = baseline.facts.flops
+    if flops is None:
+        return Table([], empty="This workload does not say its sizes, so its FLOPs can't be counted.")
+    parts = {
+        "weights (linear in tokens)": flops.weights,
+        "LoRA adapter (linear in tokens)": flops.adapter,
+        "attention (quadratic in length)": flops.attention,
+    }
+    rows = [{"part": n, "MFLOP a token": f"{f / 1e6:.2f}", "share": share(f / flops.needed)} for n, f in parts.items()]
+    again = f"{flops.recomputation / 1e6:.2f}"
+    return Table([*rows, {"part": "recomputed, beyond the needed", "MFLOP a token": again, "share": ""}])
+
+
+def before_after(before: Projection | None, after: Projection | None) -> Table:
+    """Hours and cost of the real job with the old configuration and the new."""
+    if before is None:
+        return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
+    rows = []
+    for name, p in (("before", before), ("after", after)):
+        if p is None:
+            continue
+        cost = "" if p.price_per_hour is None else f"{p.cost(p.seconds):,.2f} {p.currency}"
+        interval = f"{duration(p.low)} to {duration(p.high)}"
+        rows.append(
+            {"configuration": name, "time": duration(p.seconds), "interval": interval, "cost": cost, "steps": p.steps}
+        )
+    return Table(rows)
+
+
+def files(paths: Sequence[Path], folder: Path) -> Table:
+    """The files that were written, relative to the investigation's folder."""
+    uses = {
+        "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
+        "lora_config.yaml": "LoraConfig(**...)",
+        "quantization_config.yaml": "BitsAndBytesConfig(**...)",
+        "decision.md": "the decision with its reasons, to keep beside the code",
+    }
+    new = "the run as it now is, for the next make diagnose"
+    return Table([{"file": str(p.relative_to(folder)), "use": uses.get(p.name, new)} for p in paths])
+
+
+def settings_table(loaded: Loaded) -> Table:
+    """Every value with where it came from."""
+    return Table(list(_rows(loaded, to_plain(loaded.settings), "")))
+
+
+def _rows(loaded: Loaded, data: dict, prefix: str) -> Iterator[dict[str, str]]:
+    default = to_plain(Settings(name=""))
+    for name, value in data.items():
+        key = f"{prefix}.{name}" if prefix else name
+        if isinstance(value, dict) and value:
+            yield from _rows(loaded, value, key)
+        elif key in loaded.origins:
+            yield {"key": key, "value": str(value), "from": loaded.origins[key].place}
+        elif prefix in ("model", "dataset", "job", "budget", "allow") and default.get(prefix, {}).get(name) == value:
+            yield {"key": key, "value": str(value), "from": "default"}

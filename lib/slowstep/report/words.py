@@ -1,0 +1,66 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from slowstep.judgement.comparison import Interval
+from slowstep.judgement.verdict import Outcome, Verdict, percent, span
+
+SIGNS = {
+    Outcome.SUPPORTED: "✔ supported",
+    Outcome.REFUTED: "✘ refuted",
+    Outcome.INCONCLUSIVE: "? inconclusive",
+    Outcome.NOT_TESTABLE: "– not testable here",
+}
+
+
+def effect(interval: Interval | None) -> str:
+    """An effect with its interval, or a word that there is none."""
+    return span(interval) if interval else "not measured"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, with two or three digits."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size(count: float | None) -> str:
+    """Bytes as MiB or GiB."""
+    if count is None:
+        return "not measured"
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def rate(value: float | None) -> str:
+    """A rate with a sensible number of digits."""
+    return "not measured" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def share(value: float | None) -> str:
+    """A share of 1 as a percentage."""
+    return "not measured" if value is None else f"{value:.1%}"
+
+
+def strength(verdict: Verdict) -> str:
+    """How sure a measured verdict is, in words a manager reads."""
+    if verdict.effect is None:
+        return "by its bound, without a trial" if verdict.bound else "without a trial"
+    e = verdict.effect
+    return f"{e.n} interleaved pairs, interval {percent(e.low)} to {percent(e.high)}"
+
+
+def sentence(text: str) -> str:
+    """First letter large, a full stop at the end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def escape(text: str) -> str:
+    """Untrusted text (names, paths, error messages) for Markdown: nothing in it is markup."""
+    for mark in "\\`*_{}[]<>#|":
+        text = text.replace(mark, "\\" + mark)
+    return text
