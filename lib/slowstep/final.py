@@ -52,7 +52,8 @@ def choose(inv: Investigation) -> Choice:
     each factor is left out once, and one that then isn't missed is dropped. A combination that can't be trained (two
     changes may want the same memory) loses its smallest gain until one can.
     """
-    verdicts = [v for section in LEVEL_SECTIONS for v in inv.test(section)]
+    tested = [v for section in LEVEL_SECTIONS for v in inv.test(section)]
+    verdicts = list({v.name: v for v in reversed(tested)}.values())[::-1]
     candidates = [v for v in best_levels(verdicts) if _allowed(v, inv.settings)]
     picks = _compatible([(CATALOGUE[v.factor], _level(v, inv.settings)) for v in candidates])
     chosen, left = _trainable(inv, picks)
@@ -61,9 +62,6 @@ def choose(inv: Investigation) -> Choice:
         left += [_name(pick) for pick in chosen.contrast.levels if pick not in missed]
         if 0 < len(missed) < len(chosen.contrast.levels):
             chosen = _measured(inv, missed)
-    if chosen:  # the last verdict is the decision's
-        inv.measured.sort(key=lambda m: m.verdict.name == chosen.verdict.name)
-        chosen = inv.measured[-1]
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else inv.settings
     return Choice(
@@ -162,9 +160,8 @@ def _trainable(inv: Investigation, picks: list[Pick]) -> tuple[Measured | None, 
 
 
 def _measured(inv: Investigation, picks: Sequence[Pick]) -> Measured:
-    contrast = combine(inv.settings, picks, inv.machine)
-    inv.judge([contrast], every=True)
-    return next(m for m in inv.measured if m.verdict.name == contrast.name)
+    inv.judge([combine(inv.settings, picks, inv.machine)], "final")
+    return inv.measured[-1]
 
 
 def _interact(chosen: Measured, candidates: Sequence[Verdict]) -> bool:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.factors import Arm, Contrast, matrix, plan
+from slowstep.factors import Arm, Contrast, family, plan
 from slowstep.judgement.comparison import Interval, interval, log_ratios, reading
 from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
@@ -56,6 +56,8 @@ class Investigation:
         self.device = "cpu" if self.settings.training("use_cpu") else self.machine.device
         self.began = time.time()
         self.measured: list[Measured] = []
+        self.ceiling: Interval | None = None
+        """What batches ready in memory bring, once that is measured."""
         self._session: Session | None = None
         self._line: Callable[[Progress], None] | None = None
 
@@ -131,46 +133,38 @@ class Investigation:
 
     # -- hypotheses --
 
-    @property
-    def ceiling(self) -> Interval | None:
-        """What batches ready in memory would bring, if that has been measured."""
-        return next((m.verdict.effect for m in self.measured if m.verdict.factor == "cached_batches"), None)
-
     def rank(self) -> list[Verdict]:
         """What is known of every listed level before its trial, most promising first."""
         contrasts = {c.name: c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)}
         return [self._prior(c) for c in sorted(contrasts.values(), key=self._promise)]
 
     def test(self, section: str) -> list[Verdict]:
-        """A verdict for every level that the section of that name lists, by bound or by trial, most promising first."""
-        return self.judge(plan(self.settings, section, self.machine))
+        """A verdict for all that the section of that name asks, by bound or by trial, most promising first."""
+        return self.judge(family(self.settings, section, self.machine), section)
 
-    def matrix(self, section: str, factors: Sequence[str]) -> list[Measured]:
-        """Every combination of the section's levels of `factors`, each against the baseline."""
-        cells = matrix(self.settings, section, factors, self.machine)
-        self.judge(cells, every=True)
-        names = [cell.name for cell in cells]
-        return sorted((m for m in self.measured if m.verdict.name in names), key=lambda m: names.index(m.verdict.name))
+    def judge(self, contrasts: Sequence[Contrast], name: str) -> list[Verdict]:
+        """Verdicts on `contrasts`, corrected together (Holm) as the family `name`.
 
-    def judge(self, contrasts: Sequence[Contrast], every: bool = False) -> list[Verdict]:
-        """Verdicts on `contrasts`, corrected together with all that this notebook measured before (Holm).
-
-        Contrasts that a bound refutes are not measured, unless `every` or the budget is exhaustive.
+        Contrasts that a bound refutes are not measured, unless they are part of a matrix or the budget is exhaustive.
         """
-        known = {m.verdict.name for m in self.measured}
-        todo = sorted((c for c in contrasts if c.name not in known), key=self._promise)
-        exhaustive = every or self.settings.budget.exhaustive
-        for contrast in todo:
+        found = []
+        for contrast in sorted(contrasts, key=self._promise):
             prior = self._prior(contrast)
-            decided = prior.outcome is Outcome.NOT_TESTABLE or (prior.outcome is Outcome.REFUTED and not exhaustive)
-            if decided:
-                self.measured.append(Measured(contrast=contrast, verdict=prior, record=None))
-                continue
-            self.measured.append(self._measure(contrast, contrast.name, prior, len(todo)))
-        corrected = holm([m.verdict for m in self.measured])
-        self.measured = [replace(m, verdict=v) for m, v in zip(self.measured, corrected, strict=True)]
-        names = {c.name for c in contrasts}
-        return [m.verdict for m in self.measured if m.verdict.name in names]
+            bounded = prior.outcome is Outcome.REFUTED and not (contrast.crossed or self.settings.budget.exhaustive)
+            if bounded or prior.outcome is Outcome.NOT_TESTABLE:
+                one = Measured(contrast=contrast, verdict=prior, record=None)
+            else:
+                one = self._measure(contrast, contrast.name, prior, len(contrasts))
+            found.append(replace(one, family=name))
+            self.ceiling = self.ceiling or (one.verdict.effect if one.verdict.factor == "cached_batches" else None)
+        corrected = holm([m.verdict for m in found])
+        self.measured += [replace(m, verdict=v) for m, v in zip(found, corrected, strict=True)]
+        return corrected
+
+    def cells(self, family: str, *factors: str) -> list[Measured]:
+        """What was measured in a family that changes nothing but `factors`: the cells of their matrix."""
+        wanted = set(factors)
+        return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
     def compare(self, contrast: Contrast, name: str) -> Verdict:
         """The verdict on one contrast outside the notebook's list (a combination with and without a factor)."""

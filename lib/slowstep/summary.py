@@ -40,6 +40,8 @@ class Measured:
     contrast: Contrast
     verdict: Verdict
     record: ComparisonRecord | None
+    family: str = ""
+    """The comparisons that Holm's correction counts together share it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What can be changed about a training run, and what each change means."""
 
-from slowstep.factors.arms import Arm, Contrast, check_levels, combine, label, matrix, plan
+from slowstep.factors.arms import Arm, Contrast, check_levels, combine, family, label, matrix, plan
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 
@@ -14,6 +14,7 @@ __all__ = [
     "Meaning",
     "check_levels",
     "combine",
+    "family",
     "label",
     "matrix",
     "plan",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show
@@ -34,6 +34,8 @@ class Contrast:
     treatment: Arm
     untestable: str | None = None
     """Why it can't be tested on this machine."""
+    crossed: bool = False
+    """Part of a matrix, which is measured in full whatever the bounds say."""
 
     @property
     def name(self) -> str:
@@ -66,6 +68,23 @@ class Contrast:
         return frozenset().union(*(f.touched(device) for f, _ in self.levels))
 
 
+CROSSED = {
+    "gradient_checkpointing": ("gradient_checkpointing", "per_device_train_batch_size"),
+    "sequence_length": ("max_length", "per_device_train_batch_size"),
+}
+"""The sections whose factors are also tried in combination, because they compete for the same memory or time."""
+
+
+def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
+    """All that a section asks for: each level by itself, and every combination of the factors that are crossed.
+
+    These are the comparisons that Holm's correction counts together.
+    """
+    crossed = {c.name: c for c in matrix(settings, section, CROSSED.get(section, ()), machine)}
+    alone = {c.name: c for c in plan(settings, section, machine)}
+    return list((alone | crossed).values())
+
+
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """One contrast for each level that a section of the settings lists and the baseline does not already have."""
     return [
@@ -83,7 +102,7 @@ def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Ma
         for factor in (CATALOGUE[name] for name in factors)
     ]
     cells = ([pick for pick in cell if pick] for cell in itertools.product(*axes))
-    return [combine(settings, cell, machine) for cell in cells if cell]
+    return [replace(combine(settings, cell, machine), crossed=True) for cell in cells if cell]
 
 
 def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:

@@ -35,12 +35,14 @@ def project(
     job = settings.job
     if not job.samples or not job.epochs or not blocks:
         return None
-    rates = interval([math.log(b.work.samples / b.seconds) for b in blocks])
+    pace = sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks)
+    half = interval([b.seconds / b.work.samples for b in blocks]).half
     per_epoch = math.ceil(job.samples / settings.effective_batch_size)
     steps = math.ceil(per_epoch * job.epochs)
-    training = job.samples * job.epochs / rates.ratio
+    samples = job.samples * job.epochs
+    training = samples * pace
     start = trial.startup
-    settled = rates.ratio and settings.effective_batch_size / rates.ratio
+    settled = settings.effective_batch_size * pace
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
     parts = {
         "start-up": sum(start.get(p, 0.0) for p in ("process", "data", "model", "trainer", "first border")),
@@ -55,8 +57,8 @@ def project(
     return Projection(
         parts=parts,
         seconds=rest + training,
-        low=rest + job.samples * job.epochs / rates.high,
-        high=rest + job.samples * job.epochs / rates.low,
+        low=rest + samples * max(0.0, pace - half),
+        high=rest + samples * (pace + half),
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,

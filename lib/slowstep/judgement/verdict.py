@@ -11,6 +11,7 @@ from typing import Any
 from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import (
+    LOOKS,
     NOMINAL_P,
     OVERALL_P,
     Interval,
@@ -98,7 +99,8 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     )
     if contrast.untestable:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=contrast.untestable)
-    limit = bound(factor.bound, facts, level.value, epoch) if facts else None
+    alone = len(contrast.levels) == 1
+    limit = bound(factor.bound, facts, level.value, epoch) if facts and alone else None
     if limit and limit.ratio - 1 < minimum:
         reason = f"refuted by its bound, without a trial: {limit}"
         return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)
@@ -111,7 +113,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
     if failed:
         outcome, reason = failed
         return replace(prior, outcome=outcome, reason=reason, status=_worst(record))
-    if len(record.pairs) < 2:
+    if len(record.pairs) < LOOKS[0]:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
     read = reading(record.pairs)
     verdict = replace(
@@ -158,15 +160,17 @@ def span(effect: Interval) -> str:
 
 def _weigh(read: Reading, minimum: float) -> tuple[Outcome, str]:
     effect, least = read.effect, 1 + minimum
-    seen = f"{span(effect)} over {effect.n} pairs"
     if effect.high < least:
-        return Outcome.REFUTED, f"{seen}: the whole interval lies below the minimum effect of {percent(least)}"
+        return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}"
     if effect.low > 1 and effect.ratio >= least:
-        return Outcome.SUPPORTED, f"{seen}: faster, and by at least the minimum effect of {percent(least)}"
+        return (
+            Outcome.SUPPORTED,
+            f"the interval excludes no gain, and the gain reaches the minimum effect of {percent(least)}",
+        )
     return (
         Outcome.INCONCLUSIVE,
-        f"{seen} neither excludes no gain nor the minimum effect of {percent(least)}; "
-        f"an effect below {percent(read.detectable)} could not have been seen in this noise",
+        f"after {effect.n} pairs neither no gain nor the minimum effect of {percent(least)} is excluded; "
+        f"in this noise an effect below {percent(read.detectable)} could not have been seen",
     )
 
 

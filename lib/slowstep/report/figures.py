@@ -139,7 +139,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "
             x=0, y=verdict.name, text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
         )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
-    figure.update_xaxes(title=f"change of {unit} against its baseline, % (dashed: minimum effect)")
+    figure.update_xaxes(title=f"change of {unit}, % (dashed: minimum effect)")
     figure.update_layout(legend={"orientation": "h", "y": -0.32 if len(names) < 6 else -0.2, "yanchor": "top"})
     rows = [
         {"arm": m.verdict.name, "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
@@ -214,14 +214,18 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
             zmax=extreme,
             colorscale=[[0, VERMILION], [0.5, "#FFFFFF"], [1, SKY]],
             showscale=False,
+            text=[[text for _, text in row] for row in grid],
+            texttemplate="%{text}",
+            textfont={"color": BLACK},
             xgap=3,
             ygap=3,
             hoverinfo="skip",
         )
     )
-    for i, y in enumerate(ys):
-        for j, x in enumerate(xs):
-            figure.add_annotation(x=x, y=y, text=grid[i][j][1], showarrow=False, font={"color": BLACK})
+    for i, row in enumerate(grid):
+        for j, (value, text) in enumerate(row):
+            if value is None:  # plotly writes no text into a cell without a value
+                figure.add_annotation(x=j, y=i, text=text, showarrow=False, font={"color": BLACK})
     figure.update_xaxes(title=columns_factor, type="category")
     figure.update_yaxes(title=rows_factor, type="category")
     table = [
@@ -255,8 +259,8 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     limits = [t.memory.limit for _, t in trials if t.memory.limit]
     if limits and on_device:
         figure.add_vline(x=max(limits) / 2**30, line={"color": VERMILION, "dash": "dash"})
-    figure.update_xaxes(title="peak memory, GiB", rangemode="tozero")
-    figure.update_layout(legend={"orientation": "h", "y": 1.08}, showlegend=True)
+    figure.update_xaxes(title="peak memory, GiB" if on_device else "peak host memory, GiB", rangemode="tozero")
+    figure.update_layout(legend={"orientation": "h", "y": 1.08}, showlegend=on_device)
     rows = [
         {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
     ]

@@ -18,7 +18,7 @@ from slowstep.report.chart import MIME
 
 TEMPLATES = Path(__file__).parent / "template"
 PROGRESS = "application/x-slowstep-progress"
-HIDDEN = "hidden"
+HIDDEN = {"hidden", "injected-parameters"}
 """Cells tagged so appear in the notebook and not in the report."""
 
 TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p", "div", "span", "strong", "em", "code", "ul", "li", "br"}
@@ -71,7 +71,7 @@ def environment() -> Environment:
 
 def _prepared(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Title first, then the verdict, then the argument; progress lines and hidden cells left out."""
-    cells = [c for c in nb.cells if HIDDEN not in c.metadata.get("tags", [])]
+    cells = [c for c in nb.cells if not HIDDEN & set(c.metadata.get("tags", []))]
     for cell in cells:
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if PROGRESS not in o.get("data", {})]

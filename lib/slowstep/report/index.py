@@ -48,7 +48,7 @@ def overview(folder: Path) -> Overview:
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
-    best = [v for v in best_levels(list(verdicts.values())) if " + " not in v.name]
+    best = best_levels(list(verdicts.values()))
     adopted = final.verdicts[-1] if final and final.verdicts and final.adopted else None
     baseline = summaries.get("00_baseline")
     return Overview(

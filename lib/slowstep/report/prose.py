@@ -96,10 +96,10 @@ def final_conclusion(chosen: Verdict | None, candidates: Sequence[Verdict], left
 
 
 def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The supported verdicts, the best level of each factor, largest gain first."""
+    """The supported changes of one factor, the best level of each, largest gain first."""
     best: dict[str, Verdict] = {}
     for v in sorted(verdicts, key=lambda v: -v.gain):
-        if v.outcome is Outcome.SUPPORTED:
+        if v.outcome is Outcome.SUPPORTED and " + " not in v.name:
             best.setdefault(v.factor, v)
     return list(best.values())
 

@@ -19,6 +19,7 @@ from slowstep.summary import Baseline, Measured
 
 def findings(verdicts: Sequence[Verdict]) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
+    warned = any(v.warnings for v in verdicts)
     return Table(
         [
             {
@@ -27,7 +28,7 @@ def findings(verdicts: Sequence[Verdict]) -> Table:
                 "effect [interval]": effect(v.effect),
                 "class": str(v.meaning),
                 "because": v.reason,
-                "mind": "; ".join(v.warnings),
+                **({"mind": "; ".join(v.warnings)} if warned else {}),
             }
             for v in verdicts
         ],

@@ -104,7 +104,7 @@ def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
         return value
     if not isinstance(value, Mapping):
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
-        return kind()
+        value = {}
     hints = get_type_hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}
     given = {}

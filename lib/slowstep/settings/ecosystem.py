@@ -119,7 +119,8 @@ def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, 
 def _checked_value(field: Field, value: Any, problems: Problems, key: str) -> Any:
     words = set(field.annotation.replace("[", " ").replace("]", " ").replace(",", " ").replace("|", " ").split())
     takes = {kind for kind in (bool, int, float, str, list, dict) if kind.__name__ in words}
-    if not takes or value is None or type(value) in takes:
+    nullable = value is None and (field.default is None or words & {"None", "Optional"})
+    if not takes or nullable or type(value) in takes:
         return value
     if float in takes and isinstance(value, int) and not isinstance(value, bool):
         return value

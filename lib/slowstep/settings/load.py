@@ -16,12 +16,15 @@ from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.rules import impossible
 from slowstep.settings.schema import Loaded, Origin, Settings
 
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
+"""What PyYAML raises: ValueError for a date such as 2020-99-99, RecursionError for a mapping that holds itself."""
+
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
     """Settings from a YAML file and `section.key=value` overrides; SettingsError says all that is wrong."""
     path = Path(path)
     data, lines = _read(path)
-    origins = {key: Origin(kind="file", place=f"{path}:{line}") for key, line in lines.items()}
+    origins = {key: Origin(kind="file", place=f"{path.name}:{line}") for key, line in lines.items()}
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
@@ -68,13 +71,17 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         raise SettingsError(f"{path}: there is no such file.{near}")
     try:
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        keys = list(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ""))
+    except UNREADABLE as error:
         raise SettingsError(f"{path}: not readable as YAML: {error}") from None
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected sections with keys (name:, model:, ...), found {type(data).__name__}.")
-    return data, dict(_key_lines(node, ""))
+    lines = dict(reversed(keys))
+    twice = [(key, line) for key, line in keys if line != lines[key]]
+    if twice:  # YAML readers keep the last in silence
+        raise SettingsError(f"{path}:{line}: {key}: given before, in line {lines[key]}." for key, line in twice)
+    return data, lines
 
 
 def _key_lines(node: yaml.Node, prefix: str) -> Iterable[tuple[str, int]]:
@@ -96,7 +103,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
         )
     try:
         return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         raise SettingsError(f"override '{text}': the value is not readable as YAML: {error}") from None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _model(s)
     yield from _dataset(s)
     yield from _training(s)
+    yield from _job(s)
     yield from _budget(s)
 
 
@@ -48,13 +51,14 @@ def _model(s: Settings) -> Iterator[Problem]:
             "init: pretrained needs a Hub id or a local folder; init: random builds one instead.",
         )
     if m.name_or_path is not None:
-        path = Path(m.name_or_path).expanduser()
+        path = _path(m.name_or_path)
         looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
-        if looks_local and not path.is_dir():
+        is_folder = os.path.isdir(path)
+        if looks_local and not is_folder:
             yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
-        elif path.is_dir() and not (path / "config.json").is_file():
+        elif is_folder and not (path / "config.json").is_file():
             yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
-        elif path.is_dir() and m.init == "pretrained" and not list(path.glob("*.safetensors")):
+        elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
             yield (
                 "model.name_or_path",
                 f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
@@ -74,10 +78,13 @@ def _dataset(s: Settings) -> Iterator[Problem]:
             "dataset.max_length",
             f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
         )
-    if d.name_or_path.endswith((".jsonl", ".json")) and not Path(d.name_or_path).expanduser().is_file():
+    if d.name_or_path.endswith((".jsonl", ".json")) and not os.path.isfile(_path(d.name_or_path)):
         yield "dataset.name_or_path", f"there is no file '{d.name_or_path}'."
     if d.num_samples is not None and d.num_samples < 1:
         yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
+    for name in ("eval_samples", "cached_batches"):
+        if getattr(d, name) < 0:
+            yield f"dataset.{name}", f"found {getattr(d, name)}; 0 or more."
     limit = s.model.config.get("max_position_embeddings")
     if isinstance(limit, int) and d.max_length > limit:
         yield (
@@ -111,6 +118,13 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "output_dir", "trials write to their own temporary folder; remove this key."
 
 
+def _job(s: Settings) -> Iterator[Problem]:
+    for name in ("samples", "epochs", "price_per_hour"):
+        value = getattr(s.job, name)
+        if value is not None and not 0 <= value < math.inf:
+            yield f"job.{name}", f"found {value}; it must be 0 or more, and finite."
+
+
 def _budget(s: Settings) -> Iterator[Problem]:
     b = s.budget
     for name in (
@@ -119,12 +133,21 @@ def _budget(s: Settings) -> Iterator[Problem]:
         "block_steps_min",
         "startup_timeout_seconds",
         "step_timeout_seconds",
+        "memory_limit_gib",
     ):
-        if getattr(b, name) <= 0:
-            yield f"budget.{name}", f"found {getattr(b, name)}; it must be above 0."
+        value = getattr(b, name)
+        if value is not None and not 0 < value < math.inf:
+            yield f"budget.{name}", f"found {value}; it must be above 0, and finite."
+    if b.redo_blocks < 0:
+        yield "budget.redo_blocks", f"found {b.redo_blocks}; 0 or more."
     for name in ("max_pairs", "noise_pairs"):
         if getattr(b, name) < 3:
             yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."
+
+
+def _path(text: str) -> Path:
+    """`~` expanded where it can be; asked with os.path, since Path.is_dir raises on names that no folder can have."""
+    return Path(os.path.expanduser(text))
 
 
 def architectures() -> set[str]:

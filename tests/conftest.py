@@ -1,0 +1,78 @@
+"""Fixtures that several files share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from diagnosis import Interrupted, run_interrupted
+from slowstep.factors import Arm
+from slowstep.settings import Settings, load, override
+from slowstep.settings.schema import Budget
+from slowstep.trials.session import Session
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def smoke() -> Settings:
+    """The smallest settings that train the built-in workload."""
+    return load(ROOT / "params" / "smoke.yaml").settings
+
+
+@pytest.fixture(scope="session")
+def arm(smoke: Settings) -> Callable[..., Arm]:
+    """Makes an arm: `arm(Workload, {"section.key": value})`, of the built-in workload where none is given."""
+
+    def make(workload: type | None = None, changes: dict[str, object] | None = None) -> Arm:
+        name = f"{workload.__module__}:{workload.__qualname__}" if workload else "finetune"
+        label = workload.__qualname__ if workload else "finetune"
+        return Arm(label=label, settings=override(smoke, {"workload": name} | (changes or {})))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def budget() -> Budget:
+    """Blocks of four steps, whatever they take; a busy machine is no reason to repeat one."""
+    return Budget(
+        block_seconds=1e-6, block_steps_min=4, redo_blocks=0, startup_timeout_seconds=120, step_timeout_seconds=40
+    )
+
+
+@pytest.fixture(scope="module")
+def session(budget: Budget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session whose resident baseline the tests of one file share."""
+    with Session(budget, tmp_path_factory.mktemp("logs")) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def alive() -> Callable[[list[int]], list[int]]:
+    """Which of some processes still run; one that only waits to be collected has ended."""
+
+    def running(pids: list[int]) -> list[int]:
+        found = []
+        for pid in pids:
+            try:
+                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    found.append(pid)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    return running
+
+
+@pytest.fixture(scope="session")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """A whole diagnosis of the smoke file, killed in the middle and started again."""
+    return run_interrupted(tmp_path_factory.mktemp("outputs"))
+
+
+@pytest.fixture(scope="session")
+def diagnosed(interrupted: Interrupted) -> Path:
+    """The outputs folder of that diagnosis."""
+    return interrupted.outputs

@@ -1,0 +1,68 @@
+"""Puts a probe around any training and takes one block of it; and a clock that only the test moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from slowstep.records import Block
+from slowstep.trials.clock import Clock
+from slowstep.trials.probe import Probe
+
+
+class HandClock:
+    """Time passes when it is told to, so what a phase took is known exactly and no busy machine changes it."""
+
+    now = 0.0
+
+    def pass_second(self, *_: object, **__: object) -> None:
+        """One second goes by; takes any arguments, to serve as a hook."""
+        self.now += 1.0
+
+    def mark(self) -> float:
+        return self.now
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def gaps(self, marks: list[float]) -> list[float]:
+        return [b - a for a, b in pairwise(marks)]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A block of a training, its losses, and the seconds it took as seen from outside."""
+
+    block: Block
+    losses: list[float]
+    outside: float
+
+
+class _Enough(BaseException):
+    """Leaves a training that has no end, as a trial does."""
+
+
+def record(train: Callable[[], None], steps: int, clock: Clock | None = None) -> Recorded:
+    """The first `steps` optimizer steps of `train`, which knows nothing of the probe."""
+    borders, began, taken = 0, 0.0, []
+
+    def at_border() -> None:
+        nonlocal borders, began
+        if borders == 0:
+            began = time.perf_counter()
+            probe.open()
+        if borders == steps:
+            block = probe.close()
+            taken.append(Recorded(block, [x.item() for x in probe.losses], time.perf_counter() - began))
+            raise _Enough
+        borders += 1
+
+    probe = Probe(clock, at_border)
+    try:
+        with probe.attached():
+            train()
+    except _Enough:
+        pass
+    return taken[0]

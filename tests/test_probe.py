@@ -1,0 +1,387 @@
+"""The probe finds where a step's time goes in training code that knows nothing of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import accelerate.data_loader
+import pytest
+import torch
+import transformers.trainer
+from recording import HandClock, record
+from slowstep.records import PHASES
+from slowstep.trials.clock import CudaClock
+from slowstep.trials.probe import Probe
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """The place where a test plants nothing."""
+
+
+@dataclass(kw_only=True)
+class Planted:
+    """What a test lets happen at each place of a training."""
+
+    item: Callable[..., None] = nothing
+    forward: Callable[..., None] = nothing
+    backward: Callable[..., None] = nothing
+    optimizer: Callable[..., None] = nothing
+    log: Callable[..., None] = nothing
+    save: Callable[..., None] = nothing
+    upload: Callable[..., None] = nothing
+    evaluate: Callable[..., None] = nothing
+    step_end: Callable[..., None] = nothing
+
+
+class Examples(Dataset):
+    """Token sequences of 3 to 7 useful tokens, padded to LENGTH; the first token is left out of the loss."""
+
+    def __init__(self, planted: Planted):
+        self.planted = planted
+
+    def __len__(self) -> int:
+        return EXAMPLES
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        self.planted.item()
+        mask = (torch.arange(LENGTH) < useful(i)).long()
+        ids = (torch.arange(LENGTH) + i) % VOCABULARY * mask
+        labels = torch.where((mask == 0) | (torch.arange(LENGTH) == 0), -100, ids)
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def useful(i: int) -> int:
+    """Tokens of example `i`."""
+    return 3 + i % 5
+
+
+class Model(nn.Module):
+    """Gives logits, or the loss too where it gets labels, as Trainer expects."""
+
+    def __init__(self, planted: Planted):
+        super().__init__()
+        self.planted = planted
+        self.embed, self.head = nn.Embedding(VOCABULARY, 8), nn.Linear(8, VOCABULARY)
+        self.embed.weight.register_hook(planted.backward)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: Any = None, labels: Any = None) -> Any:
+        self.planted.forward()
+        logits = self.head(self.embed(input_ids))
+        if labels is None:
+            return logits
+        return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits}
+
+
+class Optimizer(torch.optim.SGD):
+    """SGD with a place to plant something in."""
+
+    def __init__(self, model: Model):
+        super().__init__(model.parameters(), lr=0.1)
+        self.planted = model.planted
+
+    def step(self, closure: Any = None) -> Any:
+        self.planted.optimizer()
+        return super().step(closure)
+
+
+class Loop:
+    """A plain PyTorch script: loader, model, criterion, optimizer; with a validation after each step on request."""
+
+    def __init__(self, planted: Planted, workers: int = 0, accumulation: int = 1, validate: bool = False):
+        self.accumulation, self.validate = accumulation, validate
+        self.loader = DataLoader(Examples(planted), batch_size=BATCH, num_workers=workers)
+        self.model = Model(planted)
+        self.criterion = nn.CrossEntropyLoss()
+        self.optimizer = Optimizer(self.model)
+
+    def loss(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        logits = self.model(batch["input_ids"])
+        return self.criterion(logits.flatten(0, 1), batch["labels"].flatten())
+
+    def train(self) -> None:
+        while True:
+            for i, batch in enumerate(self.loader, 1):
+                (self.loss(batch) / self.accumulation).backward()
+                if i % self.accumulation == 0:
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+                    if self.validate:
+                        self.validation()
+
+    def validation(self) -> None:
+        for batch in DataLoader(Examples(Planted()), batch_size=EXAMPLES):
+            with torch.no_grad():
+                self.loss(batch)
+
+
+class Callbacks(TrainerCallback):
+    """The user's callbacks."""
+
+    def __init__(self, planted: Planted):
+        self.on_log, self.on_save = planted.log, planted.upload
+        self.on_evaluate, self.on_step_end = planted.evaluate, planted.step_end
+
+
+class SavingTrainer(Trainer):
+    """A Trainer whose checkpoints hold something more."""
+
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
+        self.model.planted.save()
+        super().save_model(*args, **kwargs)
+
+
+class Script:
+    """A plain Trainer script that logs, saves and evaluates as `arguments` say."""
+
+    def __init__(self, planted: Planted, folder: Path, workers: int = 0, accumulation: int = 1, **arguments: Any):
+        quiet = {"logging_strategy": "no", "save_strategy": "no", "eval_strategy": "no"}
+        self.model = Model(planted)
+        self.trainer = SavingTrainer(
+            model=self.model,
+            args=TrainingArguments(
+                output_dir=str(folder),
+                max_steps=10**6,
+                per_device_train_batch_size=BATCH,
+                per_device_eval_batch_size=EXAMPLES,
+                gradient_accumulation_steps=accumulation,
+                dataloader_num_workers=workers,
+                use_cpu=True,
+                report_to="none",
+                disable_tqdm=True,
+                remove_unused_columns=False,
+                **quiet | arguments,
+            ),
+            train_dataset=Examples(planted),
+            eval_dataset=Examples(Planted()),
+            optimizers=(Optimizer(self.model), None),
+            callbacks=[Callbacks(planted)],
+        )
+
+    def train(self) -> None:
+        self.trainer.train()
+
+
+@pytest.fixture(params=["plain loop", "Trainer"])
+def script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Loop | Script]:
+    """Makes a training script: `script(planted, workers=..., accumulation=...)`."""
+    if request.param == "plain loop":
+        return Loop
+    return lambda planted, **options: Script(planted, tmp_path, **options)
+
+
+# -- counts and sums --
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_counts_are_what_the_data_says(script: Callable, workers: int, accumulation: int) -> None:
+    """Over two epochs, in whatever order: optimizer steps, samples, and padded, useful and loss tokens."""
+    steps = 2 * EXAMPLES // (BATCH * accumulation)
+    block = record(script(Planted(), workers=workers, accumulation=accumulation).train, steps).block
+
+    tokens = 2 * sum(useful(i) for i in range(EXAMPLES))
+    assert steps == block.steps == len(block.step_seconds)
+    assert block.work.samples == 2 * EXAMPLES
+    assert block.work.padded_tokens == 2 * EXAMPLES * LENGTH
+    assert tokens == block.work.useful_tokens
+    assert tokens - 2 * EXAMPLES == block.work.loss_tokens
+    assert block.work.cut_tokens is None
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_phases_are_the_whole_time(script: Callable, workers: int) -> None:
+    """The phases add up to the block, the steps do too, and the block is no longer than what an outsider sees."""
+    recorded = record(script(Planted(), workers=workers, accumulation=4).train, steps=6)
+
+    block = recorded.block
+    assert set(PHASES) == set(block.phases)
+    assert block.seconds == pytest.approx(sum(block.phases.values()), rel=1e-9)
+    assert block.seconds == pytest.approx(sum(block.step_seconds), rel=1e-9)
+    assert all(seconds >= 0 for seconds in block.phases.values())
+    assert 0 < block.seconds <= recorded.outside
+
+
+def test_a_loss_is_kept_for_each_backward(script: Callable) -> None:
+    """The losses of the first micro-batches, by which two arms are shown to train the same."""
+    losses = record(script(Planted(), accumulation=4).train, steps=2).losses
+
+    assert len(losses) == 8
+    assert all(loss > 0 for loss in losses)
+
+
+# -- what is planted comes back where it belongs --
+
+
+@pytest.mark.parametrize(
+    ("place", "phase", "times"),
+    [
+        ("item", "data", 4 * BATCH),
+        ("forward", "forward", 4),
+        ("backward", "backward", 4),
+        ("optimizer", "optimizer", 2),
+    ],
+)
+def test_planted_seconds_come_back_in_their_phase(script: Callable, place: str, phase: str, times: int) -> None:
+    """Two steps of two micro-batches with a second planted in one place: that phase has them all, the others none."""
+    clock = HandClock()
+    planted = Planted(**{place: clock.pass_second})
+    block = record(script(planted, accumulation=2).train, steps=2, clock=clock).block
+
+    ahead = block.phases["data"] - times  # Trainer, and accelerate, fetch batches before the step that uses them
+    assert dict.fromkeys(PHASES, 0.0) | {phase: block.phases[phase]} == block.phases
+    assert block.phases[phase] == times or (phase == "data" and 0 <= ahead <= 2 * BATCH)
+
+
+@pytest.mark.parametrize(
+    ("place", "phase", "arguments"),
+    [
+        ("log", "log", {"logging_strategy": "steps", "logging_steps": 2}),
+        ("save", "save", {"save_strategy": "steps", "save_steps": 2}),
+        ("upload", "save", {"save_strategy": "steps", "save_steps": 2}),
+        ("evaluate", "evaluate", {"eval_strategy": "steps", "eval_steps": 2}),
+        ("step_end", "other", {"max_grad_norm": 0.0}),
+    ],
+)
+def test_planted_seconds_of_trainers_events(tmp_path: Path, place: str, phase: str, arguments: dict) -> None:
+    """What Trainer and its callbacks do after a step: logged, saved, uploaded, evaluated, or something else."""
+    clock = HandClock()
+    planted = Planted(**{place: clock.pass_second})
+    block = record(Script(planted, tmp_path, **arguments).train, steps=4, clock=clock).block
+
+    assert dict.fromkeys(PHASES, 0.0) | {phase: 4.0 if place == "step_end" else 2.0} == block.phases
+
+
+def test_evaluation_is_evaluation_throughout(tmp_path: Path) -> None:
+    """The forward passes of an evaluation, and its data, are neither forward nor data nor work of training."""
+    clock = HandClock()
+    planted = Planted(forward=clock.pass_second)
+    script = Script(planted, tmp_path, eval_strategy="steps", eval_steps=2)
+    block = record(script.train, steps=4, clock=clock).block
+
+    assert dict.fromkeys(PHASES, 0.0) | {"forward": 4.0, "evaluate": 2.0} == block.phases
+    assert block.work.samples == 4 * BATCH
+
+
+def test_validation_of_a_plain_loop_is_not_trained_work() -> None:
+    """A validation between steps is evaluation, and its batches never stand in for those that are trained on."""
+    clock = HandClock()
+    block = record(Loop(Planted(forward=clock.pass_second), validate=True).train, steps=4, clock=clock).block
+
+    assert (block.phases["forward"], block.phases["evaluate"]) == (4.0, 3.0)  # the fourth follows the block
+    assert block.work.samples == 4 * BATCH
+    assert sum(useful(i) for i in range(4 * BATCH)) == block.work.useful_tokens
+
+
+def test_real_sleeps_are_seen_by_the_real_clock() -> None:
+    """With the host's clock, a dataset that sleeps makes the data phase at least as long and the largest."""
+    block = record(Loop(Planted(item=lambda: time.sleep(0.02))).train, steps=8).block
+
+    assert block.phases["data"] >= 8 * BATCH * 0.02
+    assert max(block.phases, key=block.phases.get) == "data"
+
+
+def test_waiting_at_a_border_belongs_to_no_block() -> None:
+    """Whatever time passes between the end of a block and the opening of the next, no block holds it."""
+    clock, blocks = HandClock(), []
+
+    class Enough(Exception):
+        pass
+
+    def at_border() -> None:
+        if probe._marks and clock.now:
+            blocks.append(probe.close())
+        if len(blocks) == 3:
+            raise Enough
+        clock.now += 100
+        probe.open()
+
+    probe = Probe(clock, at_border)
+    with pytest.raises(Enough), probe.attached():
+        Loop(Planted(forward=clock.pass_second)).train()
+
+    assert [block.seconds for block in blocks] == [1.0, 1.0, 1.0]
+
+
+# -- nothing stays behind --
+
+
+def attachments() -> Iterator[tuple[str, object]]:
+    """Everything in PyTorch, accelerate and transformers that the probe could have changed."""
+    owners = {
+        "DataLoader": DataLoader,
+        "iterator": torch.utils.data.dataloader._BaseDataLoaderIter,
+        "Tensor": torch.Tensor,
+        "Optimizer": torch.optim.Optimizer,
+        "Module": nn.Module,
+        "nn.utils": torch.nn.utils,
+        "torch": torch,
+        "accelerate": accelerate.data_loader,
+        "Trainer": transformers.trainer.Trainer,
+        "CallbackHandler": sys.modules["transformers.trainer_callback"].CallbackHandler,
+    }
+    for owner, thing in owners.items():
+        yield from ((f"{owner}.{name}", value) for name, value in vars(thing).items())
+
+
+def hooks(model: nn.Module) -> list[int]:
+    """Hooks on every module of `model`, on all modules, and on all optimizers."""
+    modules, optimizers = sys.modules["torch.nn.modules.module"], sys.modules["torch.optim.optimizer"]
+    found = [modules._global_forward_pre_hooks, modules._global_forward_hooks]
+    found += [optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks]
+    for module in model.modules():
+        found += [module._forward_pre_hooks, module._forward_hooks, module._forward_hooks_always_called]
+    return [len(each) for each in found]
+
+
+@pytest.mark.parametrize("ends", ["by itself", "by an error"])
+def test_detached_leaves_everything_as_it_was(script: Callable, ends: str) -> None:
+    """Functions are the original objects again and no hook is left, also when training raised."""
+
+    def fail() -> None:
+        raise ArithmeticError("the user's own")
+
+    training = script(Planted(optimizer=fail) if ends == "by an error" else Planted())
+    before, hooks_before = dict(attachments()), hooks(training.model)
+    if ends == "by an error":
+        with pytest.raises(ArithmeticError):
+            record(training.train, steps=2)
+    else:
+        record(training.train, steps=2)
+
+    after = dict(attachments())
+    assert [name for name in before if after.get(name) is not before[name]] == []
+    assert hooks_before == hooks(training.model)
+
+
+# -- with a device --
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_device_time_comes_back_in_its_phase() -> None:
+    """The events clock: device work queued in the forward pass is forward time, though the host did not wait for it."""
+
+    def busy() -> None:
+        torch.cuda._sleep(50_000_000)  # cycles: above 20 ms on any device to date
+
+    loop = Loop(Planted(forward=busy))
+    loop.model.cuda()
+    loop.loss = lambda batch: loop.criterion(
+        loop.model(batch["input_ids"].cuda()).flatten(0, 1), batch["labels"].cuda().flatten()
+    )
+    block = record(loop.train, steps=6, clock=CudaClock()).block
+
+    assert max(block.phases, key=block.phases.get) == "forward"
+    assert block.seconds == pytest.approx(sum(block.phases.values()), rel=1e-9)
+    assert block.work.samples == 6 * BATCH

@@ -1,0 +1,156 @@
+"""The reports, opened as a person opens them: in a real browser, offline."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-background-networking"]
+CHARTS = {
+    "00_baseline": 3,
+    "10_data_loading": 2,
+    "20_gradient_checkpointing": 3,
+    "30_sequence_length": 3,
+    "90_final_config": 1,
+}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; reports are not opened"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page opened offline, with everything it complained about or asked for."""
+
+    def __init__(self, browser, path: Path, width: int):
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda m: m.type in ("error", "warning", "trace") and self.complaints.append(m.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda r: self.requests.append(r.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_timeout(300)
+
+
+@pytest.fixture(params=[1280, 400], ids=["desktop", "phone"])
+def visit(request, browser):
+    """Opens pages at one width and closes them again."""
+    visits = []
+
+    def open_page(path: Path) -> Visit:
+        visits.append(Visit(browser, path, request.param))
+        return visits[-1]
+
+    yield open_page
+    for one in visits:
+        one.context.close()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_report_is_whole_offline(name, visit, diagnosed):
+    """Every chart is drawn, nothing is fetched, nothing is complained of, and nothing runs off the side."""
+    path = diagnosed / "smoke" / f"{name}.html"
+    seen = visit(path)
+    drawn = seen.page.evaluate(
+        "[...document.querySelectorAll('.chart')].filter(c => c.querySelector('.main-svg')).length"
+    )
+    wide = seen.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+    assert CHARTS[name] == drawn
+    assert seen.complaints == []
+    assert [url for url in seen.requests if not url.startswith(("file://", "data:"))] == []
+    assert wide == 0
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_report_begins_with_its_verdict(name, visit, diagnosed):
+    """After the title and the question comes the verdict, before any chart; code is folded away."""
+    page = visit(diagnosed / "smoke" / f"{name}.html").page
+    order = page.evaluate(
+        "[...document.querySelectorAll('h1, .verdict, .chart')].map(e => e.tagName == 'H1' ? 'title' : e.className.split(' ').pop())"
+    )
+
+    assert order[0] == "title"
+    assert order[1] == "verdict"
+    assert len(page.locator(".verdict").inner_text()) > 40
+    assert page.locator("details.code[open]").count() == 0
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_can_be_read_without_seeing_it(name, visit, diagnosed):
+    """Each chart has an accessible name and its data as a table."""
+    page = visit(diagnosed / "smoke" / f"{name}.html").page
+
+    assert page.locator(".chart[role=img][aria-label]").count() == CHARTS[name]
+    assert page.locator("figure details table tbody tr").count() >= CHARTS[name]
+
+
+def test_the_index_leads_to_every_report(visit, diagnosed):
+    """The index shows cause, gain and each hypothesis, fetches nothing, and its links lead to files that exist."""
+    seen = visit(diagnosed / "index.html")
+    links = seen.page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
+    text = seen.page.locator("main").inner_text()
+    wide = seen.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+    assert {f"smoke/{name}.html" for name in CHARTS} <= set(links)
+    assert all((diagnosed / link).is_file() for link in links)
+    assert "Cause:" in text
+    assert "gradient_checkpointing=false" in text
+    assert seen.complaints == []
+    assert wide == 0
+
+
+def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
+    """A model's name or an error message that holds markup appears as text in tables, prose and charts."""
+    import nbformat
+    from slowstep.report import Table
+    from slowstep.report.chart import Text
+    from slowstep.report.html import render
+    from slowstep.report.words import escape
+
+    evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    table, text = Table([{"name": evil}])._repr_html_(), Text(f"model {escape(evil)}")._repr_markdown_()
+    outputs = [
+        nbformat.v4.new_output("display_data", {"text/html": table, "text/plain": ""}),
+        nbformat.v4.new_output("display_data", {"text/markdown": text, "text/plain": ""}),
+        nbformat.v4.new_output("display_data", {"text/html": evil, "text/plain": ""}),
+        nbformat.v4.new_output("error", ename="ValueError", evalue=evil, traceback=[evil]),
+    ]
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("1", outputs=outputs)]
+    )
+    nbformat.write(notebook, tmp_path / "evil.ipynb")
+    render(tmp_path / "evil.ipynb", tmp_path / "evil.html", "evil", evil)
+    seen = visit(tmp_path / "evil.html")
+
+    assert seen.page.title() == "evil"
+    assert seen.page.locator("img").count() == 0
+    assert "onerror" in seen.page.locator("table").inner_text()
+
+
+def test_charts_stay_small_in_the_notebook(diagnosed):
+    """An executed notebook holds figures as data and not the plotting library, so it can be kept and opened."""
+    for name in CHARTS:
+        path = diagnosed / "smoke" / f"{name}.ipynb"
+        outputs = [o for c in json.loads(path.read_text())["cells"] for o in c.get("outputs", [])]
+
+        assert path.stat().st_size < 1_000_000
+        assert not any("text/html" in o.get("data", {}) and "<script" in str(o["data"]["text/html"]) for o in outputs)

@@ -1,0 +1,278 @@
+"""Trials in real processes: what ends one is a result, blocks are what was asked for, and nothing survives."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import workloads_for_tests as w
+from slowstep.factors import Arm
+from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.settings.schema import Budget
+from slowstep.trials.session import Session
+
+Make = Callable[..., Arm]
+GIB = 2**30
+SOON = 30.0
+"""Seconds in which a process that must go is gone; in practice it takes one or two."""
+
+
+def never(pairs: list[Pair]) -> bool:
+    """Go on to the last pair."""
+    return False
+
+
+def gone(pids: list[int], alive: Callable[[list[int]], list[int]]) -> bool:
+    """Whether all of `pids` end soon."""
+    deadline = time.monotonic() + SOON
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not alive(pids)
+
+
+def healthy(record: ComparisonRecord, pairs: int) -> bool:
+    """Whether both trials lived and gave all pairs."""
+    return (Status.OK, Status.OK, pairs) == (record.baseline.status, record.treatment.status, len(record.pairs))
+
+
+# -- pairs and blocks --
+
+
+def test_blocks_have_the_steps_that_were_asked_for(session: Session, arm: Make, budget: Budget) -> None:
+    """Every block of both arms holds the same number of optimizer steps and the work of that many batches."""
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=3, enough=never)
+
+    assert healthy(record, 3)
+    blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
+    assert {budget.block_steps_min} == {block.steps for block in blocks}
+    assert {budget.block_steps_min * w.BATCH} == {block.work.samples for block in blocks}
+    assert {None} == {block.work.useful_tokens for block in blocks}
+
+
+def test_order_comes_from_the_recorded_seed(session: Session, arm: Make, budget: Budget) -> None:
+    """The order of a comparison can be told from its seed; another budget.seed gives another."""
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
+    again = session.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
+    with Session(replace(budget, seed=1), session.logs) as other:
+        elsewhere = other.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
+
+    draw = random.Random(record.seed)
+    firsts = [pair.first for pair in record.pairs]
+    assert [("baseline", "treatment")[draw.choice((0, 1))] for _ in range(6)] == firsts
+    assert firsts == [pair.first for pair in again.pairs]
+    assert record.seed == again.seed != elsewhere.seed
+
+
+def test_pairs_end_when_they_are_enough(session: Session, arm: Make) -> None:
+    """No pair is measured beyond what decides."""
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=9, enough=lambda pairs: len(pairs) == 2)
+
+    assert healthy(record, 2)
+
+
+def test_baseline_stays_from_one_comparison_to_the_next(session: Session, arm: Make) -> None:
+    """The same baseline process serves two comparisons; each treatment has its own, which ends with it."""
+    first = session.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
+    second = session.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
+
+    pids = [t.observed["pid"] for r in (first, second) for t in (r.baseline, r.treatment)]
+    assert pids[0] == pids[2]
+    assert len(set(pids)) == 3
+    assert [pids[0]] == [t.process.process.pid for t in session.resident.values()]
+
+
+def test_a_twin_is_a_second_process_of_the_same_arm(session: Session, arm: Make) -> None:
+    """The A/A comparison pairs two launches of one arm."""
+    record = session.compare(arm(w.Tiny), arm(w.Tiny), most=3, enough=never, twin=True)
+
+    assert healthy(record, 3)
+    assert record.baseline.observed["pid"] != record.treatment.observed["pid"]
+
+
+def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Make) -> None:
+    """What an arm's own workers compute is the arm's, also after they ended with their epoch."""
+    trial = session.launch(arm(w.Tiny, {"training_arguments.dataloader_num_workers": 2}), "with workers")
+    seconds = []
+    for _ in range(30):
+        session._block(trial, [])
+        seconds.append(trial.process.cpu_seconds())
+    session._end("with workers")
+
+    assert sorted(seconds) == seconds
+
+
+# -- what goes wrong is a result --
+
+
+def fails(session: Session, arm: Make, workload: type) -> TrialRecord:
+    """The record of a treatment that fails; the baseline beside it must not."""
+    record = session.compare(arm(w.Tiny), arm(workload), most=2, enough=never)
+    assert record.baseline.status is Status.OK
+    assert record.pairs == []
+    return record.treatment
+
+
+@pytest.mark.parametrize(
+    ("workload", "status", "reason", "tail"),
+    [
+        (w.Raises, Status.CRASHED, "KeyError: 'no such column'", "in fail"),
+        (w.Exits, Status.CRASHED, "exited with status 3", ""),
+        (w.Segfaults, Status.CRASHED, "ended by SIGSEGV", "in fail"),
+        (w.LosesItself, Status.LOSS_NOT_FINITE, "the loss is nan", ""),
+        (w.NotHere, Status.NOT_TESTABLE, "flux capacitors are not installed", ""),
+        (w.FillsDevice, Status.OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate 20.00 GiB", ""),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_failure_is_a_status_with_its_evidence(
+    session: Session, arm: Make, workload: type, status: Status, reason: str, tail: str
+) -> None:
+    """However a trial ends, the comparison is a record that says how and why, with the end of its log."""
+    treatment = fails(session, arm, workload)
+
+    assert status is treatment.status
+    assert reason in treatment.reason
+    assert tail in treatment.log_tail
+
+
+def test_a_full_device_is_told_with_peak_and_limit(session: Session, arm: Make) -> None:
+    """Out of memory is never a bare word: what was taken and what was to be had stand beside it."""
+    memory = fails(session, arm, w.FillsDevice).memory
+
+    assert 0 < memory.host < memory.limit
+
+
+def test_a_failed_baseline_is_a_record_too(session: Session, arm: Make) -> None:
+    """A baseline that can't train ends its comparison, with the treatment not started."""
+    record = session.compare(arm(w.Raises), arm(w.Tiny), most=1, enough=never)
+
+    assert record.baseline.status is Status.CRASHED
+    assert record.treatment.status is Status.NOT_TESTABLE
+    assert record.treatment.reason == "was not started"
+
+
+def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """A trial that stops answering is ended after its time, and its log names the line where it stood."""
+    with Session(replace(budget, step_timeout_seconds=1.5), tmp_path) as session:
+        treatment = fails(session, arm, w.Hangs)
+
+    assert treatment.status is Status.TIMED_OUT
+    assert "no answer within" in treatment.reason
+    assert "wait_for_what_never_comes" in treatment.log_tail
+
+
+def test_a_trial_that_takes_too_much_memory_is_ended(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """Beyond budget.memory_limit_gib of host memory: a status with peak and limit, before the machine runs out."""
+    with Session(replace(budget, memory_limit_gib=1.5), tmp_path) as session:
+        treatment = fails(session, arm, w.Eats)
+
+    assert treatment.status is Status.OUT_OF_MEMORY
+    assert 1.5 * GIB == treatment.memory.limit < treatment.memory.host
+    assert "1.5 GiB are allowed" in treatment.reason
+
+
+def test_a_kill_from_outside_keeps_the_finished_pairs(session: Session, arm: Make) -> None:
+    """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
+
+    def kill_after_two(pairs: list[Pair]) -> bool:
+        if len(pairs) == 2:
+            treatment = next(t for t in session.resident.values() if t.record.arm == "Twin")
+            os.kill(treatment.process.process.pid, signal.SIGKILL)
+        return False
+
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=kill_after_two)
+
+    assert len(record.pairs) == 2
+    assert record.treatment.status is Status.OUT_OF_MEMORY
+    assert "SIGKILL" in record.treatment.reason
+
+
+def test_the_session_goes_on_after_failures(session: Session, arm: Make) -> None:
+    """After trials that failed in several ways, two healthy arms are compared as if nothing had been."""
+    for workload in (w.Segfaults, w.Exits, w.NotHere):
+        fails(session, arm, workload)
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=2, enough=never)
+
+    assert healthy(record, 2)
+
+
+# -- memory for one at a time --
+
+
+def test_arms_too_big_together_are_relaunched_by_turns(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """Two arms that the limit allows one at a time are never resident together, and the pairs come all the same."""
+    resident = []
+
+    def look(pairs: list[Pair]) -> bool:
+        resident.append(len(session.resident))
+        return False
+
+    with Session(replace(budget, memory_limit_gib=1.6), tmp_path) as session:
+        record = session.compare(arm(w.Holds), arm(w.HoldsToo), most=2, enough=look)
+
+    assert healthy(record, 2)
+    assert record.by_turns
+    assert max(resident) == 1
+
+
+def test_arms_that_fit_stay_resident(session: Session, arm: Make) -> None:
+    """Small arms take turns without being built again."""
+    resident = []
+    record = session.compare(
+        arm(w.Tiny), arm(w.Twin), most=2, enough=lambda _: resident.append(len(session.resident)) is not None
+    )
+
+    assert not record.by_turns
+    assert {2} == set(resident)
+
+
+# -- nothing survives --
+
+
+def test_closing_ends_every_process_and_its_folder(
+    arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
+) -> None:
+    """After close no trial, no loader worker and no trial's folder is left."""
+    workers = {"training_arguments.dataloader_num_workers": 2}
+    with Session(budget, tmp_path) as session:
+        session.launch(arm(w.Tiny, workers), "one")
+        session.launch(arm(w.Twin, workers), "two")
+        trials = [t.process for t in session.resident.values()]
+        pids = [p.pid for t in trials for p in psutil.Process(t.process.pid).children(recursive=True)]
+        pids += [t.process.pid for t in trials]
+
+    assert len(pids) > 2
+    assert gone(pids, alive)
+    assert [t.folder for t in trials if t.folder.exists()] == []
+
+
+def test_nothing_survives_the_owner_of_the_session(
+    arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
+) -> None:
+    """The session's process is killed without a chance to clean up: trial, loader workers and fork server go too."""
+    workers = {"training_arguments.dataloader_num_workers": 2}
+    launch = tmp_path / "launch.pickle"
+    launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
+    code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    try:
+        pids = [int(pid) for pid in owner.stdout.readline().split()]
+    finally:
+        owner.kill()
+        owner.wait()
+
+    assert len(pids) >= 4  # the fork server, the trial and two workers
+    assert gone(pids, alive)

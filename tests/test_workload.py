@@ -1,0 +1,292 @@
+"""The built-in workload: data that loses nothing, models that are what the settings say, arms that train the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import bitsandbytes as bnb
+import pytest
+import torch
+from recording import Recorded, record
+from safetensors.torch import load_file
+from slowstep.factors import Arm
+from slowstep.records import Status
+from slowstep.settings import Settings, SettingsError, override
+from slowstep.trials.session import Session
+from slowstep.workloads import data, model
+from slowstep.workloads.finetune import FineTune
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+CPU = torch.device("cpu")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smoke: Settings) -> object:
+    """The built-in byte-level BPE."""
+    return data.load_tokenizer(smoke)
+
+
+@pytest.fixture
+def train(smoke: Settings, tmp_path: Path) -> Callable[..., tuple[FineTune, Recorded]]:
+    """Trains a few steps in this process: `train({"section.key": value})` gives the workload and what was recorded."""
+
+    def run(changes: dict[str, object] | None = None, steps: int = 2) -> tuple[FineTune, Recorded]:
+        workload = FineTune(override(smoke, changes or {}), tmp_path / "trial")
+        workload.prepare_data()
+        workload.build_model()
+        workload.build_trainer()
+        return workload, record(workload.train, steps)
+
+    return run
+
+
+def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
+    """Every example of the settings' data, encoded on its own."""
+    encode = data.encoder(settings, tokenizer)
+    return [encode(example) for example in data.read_examples(settings)]
+
+
+def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:
+    """All batches in order."""
+    examples = data.tokenised(data.read_examples(settings), settings, tokenizer)
+    collate = data.collator(settings, tokenizer)
+    starts = range(0, len(examples), size)
+    return [collate([examples[i] for i in range(s, min(s + size, len(examples)))]) for s in starts]
+
+
+def same(a: list[data.Batch], b: list[data.Batch]) -> bool:
+    """Whether two lists of batches hold the same tensors and counts."""
+    return len(a) == len(b) and all(
+        x.keys() == y.keys()
+        and all(torch.equal(x[key], y[key]) for key in x)
+        and (x.samples, x.cut_tokens) == (y.samples, y.cut_tokens)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+# -- data --
+
+
+def test_a_prompt_is_no_part_of_the_loss(smoke: Settings, tokenizer: object) -> None:
+    """The labelled tokens of an example are its response and the end, nothing of its prompt."""
+    settings = override(smoke, {"dataset.max_length": 256})
+    encode = data.encoder(settings, tokenizer)
+    example = {"prompt": "def add(a, b):", "response": "Return the sum of a and b."}
+    ids, labels = encode(example)["input_ids"], encode(example)["labels"]
+
+    counted = [token for token in labels if token != data.IGNORED]
+    assert example["response"] + tokenizer.eos_token == tokenizer.decode(counted)
+    assert example["prompt"] + "\n" + example["response"] + tokenizer.eos_token == tokenizer.decode(ids)
+    assert counted == ids[-len(counted) :]
+
+
+def test_cut_tokens_are_those_that_truncation_removed(smoke: Settings, tokenizer: object) -> None:
+    """Kept and cut together are the whole example, and no example is longer than allowed."""
+    short, whole = (override(smoke, {"dataset.max_length": n}) for n in (24, 256))
+    cut, full = encoded(short, tokenizer), encoded(override(whole, {"model.config": {}}), tokenizer)
+
+    assert max(len(e["input_ids"]) for e in cut) == 24
+    assert [len(e["input_ids"]) + e["cut"] for e in full] == [len(e["input_ids"]) + e["cut"] for e in cut]
+    assert all(e["input_ids"] == f["input_ids"][:24] for e, f in zip(cut, full, strict=True))
+    assert sum(b.cut_tokens for b in batches(short, tokenizer)) == sum(e["cut"] for e in cut) > 0
+
+
+def test_packing_neither_cuts_nor_loses_a_token(smoke: Settings, tokenizer: object) -> None:
+    """Packed sequences are the same examples, whole and in order, within the length."""
+    settings = override(smoke, {"dataset.padding": "packing", "dataset.max_length": 256})
+    alone = encoded(settings, tokenizer)
+    packed = data.tokenised(data.read_examples(settings), settings, tokenizer)
+
+    def joined(examples: list[data.Example], key: str) -> list[int]:
+        return [token for e in examples for token in e[key]]
+
+    assert len(packed) < len(alone)
+    assert max(len(e["input_ids"]) for e in packed) <= settings.dataset.max_length
+    assert joined(alone, "input_ids") == joined(packed, "input_ids")
+    assert joined(alone, "labels") == joined(packed, "labels")
+    assert (len(alone), sum(e["cut"] for e in alone)) == (
+        sum(e["samples"] for e in packed),
+        sum(e["cut"] for e in packed),
+    )
+    unread = iter(alone)
+    for sequence in packed:
+        members = [next(unread) for _ in range(sequence["samples"])]
+        assert joined(members, "input_ids") == sequence["input_ids"]  # no example lies across two sequences
+
+
+def test_a_packed_block_counts_its_examples(train: Callable) -> None:
+    """Throughput in samples means examples, also where several share a sequence."""
+    _, recorded = train({"dataset.padding": "packing", "dataset.max_length": 256}, steps=4)
+
+    work = recorded.block.work
+    assert work.samples > 4 * 4
+    assert work.padded_tokens == 4 * 4 * 256
+    assert work.loss_tokens < work.useful_tokens <= work.padded_tokens
+
+
+def test_padding_to_the_maximum_adds_positions_and_no_work(smoke: Settings, tokenizer: object) -> None:
+    """Every batch is max_length wide, and what counts in it is what counts in batches padded to the longest."""
+    longest = batches(smoke, tokenizer)
+    widest = batches(override(smoke, {"dataset.padding": "max_length"}), tokenizer)
+
+    assert {smoke.dataset.max_length} == {b["input_ids"].shape[1] for b in widest}
+    assert min(b["input_ids"].shape[1] for b in longest) < smoke.dataset.max_length
+    for narrow, wide in zip(longest, widest, strict=True):
+        width = narrow["input_ids"].shape[1]
+        assert int(narrow["attention_mask"].sum()) == int(wide["attention_mask"].sum())
+        assert all(torch.equal(narrow[key], wide[key][:, :width]) for key in narrow)
+        assert (wide["labels"][:, width:] == data.IGNORED).all()
+
+
+@pytest.mark.parametrize("padding", ["longest", "max_length", "packing"])
+def test_tokenised_once_is_the_same_data_as_on_the_fly(smoke: Settings, tokenizer: object, padding: str) -> None:
+    """When the tokens are made changes nothing in any batch."""
+    fly, once = (
+        batches(override(smoke, {"dataset.tokenize": how, "dataset.padding": padding}), tokenizer)
+        for how in ("on_the_fly", "once")
+    )
+
+    assert same(fly, once)
+
+
+def test_cached_batches_are_real_batches_over_and_over(train: Callable, smoke: Settings, tokenizer: object) -> None:
+    """The data-loading ceiling trains on the first batches of the data, and on no others."""
+    workload, recorded = train({"dataset.cached_batches": 8}, steps=12)
+
+    assert same(batches(smoke, tokenizer)[:8], workload.collate.batches)
+    assert workload.observe()["cached_batches"] == 8
+    assert recorded.block.work.samples == 12 * 4
+    served = {id(workload.collate([i])) for i in workload.examples}
+    assert {id(batch) for batch in workload.collate.batches} == served
+
+
+def test_own_data_is_read_from_a_local_file(smoke: Settings, tokenizer: object, tmp_path: Path) -> None:
+    """A .jsonl of the user's own columns; a column that isn't there is named with those that are."""
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps({"body": f"line {i}"}) + "\n" for i in range(5)), encoding="utf-8")
+    settings = override(smoke, {"dataset.name_or_path": str(path), "dataset.text_field": "body"})
+
+    assert [f"line {i}" for i in range(5)] == [e["body"] for e in data.read_examples(settings)]
+    assert encoded(settings, tokenizer)[0]["labels"] == encoded(settings, tokenizer)[0]["input_ids"]
+    with pytest.raises(ValueError, match=r"no column text.*it has body"):
+        data.read_examples(override(settings, {"dataset.text_field": "text"}))
+
+
+# -- models --
+
+
+@pytest.mark.parametrize(("bits", "kind"), [(4, bnb.nn.Linear4bit), (8, bnb.nn.Linear8bitLt)], ids=["4 bit", "8 bit"])
+def test_a_random_model_can_be_quantised(smoke: Settings, train: Callable, bits: int, kind: type) -> None:
+    """Random weights in 4 or 8 bit really are: each linear layer of the body, stored small, and they train."""
+    changes = {"quantization": {f"load_in_{bits}bit": True}}
+    built = model.build(override(smoke, changes), CPU)
+    layers = [m for m in built.modules() if isinstance(m, kind)]
+
+    assert len(layers) == 7 * 2  # attention's four and the MLP's three, in each of two layers
+    assert all(layer.weight.element_size() == 1 for layer in layers)
+    stored = {4: 64 * 64 // 2, 8: 64 * 64}[bits]
+    assert stored == built.get_submodule("base_model.model.model.layers.0.self_attn.q_proj.base_layer").weight.numel()
+    assert model.weight_bits(built) == bits
+    assert not any(p.is_meta for p in built.parameters())
+
+    workload, recorded = train(changes, steps=2)
+    assert workload.observe()["weight_bits"] == bits
+    assert all(math.isfinite(loss) for loss in recorded.losses)
+    assert abs(recorded.losses[0] - math.log(512)) < 1  # as of a model that knows nothing of 512 tokens
+
+
+def test_a_pretrained_model_trains_from_a_local_folder(
+    smoke: Settings, tokenizer: object, train: Callable, tmp_path: Path
+) -> None:
+    """Weights, tokenizer and data of the user's own, from disk alone: the very weights, and a block of training."""
+    folder, path = tmp_path / "model", tmp_path / "own.jsonl"
+    config = LlamaConfig(**smoke.model.config)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    path.write_text("".join(json.dumps({"body": "word " * (i % 9 + 1)}) + "\n" for i in range(40)), encoding="utf-8")
+    changes = {
+        "model.init": "pretrained",
+        "model.name_or_path": str(folder),
+        "model.model_type": None,
+        "model.config": {},
+        "dataset.name_or_path": str(path),
+        "dataset.text_field": "body",
+    }
+    loaded = model.build(override(smoke, changes | {"peft": None}), CPU).state_dict()
+    _, recorded = train(changes, steps=3)
+
+    saved = load_file(folder / "model.safetensors")
+    assert saved.keys() <= loaded.keys()
+    assert all(torch.equal(saved[name], loaded[name]) for name in saved)
+    assert recorded.block.steps == 3
+    assert all(math.isfinite(loss) for loss in recorded.losses)
+
+
+# -- trials --
+
+
+def test_gradient_checkpointing_trains_the_same(session: Session, arm: Callable[..., Arm]) -> None:
+    """With and without it, from the same seed: the same losses, and each arm really ran its own way."""
+    off = arm(changes={"training_arguments.gradient_checkpointing": False})
+    record = session.compare(arm(), off, most=1, enough=lambda _: False)
+
+    assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
+    assert record.baseline.observed["gradient_checkpointing"] is True
+    assert record.treatment.observed["gradient_checkpointing"] is False
+    common = min(len(record.baseline.losses), len(record.treatment.losses))  # as far as both had come by then
+    assert common >= 4
+    assert record.treatment.losses[:common] == pytest.approx(record.baseline.losses[:common], rel=1e-5)
+
+
+def test_rare_events_are_measured_on_their_own(session: Session, arm: Callable[..., Arm], smoke: Settings) -> None:
+    """Saving and evaluating happen in the trial when asked for, with what they write and how much they evaluate."""
+    events = session.occasional(arm())
+
+    assert {"save", "evaluate"} == events.seconds.keys()
+    assert {3} == {len(seconds) for seconds in events.seconds.values()}
+    assert events.bytes["save"] > 0
+    assert smoke.dataset.eval_samples == events.samples["evaluate"]
+
+
+def test_a_workload_is_named_or_refused(smoke: Settings) -> None:
+    """A workload is a registered name or module:Class; anything else is refused with the nearest name."""
+    assert override(smoke, {"workload": "package.module:Class"}).workload == "package.module:Class"
+    with pytest.raises(SettingsError, match=r"workload: found 'fine-tune'.*Did you mean 'finetune'\?"):
+        override(smoke, {"workload": "fine-tune"})
+    with pytest.raises(SettingsError, match=r"expected a registered workload, or module:Class"):
+        override(smoke, {"workload": "my module:Class"})
+
+
+# -- with a device --
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_memory_of_the_device_is_read(session: Session, arm: Callable[..., Arm]) -> None:
+    """On a GPU the record tells need, reserved and limit in their order."""
+    record = session.compare(arm(), arm(), most=1, enough=lambda _: False, twin=True)
+
+    memory = record.treatment.memory
+    assert record.treatment.observed["device"] == "cuda"
+    assert 0 < memory.allocated <= memory.reserved <= memory.device <= memory.limit
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Callable[..., Arm]) -> None:
+    """A batch that no device holds is a status, with the device's own limit beside the peak."""
+    huge = arm(
+        changes={
+            "training_arguments.per_device_train_batch_size": 400,
+            "dataset.padding": "max_length",
+            "model.config.vocab_size": 4_000_000,
+        }
+    )
+    record = session.compare(arm(), huge, most=1, enough=lambda _: False)
+
+    assert record.treatment.status is Status.OUT_OF_MEMORY
+    assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9

@@ -1,0 +1,175 @@
+"""Workloads that take milliseconds to build, each with one way to go wrong.
+
+A trial imports them by name, so every class here is found in a process that knows nothing of the tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from slowstep.settings import Settings
+from slowstep.workloads import NotTestable, Occurrence
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+BATCH = 8
+FAILS_AT = 3
+"""The step in which a workload that fails does so: after the trial has reported ready."""
+
+MIB = 2**20
+
+
+class Tiny:
+    """A linear model trained by a plain loop; healthy."""
+
+    device = "cpu"
+
+    def __init__(self, settings: Settings, folder: Path):
+        self.settings, self.folder = settings, folder
+
+    def prepare_data(self) -> None:
+        torch.manual_seed(0)
+        x = torch.randn(40 * BATCH, 4)
+        self.data = TensorDataset(x, x.sum(1, keepdim=True))
+
+    def build_model(self) -> None:
+        self.model = nn.Linear(4, 1)
+
+    def build_trainer(self) -> None:
+        workers = self.settings.training("dataloader_num_workers")
+        self.loader = DataLoader(self.data, batch_size=BATCH, num_workers=workers)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+
+    def train(self) -> None:
+        step = 0
+        while True:
+            for x, y in self.loader:
+                step += 1
+                self.during(step)
+                self.loss(x, y).backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return nn.functional.mse_loss(self.model(x), y)
+
+    def during(self, step: int) -> None:
+        """What else happens in a step."""
+        if step == FAILS_AT:
+            self.fail()
+
+    def fail(self) -> None:
+        """The way this workload goes wrong."""
+
+    def observe(self) -> dict[str, Any]:
+        return {"pid": os.getpid(), "dataloader_num_workers": self.loader.num_workers}
+
+    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+        return {}
+
+
+class Twin(Tiny):
+    """The same again under another name."""
+
+
+class Raises(Tiny):
+    """Stops with an exception of the user's own code."""
+
+    def fail(self) -> None:
+        raise KeyError("no such column")
+
+
+class Exits(Tiny):
+    """Leaves without a word."""
+
+    def fail(self) -> None:
+        os._exit(3)
+
+
+class Segfaults(Tiny):
+    """Reads the address 0, as a broken extension does."""
+
+    def fail(self) -> None:
+        ctypes.string_at(0)
+
+
+class Hangs(Tiny):
+    """Never finishes a step, as a deadlocked loader does."""
+
+    def fail(self) -> None:
+        self.wait_for_what_never_comes()
+
+    def wait_for_what_never_comes(self) -> None:
+        """The name that the log must show."""
+        while True:
+            time.sleep(60)
+
+
+class FillsDevice(Tiny):
+    """Meets a full device, as an allocator tells it that is not PyTorch's own."""
+
+    def fail(self) -> None:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+class Eats(Tiny):
+    """Takes host memory step by step; stops at `MOST`, so that a machine survives a limit that does not hold."""
+
+    MOST = 3072 * MIB
+
+    def during(self, step: int) -> None:
+        if step < FAILS_AT:
+            return
+        held = []
+        while len(held) * 32 * MIB < self.MOST:
+            held.append(torch.ones(32 * MIB, dtype=torch.uint8))
+            time.sleep(0.02)
+        time.sleep(600)
+
+
+class Holds(Tiny):
+    """Holds three quarters of a GiB, well, for as long as it lives."""
+
+    def build_model(self) -> None:
+        super().build_model()
+        self.ballast = torch.ones(768 * MIB, dtype=torch.uint8)
+
+
+class HoldsToo(Holds):
+    """The same again under another name."""
+
+
+class LosesItself(Tiny):
+    """Its loss stops being a number."""
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return super().loss(x, y) * float("nan")
+
+
+class NotHere(Tiny):
+    """Needs what this machine lacks."""
+
+    def build_model(self) -> None:
+        raise NotTestable("flux capacitors are not installed")
+
+
+def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
+    """Own a session with a living trial, print the processes that belong to it, and wait to be killed."""
+    import psutil
+    from slowstep.trials.session import Session
+
+    session = Session(budget, Path(logs))
+    for key, arm in enumerate(arms):
+        session.launch(arm, str(key))
+    trials = [psutil.Process(t.process.process.pid) for t in session.resident.values()]
+    while sum(len(p.children()) for p in trials) < workers:
+        time.sleep(0.05)
+    family = psutil.Process().children(recursive=True)
+    print(*(p.pid for p in family), flush=True)
+    time.sleep(600)
