@@ -1,4 +1,4 @@
-"""`make bench`: the kit's own costs, measured here and now. Parts can be named: `python -m bench probe start diagnose`."""
+"""`make bench`: the kit's own costs, measured here and now. Parts can be named: `python -m bench probe start`."""
 
 from __future__ import annotations
 

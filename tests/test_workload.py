@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,18 @@ def test_packing_neither_cuts_nor_loses_a_token(smoke: Settings, tokenizer: obje
     for sequence in packed:
         members = [next(unread) for _ in range(sequence["samples"])]
         assert joined(members, "input_ids") == sequence["input_ids"]  # no example lies across two sequences
+
+
+def test_packing_fills_sequences_to_the_last_position() -> None:
+    """Examples of any lengths: the next one stays in a sequence if and only if it still fits."""
+    for seed in range(50):
+        lengths = random.Random(seed).choices(range(1, 9), k=30)
+        packed = data.pack([{"input_ids": [n] * n, "samples": 1} for n in lengths], 8)
+
+        sizes = [len(sequence["input_ids"]) for sequence in packed]
+        assert max(sizes) <= 8
+        assert all(size + after["input_ids"][0] > 8 for size, after in zip(sizes, packed[1:], strict=False))
+        assert [n for n in lengths for _ in range(n)] == [n for sequence in packed for n in sequence["input_ids"]]
 
 
 def test_a_packed_block_counts_its_examples(train: Callable) -> None:

@@ -78,6 +78,24 @@ class Twin(Tiny):
     """The same again under another name."""
 
 
+class Labours(Tiny):
+    """Its dataset costs a millisecond of processor time an item, in whatever process draws it."""
+
+    def prepare_data(self) -> None:
+        super().prepare_data()
+        self.data = Laboured(*self.data.tensors)
+
+
+class Laboured(TensorDataset):
+    """The data of `Labours`."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        began = time.process_time()
+        while time.process_time() - began < 0.001:
+            pass
+        return super().__getitem__(index)
+
+
 class Raises(Tiny):
     """Stops with an exception of the user's own code."""
 
@@ -160,13 +178,16 @@ class NotHere(Tiny):
 
 
 def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
-    """Own a session with a living trial, print the processes that belong to it, and wait to be killed."""
+    """Own a session with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
+    from slowstep.trials.protocol import Run
     from slowstep.trials.session import Session
 
     session = Session(budget, Path(logs))
     for key, arm in enumerate(arms):
         session.launch(arm, str(key))
+    for trial in session.resident.values():
+        trial.process.connection.send(Run(steps=10**9))
     trials = [psutil.Process(t.process.process.pid) for t in session.resident.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)
