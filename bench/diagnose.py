@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,21 +12,23 @@ from slowstep.records import Store
 from slowstep.summary import NotebookRun
 from slowstep.trials.process import host_memory
 
+OUTPUTS = Path("outputs/bench")
+
 
 def measure() -> dict[str, object]:
-    """Run it in an empty folder and watch it."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "slowstep.cli", "diagnose", "params/quick.yaml", "--outputs", folder]
-        began, first, peak = time.time(), None, 0
-        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while run.poll() is None:
-            time.sleep(2)
-            peak = max(peak, host_memory(run.pid))
-            if first is None and list(Path(folder).glob("quick/*.html")):
-                first = time.time() - began
-        whole = time.time() - began
-        store = Store(Path(folder) / "quick" / "records")
-        runs = [store.read(NotebookRun, "notebooks", p.stem) for p in sorted(Path(folder).glob("quick/*.html"))]
+    """Run it from nothing and watch it; its reports stay in outputs/bench."""
+    shutil.rmtree(OUTPUTS, ignore_errors=True)
+    command = [sys.executable, "-m", "slowstep.cli", "diagnose", "params/quick.yaml", "--outputs", str(OUTPUTS)]
+    began, first, peak = time.time(), None, 0
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while run.poll() is None:
+        time.sleep(2)
+        peak = max(peak, host_memory(run.pid))
+        if first is None and list(OUTPUTS.glob("quick/*.html")):
+            first = time.time() - began
+    whole = time.time() - began
+    store = Store(OUTPUTS / "quick" / "records")
+    runs = [store.read(NotebookRun, "notebooks", p.stem) for p in sorted(OUTPUTS.glob("quick/*.html"))]
     measured = sum(r.measured_seconds for r in runs)
     return {
         "first report after, s": round(first or 0),

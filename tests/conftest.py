@@ -17,6 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")
+def quick() -> Settings:
+    """The embedded default."""
+    return load(ROOT / "params" / "quick.yaml").settings
+
+
+@pytest.fixture(scope="session")
 def smoke() -> Settings:
     """The smallest settings that train the built-in workload."""
     return load(ROOT / "params" / "smoke.yaml").settings

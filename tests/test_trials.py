@@ -259,20 +259,24 @@ def test_closing_ends_every_process_and_its_folder(
 def test_nothing_survives_the_owner_of_the_session(
     arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
 ) -> None:
-    """The session's process is killed without a chance to clean up: trial, loader workers and fork server go too."""
+    """The session's process is killed without a chance to clean up: trial, workers, fork server and folder go too."""
     workers = {"training_arguments.dataloader_num_workers": 2}
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
     code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    owner = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
-    )
+    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         pids = [int(pid) for pid in owner.stdout.readline().split()]
+        folders = list(tmp_path.glob("slowstep-trial-*"))
     finally:
         owner.kill()
         owner.wait()
 
+    ended = gone(pids, alive)
+    for pid in alive(pids):
+        os.kill(pid, signal.SIGKILL)  # a failing test leaves nothing behind either
     assert len(pids) >= 4  # the fork server, the trial and two workers
-    assert gone(pids, alive)
+    assert ended
+    assert [folder.exists() for folder in folders] == [False]

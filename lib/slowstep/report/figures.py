@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from slowstep.judgement.comparison import Interval
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
@@ -132,6 +133,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "
         )
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    figure.update_xaxes(range=_readable([m.verdict.effect for m in ordered if m.verdict.effect]))
     unmeasured = [m.verdict for m in ordered if m.verdict.effect is None]
     for verdict in unmeasured:
         text = str(verdict.status) if verdict.status not in (None, Status.OK) else _unmeasured(verdict)
@@ -152,18 +154,25 @@ def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "
 def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     """The most that each factor could bring, known before any trial."""
     known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
-    worth = [v.bound.ratio - 1 >= minimum_effect for v in known]
     figure = go.Figure()
-    figure.add_bar(
-        y=[v.name for v in known],
-        x=[100 * (v.bound.ratio - 1) for v in known],
-        orientation="h",
-        marker={"color": [BLUE if w else GREY for w in worth], "pattern": {"shape": ["" if w else "/" for w in worth]}},
-        text=[f"{100 * (v.bound.ratio - 1):.1f} %" for v in known],
-        textposition="outside",
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
+    for name, colour, shape, is_worth in (
+        ("worth a trial", BLUE, "", True),
+        ("refuted by its bound", GREY, "/", False),
+    ):
+        chosen = [v for v in known if (v.bound.ratio - 1 >= minimum_effect) is is_worth]
+        figure.add_bar(
+            y=[v.name for v in chosen],
+            x=[100 * (v.bound.ratio - 1) for v in chosen],
+            name=name,
+            orientation="h",
+            marker={"color": colour, "pattern": {"shape": shape}},
+            text=[f"{100 * (v.bound.ratio - 1):.1f} %" for v in chosen],
+            textposition="outside",
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.08})
     top = max((100 * (v.bound.ratio - 1) for v in known), default=1.0)
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
@@ -176,7 +185,9 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         for v in verdicts
         if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
     ]
-    return Chart(figure, "The most that each change could bring, before any trial.", rows, 90 + 30 * max(len(known), 1))
+    return Chart(
+        figure, "The most that each change could bring, before any trial.", rows, 130 + 30 * max(len(known), 1)
+    )
 
 
 def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart:
@@ -265,6 +276,15 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
         {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
     ]
     return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
+
+
+def _readable(effects: Sequence[Interval]) -> list[float]:
+    """An axis range, in %, that shows the effects; an interval far beyond them runs off it and is in the table."""
+    widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
+    low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
+    high = max([min(e.high - 1, widest) for e in effects] + [0.1])
+    margin = 0.06 * (high - low)
+    return [100 * (low - margin), 100 * (high + margin)]
 
 
 def _unmeasured(verdict: Verdict) -> str:

@@ -20,7 +20,8 @@ ADVICE = {
 
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     """What a notebook's verdicts say about `subject`."""
-    supported = best_levels(verdicts)
+    together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and " + " in v.name]
+    supported = best_levels(verdicts) + sorted(together, key=lambda v: -v.gain)[:1]
     parts = [_headline(subject, supported, verdicts)]
     parts += [_advice(v) for v in supported]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]

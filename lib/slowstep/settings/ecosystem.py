@@ -73,6 +73,10 @@ SECTIONS = {
 }
 
 
+RENAMED = {"activation_checkpointing": "gradient_checkpointing"}
+"""Newer names of transformers for the same argument; the kit knows one of the two."""
+
+
 def _literal(node: ast.expr | None) -> Any:
     try:
         return ast.literal_eval(node) if node is not None else None
@@ -109,6 +113,7 @@ def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, 
     checked = {}
     for name, value in given.items():
         key = f"{section}.{name}"
+        name = RENAMED.get(name, name)
         if name not in fields:
             problems.add(key, f"{title} has no such argument.{nearest(name, fields)}")
             continue

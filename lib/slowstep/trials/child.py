@@ -13,6 +13,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import resource
+import shutil
 import signal
 import sys
 import threading
@@ -52,7 +53,7 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     os.setsid()
     # the fork server is the kit's own affair; loader workers start as they would in the user's script
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
-    _end_with_parent()
+    _end_with_parent(launch.folder)
     _log_to(launch.log)
     trial = Trial(connection, launch, entered)
     try:
@@ -181,8 +182,8 @@ def memory() -> Memory:
     )
 
 
-def _end_with_parent() -> None:
-    """Kill this process group when the session's process ends, however it ends.
+def _end_with_parent(folder: str) -> None:
+    """Delete the trial's folder and kill this process group when the session's process ends, however it ends.
 
     The parent's sentinel is a pipe that the kernel closes with it. Polling for a new parent would not do, since the
     parent here is the fork server; nor would PR_SET_PDEATHSIG, which follows the server's thread.
@@ -191,6 +192,7 @@ def _end_with_parent() -> None:
 
     def watch() -> None:
         multiprocessing.connection.wait([sentinel])
+        shutil.rmtree(folder, ignore_errors=True)  # it may hold checkpoints, and nobody else knows of it now
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True, name="end with parent").start()

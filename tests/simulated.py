@@ -1,0 +1,147 @@
+"""Blocks, pairs and records with known truth, for the layer that judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from slowstep.factors import CATALOGUE, Contrast, combine
+from slowstep.judgement.comparison import interval, log_ratios
+from slowstep.judgement.facts import BaselineFacts, baseline_facts
+from slowstep.machine import Machine
+from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord, Work
+from slowstep.settings import Settings
+
+SHARES = {"data": 0.1, "host_to_device": 0.02, "forward": 0.25, "backward": 0.45, "optimizer": 0.1, "other": 0.08}
+
+CPU = Machine(
+    system="Linux x86_64",
+    processor="a processor",
+    cores=8,
+    memory=64 * 2**30,
+    gpu=None,
+    gpu_count=0,
+    gpu_memory=None,
+    gpu_driver=None,
+)
+GPU = Machine(
+    system="Linux x86_64",
+    processor="a processor",
+    cores=8,
+    memory=64 * 2**30,
+    gpu="NVIDIA A10",
+    gpu_count=1,
+    gpu_memory=24 * 2**30,
+    gpu_driver="1.0",
+)
+
+
+def block(
+    steps: Sequence[float],
+    samples: int = 8,
+    tokens: int | None = 100,
+    shares: dict[str, float] = SHARES,
+    padding: int = 0,
+) -> Block:
+    """A block of steps that took `steps` seconds, each of `samples` samples of `tokens` useful tokens."""
+    seconds, n = float(sum(steps)), samples * len(steps)
+    work = Work(
+        samples=n,
+        padded_tokens=None if tokens is None else n * (tokens + padding),
+        useful_tokens=None if tokens is None else n * tokens,
+        loss_tokens=None if tokens is None else n * tokens // 2,
+        cut_tokens=None if tokens is None else 0,
+    )
+    return Block(
+        steps=len(steps),
+        seconds=seconds,
+        phases={p: shares.get(p, 0.0) * seconds for p in PHASES},
+        step_seconds=[float(s) for s in steps],
+        work=work,
+    )
+
+
+def pairs(gains: Iterable[float], shares: dict[str, float] = SHARES) -> list[Pair]:
+    """One pair a value of `gains`, the treatment faster by it: 0.1 is 10 % more work a second."""
+    return [
+        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.1 / (1 + g)] * 5, shares=shares))
+        for g in gains
+    ]
+
+
+def around(gain: float, noise: float = 0.005, n: int = 7) -> list[float]:
+    """`n` gains whose logarithms have exactly the mean ln(1 + gain) and the standard deviation `noise`."""
+    z = np.linspace(-1.0, 1.0, n)
+    return list((1 + gain) * np.exp(noise * z / z.std(ddof=1)) - 1)
+
+
+def record(pairs: list[Pair], observed: dict | None = None, **about: object) -> ComparisonRecord:
+    """A comparison whose trials both went well."""
+    return ComparisonRecord(
+        baseline=TrialRecord(arm="baseline", status=Status.OK),
+        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=observed or {}),
+        pairs=pairs,
+        **about,
+    )
+
+
+def contrast(settings: Settings, machine: Machine = GPU, **levels: object) -> Contrast:
+    """The contrast that sets factors to values: `contrast(quick, optim="adamw_torch_fused")`."""
+    return combine(settings, [(CATALOGUE[n], CATALOGUE[n].level(v, settings)) for n, v in levels.items()], machine)
+
+
+def facts(
+    shares: dict[str, float] = SHARES, padding: int = 0, noise: float = 0.0, observed: dict | None = None
+) -> BaselineFacts:
+    """Facts from an A/A comparison whose blocks spend `shares` of their time, give or take `noise`."""
+    jitter = around(0.0, noise or 1e-12, 6)
+    blocks = [block([0.1] * 5, shares={p: s * (1 + j) for p, s in shares.items()}, padding=padding) for j in jitter]
+    paired = [Pair(first="baseline", baseline=a, treatment=b) for a, b in zip(blocks[::2], blocks[1::2], strict=True)]
+    trial = TrialRecord(
+        arm="baseline",
+        status=Status.OK,
+        observed={"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1} | (observed or {}),
+    )
+    aa = ComparisonRecord(baseline=trial, treatment=trial, pairs=paired)
+    return baseline_facts(aa, interval(log_ratios(paired)))
+
+
+def step_times(
+    rng: np.random.Generator,
+    comparisons: int,
+    sd: float = 0.03,
+    correlation: float = 0.6,
+    spikes: float = 0.02,
+    drift: float = 0.0,
+) -> np.ndarray:
+    """Step times of identical arms, shape (comparisons, pairs 12, turns 2, steps 20), in the order of the clock.
+
+    An AR(1) process of that `sd` and `correlation` on the logarithm, a share of steps with an exponential spike, and
+    a `drift` per 60 steps: the regimes of docs/method.md.
+    """
+    n = 12 * 2 * 20
+    shocks = rng.normal(0.0, sd * np.sqrt(1 - correlation**2), (n, comparisons))
+    shocks[0] = rng.normal(0.0, sd, comparisons)
+    for i in range(1, n):
+        shocks[i] += correlation * shocks[i - 1]
+    times = 0.1 * np.exp(shocks.T + drift / 60 * np.arange(n))
+    times *= 1 + (rng.random(times.shape) < spikes) * rng.exponential(1.0, times.shape)
+    return times.reshape(comparisons, 12, 2, 20)
+
+
+def comparisons(rng: np.random.Generator, times: np.ndarray, slowdown: float | np.ndarray = 1.0) -> list[list[Pair]]:
+    """Interleaved pairs in random order over `times`; the treatment's steps take `slowdown` times as long."""
+    found = []
+    for one in times:
+        first = rng.random(len(one)) < 0.5
+        found.append(
+            [
+                Pair(
+                    first="baseline" if f else "treatment",
+                    baseline=block(turns[0] if f else turns[1]),
+                    treatment=block((turns[1] if f else turns[0]) * slowdown),
+                )
+                for f, turns in zip(first, one, strict=True)
+            ]
+        )
+    return found

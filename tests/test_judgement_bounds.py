@@ -1,0 +1,103 @@
+# ruff: noqa: SIM300  (a test reads expected == actual)
+"""What a factor could bring at most, known before its trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from simulated import SHARES, facts
+from slowstep.factors import CATALOGUE
+from slowstep.judgement.bounds import BOUNDS, bound
+from slowstep.judgement.comparison import interval
+
+SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096, "lora_r": None}
+
+
+def ratio(name: str, value: object = None, epoch: int | None = None, **known: object) -> float:
+    return bound(name, facts(**known), value, epoch).ratio
+
+
+def test_every_named_bound_exists() -> None:
+    """A factor of the catalogue never asks for a bound that nobody wrote."""
+    assert {f.bound for f in CATALOGUE.values()} - {None} <= set(BOUNDS)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_was_not_measured_gives_no_bound_or_a_possible_one(name: str) -> None:
+    """Without sizes, tokens or an epoch a bound is absent or at least 1: nothing is refuted by ignorance."""
+    found = bound(name, facts(), True, None)
+
+    assert found is None or found.ratio >= 1.0
+
+
+@pytest.mark.parametrize(("name", "phase"), [("data", "data"), ("optimizer", "optimizer")])
+def test_a_phase_brings_at_most_its_share(name: str, phase: str) -> None:
+    """Making a tenth of the step free brings 1 / 0.9."""
+    assert 1 / (1 - SHARES[phase]) == pytest.approx(ratio(name))
+
+
+def test_noise_widens_a_bound() -> None:
+    """A share that is known badly bounds less: no factor is dropped because of a noisy baseline."""
+    assert ratio("optimizer") + 0.01 < ratio("optimizer", noise=0.2)
+
+
+def test_no_share_makes_a_bound_infinite() -> None:
+    """A phase that is almost the whole step, known badly, still gives a finite bound."""
+    assert ratio("optimizer", shares={"optimizer": 0.97}, noise=0.5) <= 100.01
+
+
+def test_recomputation_is_one_forward_pass() -> None:
+    """Gradient checkpointing off brings T / (T - T_forward) at most: 1.33 at a quarter, never 4 times."""
+    assert 1 / (1 - SHARES["forward"]) == pytest.approx(
+        ratio("recomputation", False, observed={"gradient_checkpointing": True})
+    )
+
+
+def test_checkpointing_on_brings_no_speed() -> None:
+    """At the same batch, recomputing more can't be faster, so nobody has to measure it."""
+    assert 1.0 == ratio("recomputation", True, observed={"gradient_checkpointing": False})
+
+
+def test_padding_brings_at_most_the_padding() -> None:
+    """With a fifth of the positions padding, packing brings 1.25 at most, and padding to the maximum nothing."""
+    assert 1.25 == pytest.approx(ratio("padding", "packing", padding=25))
+    assert 1.0 == ratio("padding", "max_length", padding=25)
+
+
+def test_sequence_length_can_only_shrink_the_quadratic_part() -> None:
+    """For a 7B model at 100 tokens attention is half a percent of the work: length is no lever per useful token."""
+    assert 1.0 < ratio("attention", 50, observed=SIZES) < 1.02
+
+
+def test_a_small_adapter_bounds_its_rank() -> None:
+    """An adapter of 0.1 % of the weights is no reason for slow steps."""
+    small = SIZES | {"trained_parameters": 7e6, "lora_r": 16}
+
+    assert 1.0 < ratio("lora_rank", 8, observed=small) < 1.01
+
+
+def test_persistent_workers_can_save_only_the_start_of_an_epoch() -> None:
+    """In a long epoch the start of workers is nothing; in a short one it may be much."""
+    assert ratio("epoch_start", True, epoch=10_000_000) < 1.01 < 1.5 < ratio("epoch_start", True, epoch=1000)
+
+
+def test_the_ceiling_overrules_the_wait() -> None:
+    """Where batches in memory bring more than the wait explains, data loading may bring that much."""
+    known = replace(facts(), data_ceiling=interval([0.39, 0.40, 0.41]))
+
+    assert bound("data", known, 2, None).ratio == pytest.approx(known.data_ceiling.high)
+
+
+def test_a_lower_ceiling_lowers_the_bound() -> None:
+    """Where batches in memory bring nothing, no other loading can, and the bound is never below 1."""
+    known = replace(facts(), data_ceiling=interval([-0.02, -0.019, -0.018]))
+
+    assert 1.0 == bound("data", known, 2, None).ratio
+
+
+def test_a_bound_says_why() -> None:
+    """A reader sees the figure and its reason in one sentence."""
+    text = str(bound("optimizer", facts(), "adamw_bnb_8bit", None))
+
+    assert "at most +11.1%: the optimizer is at most 10.0% of the step" == text

@@ -1,0 +1,141 @@
+# ruff: noqa: SIM300  (a test reads expected == actual)
+"""The comparison rule, on simulated blocks whose truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from simulated import around, block, comparisons, pairs, step_times
+from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, Reading, due, interval, log_ratios, read, reading
+from slowstep.records import Pair
+
+COMPARISONS = 800
+ALLOWANCE = 3 * math.sqrt(0.05 * 0.95 / COMPARISONS)
+"""Three standard errors of a share of 5 % among that many comparisons."""
+
+REGIMES = {
+    "steady": {},
+    "correlated steps": {"correlation": 0.9},
+    "drift 5 %": {"drift": 0.05},
+    "correlated and drift 10 %": {"correlation": 0.9, "drift": 0.10},
+    "noisy with spikes": {"sd": 0.08, "spikes": 0.05},
+}
+
+
+def decided(compared: list[Pair]) -> Kind:
+    """The reading that measuring stops at: the first look that isn't inconclusive, or the last."""
+    ratios = log_ratios(compared)
+    kinds = (read(ratios[:n]) for n in LOOKS)
+    return next((kind for kind in kinds if kind is not Kind.INCONCLUSIVE), Kind.INCONCLUSIVE)
+
+
+def shares(found: list[Kind]) -> dict[Kind, float]:
+    return {kind: found.count(kind) / len(found) for kind in Kind}
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_identical_arms_are_rarely_told_apart(regime: str) -> None:
+    """With no true difference, at most 5 % of comparisons read faster or slower, over all looks together."""
+    rng = np.random.default_rng(1)
+    times = step_times(rng, COMPARISONS, **REGIMES[regime])
+
+    share = shares([decided(c) for c in comparisons(rng, times)])
+
+    assert share[Kind.FASTER] + share[Kind.SLOWER] <= 0.05 + ALLOWANCE
+
+
+@pytest.mark.parametrize("regime", ["steady", "correlated steps", "drift 5 %"])
+def test_a_tenth_is_found(regime: str) -> None:
+    """A true gain of 10 % reads faster in nine of ten comparisons at least, and never slower or equal."""
+    rng = np.random.default_rng(2)
+    times = step_times(rng, 300, **REGIMES[regime])
+
+    share = shares([decided(c) for c in comparisons(rng, times, slowdown=1 / 1.1)])
+
+    assert share[Kind.FASTER] > 0.9
+    assert 0.0 == share[Kind.SLOWER] + share[Kind.EQUAL]
+
+
+def test_intervals_hold_the_truth() -> None:
+    """At a look, the interval misses the true ratio about as often as its nominal p says."""
+    rng = np.random.default_rng(3)
+    times = step_times(rng, COMPARISONS, correlation=0.9)
+
+    effects = [interval(log_ratios(c[:7])) for c in comparisons(rng, times, slowdown=1 / 1.1)]
+
+    missed = sum(not e.low <= 1.1 <= e.high for e in effects)
+    assert missed / COMPARISONS <= 0.0158 + 3 * math.sqrt(0.0158 / COMPARISONS)
+
+
+def stalled() -> list[Reading]:
+    """Readings of twelve pairs whose treatment takes 80 % longer in every eighth step."""
+    rng = np.random.default_rng(4)
+    stall = np.where(np.arange(20) % 8 == 7, 1.8, 1.0)
+    return [reading(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0), slowdown=stall)]
+
+
+def test_a_periodic_stall_counts() -> None:
+    """A stall in every eighth step is judged by what it costs, although the median step doesn't know it."""
+    found = stalled()
+
+    assert {Kind.SLOWER} == {r.kind for r in found}
+    assert all(abs(math.log(r.median_ratio)) < EQUAL for r in found)
+
+
+def test_a_periodic_stall_is_named() -> None:
+    """A reader is told that totals and medians disagree when an arm stalls, and is not when none does."""
+    rng = np.random.default_rng(5)
+    quiet = [reading(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0))]
+
+    assert (True, False) == (all(r.stall for r in stalled()), any(r.stall for r in quiet))
+
+
+def test_a_bigger_step_that_takes_longer_is_no_slower() -> None:
+    """Batch 96 in three times the time of batch 32 is practically equal: work is judged, not steps."""
+    compared = [
+        Pair(first="baseline", baseline=block([2.13 * j] * 5, samples=32), treatment=block([6.39] * 5, samples=96))
+        for j in (0.995, 1.0, 1.005)
+    ]
+
+    assert Kind.EQUAL == reading(compared).kind
+
+
+def test_padding_is_no_work() -> None:
+    """Positions that are only padding earn nothing: the same time with twice the positions is equal."""
+    compared = [
+        Pair(first="baseline", baseline=block([j] * 5), treatment=block([1.0] * 5, padding=100))
+        for j in (0.999, 1.0, 1.001)
+    ]
+
+    assert Kind.EQUAL == reading(compared).kind
+
+
+def test_noise_is_never_called_no_effect() -> None:
+    """Pairs that scatter widely are inconclusive, with the smallest effect that they could have shown."""
+    noisy = reading(pairs(around(0.0, noise=0.24, n=12)))
+
+    assert Kind.INCONCLUSIVE == noisy.kind
+    assert noisy.detectable > 1.15
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_less_than_three_pairs_decide_nothing(n: int) -> None:
+    """However clear they look, fewer than three pairs are inconclusive, and asking is no error."""
+    assert Kind.INCONCLUSIVE == reading(pairs([0.5] * n)).kind
+
+
+def test_the_last_pair_is_a_look() -> None:
+    """Looks come after 3, 5, 7, 9 and 12 pairs, and after the last pair that the budget allows."""
+    assert [3, 5, 6] == [n for n in range(1, 7) if due(n, most=6)]
+    assert list(LOOKS) == [n for n in range(1, 13) if due(n, most=12)]
+
+
+def test_swapping_the_arms_turns_the_reading_round() -> None:
+    """Which arm is called the baseline doesn't matter: faster becomes slower by the inverse ratio."""
+    one = pairs(around(0.2))
+    other = [Pair(first="baseline", baseline=p.treatment, treatment=p.baseline) for p in one]
+
+    assert (Kind.FASTER, Kind.SLOWER) == (reading(one).kind, reading(other).kind)
+    assert 1.0 == pytest.approx(reading(one).effect.ratio * reading(other).effect.ratio)

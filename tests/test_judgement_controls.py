@@ -1,0 +1,69 @@
+# ruff: noqa: SIM300  (a test reads expected == actual)
+"""Negative controls: a phase that a factor can't touch must not move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulated import SHARES, around, comparisons, pairs, step_times
+from slowstep.factors import ALL_PHASES
+from slowstep.judgement.controls import moved_controls
+from slowstep.records import Pair
+
+NONE = frozenset()
+
+
+def with_treatment(changed: dict[str, float], noise: float = 0.005) -> list[Pair]:
+    """Pairs whose treatment spends `changed` more or less in some phases, as shares of the baseline's step."""
+    seconds = {p: s + changed.get(p, 0.0) for p, s in SHARES.items()}
+    total = sum(seconds.values())
+    return pairs(around(1 / total - 1, noise), shares={p: s / total for p, s in seconds.items()})
+
+
+def test_nothing_moves_when_nothing_changed() -> None:
+    """Identical arms move no control."""
+    assert [] == moved_controls(pairs(around(0.0)), NONE)
+
+
+def test_data_loading_four_times_slower_is_noticed() -> None:
+    """`torch.compile` can't make data loading four times slower; when it seems to, the reader is told so."""
+    (moved,) = moved_controls(with_treatment({"data": 0.3}), frozenset({"forward", "backward"}))
+
+    assert ("data", 4.0) == (moved.phase, pytest.approx(moved.ratio, rel=0.01))
+    assert "data took 4.00 times its time, which this factor can't cause" == str(moved)
+
+
+def test_a_control_that_became_faster_has_moved_too() -> None:
+    """Something else changed as well when an untouched phase takes half its time."""
+    assert ["backward"] == [m.phase for m in moved_controls(with_treatment({"backward": -0.22}), frozenset({"data"}))]
+
+
+def test_a_touched_phase_is_no_control() -> None:
+    """What the factor can touch may move as it likes."""
+    assert [] == moved_controls(with_treatment({"data": 0.3}), frozenset({"data"}))
+    assert [] == moved_controls(with_treatment({"data": 0.3}), ALL_PHASES)
+
+
+def test_a_few_percent_are_caches_and_clocks() -> None:
+    """A control that moves by 5 % voids nothing."""
+    assert [] == moved_controls(with_treatment({"backward": 0.05 * SHARES["backward"]}), frozenset({"data"}))
+
+
+def test_a_ratio_of_two_tiny_times_means_nothing() -> None:
+    """A phase of 2 % that takes a third longer is less than a percent of the step, and voids nothing."""
+    assert [] == moved_controls(with_treatment({"host_to_device": 0.007}), frozenset({"data"}))
+
+
+def test_more_work_in_a_block_moves_no_control() -> None:
+    """A treatment that does the same work in half the time by doing half of everything is compared per work done."""
+    assert [] == moved_controls(pairs(around(0.05)), NONE)
+
+
+def test_noise_rarely_moves_a_control() -> None:
+    """With no true difference, controls void few comparisons even where block times scatter by a tenth."""
+    rng = np.random.default_rng(6)
+    times = step_times(rng, 200, sd=0.2, correlation=0.9)
+
+    voided = [c for c in comparisons(rng, times) if moved_controls(c[:7], NONE)]
+
+    assert len(voided) <= 0.05 * 200

@@ -1,0 +1,49 @@
+# ruff: noqa: SIM300  (a test reads expected == actual)
+"""Throughput in every unit, and the unit that is judged."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import block
+from slowstep.judgement.units import throughput, unit, work
+
+
+def test_bigger_batches_in_more_time_are_the_same_speed() -> None:
+    """2.13 s a step at batch 32 and 6.39 s at batch 96: a third of the steps a second, the same samples and tokens."""
+    small, big = throughput([block([2.13] * 3, samples=32)]), throughput([block([6.39] * 3, samples=96)])
+
+    assert 3.0 == pytest.approx(small.steps_per_second / big.steps_per_second)
+    assert small.samples_per_second == pytest.approx(big.samples_per_second)
+    assert small.useful_tokens_per_second == pytest.approx(big.useful_tokens_per_second)
+
+
+def test_throughput_is_a_ratio_of_totals() -> None:
+    """A slow block weighs by its time: 8 samples in 1 s and 8 in 3 s are 4 a second, not the mean of the rates."""
+    assert 4.0 == throughput([block([1.0]), block([3.0])]).samples_per_second
+
+
+def test_padding_is_not_useful() -> None:
+    """A quarter of the positions padding: three quarters of the throughput is useful."""
+    found = throughput([block([1.0], samples=1, tokens=75, padding=25)])
+
+    assert (100.0, 75.0, 0.75) == (
+        found.padded_tokens_per_second,
+        found.useful_tokens_per_second,
+        found.useful_share,
+    )
+
+
+def test_not_measured_is_not_zero() -> None:
+    """Data without tokens has no token rates, in one block or in all."""
+    found = throughput([block([1.0]), block([1.0], tokens=None)])
+
+    assert (None, None) == (found.useful_tokens_per_second, found.useful_share)
+    assert 8.0 == found.samples_per_second
+
+
+def test_tokens_are_judged_where_there_are_any() -> None:
+    """Useful tokens are the work; samples only where there are none."""
+    text, pixels = block([1.0], samples=2, tokens=50), block([1.0], samples=2, tokens=None)
+
+    assert (100.0, "useful tokens/s") == (work(text), unit([text]))
+    assert (2.0, "samples/s") == (work(pixels), unit([pixels]))

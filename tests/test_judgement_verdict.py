@@ -1,0 +1,291 @@
+# ruff: noqa: SIM300  (a test reads expected == actual)
+"""Verdicts: the decision table, and Holm's correction, on records with known truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated import CPU, GPU, SHARES, around, comparisons, contrast, facts, pairs, record, step_times
+from slowstep.factors import Contrast, Meaning
+from slowstep.judgement.comparison import NOMINAL_P, Interval, Kind
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge
+from slowstep.records import ComparisonRecord, Status, TrialRecord
+from slowstep.settings import Settings
+
+MINIMUM = 0.05
+
+
+@pytest.fixture
+def tokenize(quick: Settings) -> Contrast:
+    """A contrast that touches data loading alone, on a GPU."""
+    return contrast(quick, tokenize="once")
+
+
+def judged(made: Contrast, measured: ComparisonRecord, device: str = "cuda") -> Verdict:
+    prior = before_trial(made, None, MINIMUM, None)
+    return judge(prior, made, measured, MINIMUM, device)
+
+
+def took(gains: list[float], **about: object) -> ComparisonRecord:
+    """A record of pairs with those gains, whose treatment did what was asked."""
+    return record(pairs(gains), observed={"tokenize": "once"}, **about)
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "outcome"),
+    [
+        (0.20, 0.01, Outcome.SUPPORTED),
+        (0.20, 0.30, Outcome.INCONCLUSIVE),
+        (0.05, 0.02, Outcome.INCONCLUSIVE),
+        (0.03, 0.002, Outcome.REFUTED),
+        (0.00, 0.01, Outcome.REFUTED),
+        (0.00, 0.20, Outcome.INCONCLUSIVE),
+        (-0.20, 0.01, Outcome.REFUTED),
+    ],
+)
+def test_the_interval_and_the_minimum_effect_decide(
+    tokenize: Contrast, gain: float, noise: float, outcome: Outcome
+) -> None:
+    """Supported needs an interval without "no gain" and the minimum effect; refuted needs all of it below that."""
+    least = gain if outcome is not Outcome.INCONCLUSIVE else gain - 0.001
+
+    assert outcome == judged(tokenize, took(around(least, noise, n=12))).outcome
+
+
+def test_inconclusive_says_what_could_have_been_seen(tokenize: Contrast) -> None:
+    """An inconclusive verdict names the smallest effect that this noise would have let through."""
+    found = judged(tokenize, took(around(0.0, noise=0.2, n=12)))
+
+    assert f"{100 * (np.exp(found.effect.half) - 1):+.1f} %" in found.reason
+
+
+def test_two_pairs_support_nothing(tokenize: Contrast) -> None:
+    """A comparison that broke off before the first look is inconclusive, however clear it looks."""
+    found = judged(tokenize, took([0.5, 0.5]))
+
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert "2 pairs" in found.reason
+
+
+def test_a_change_that_did_not_take_effect_is_not_testable(tokenize: Contrast) -> None:
+    """A gain without the change is no gain by the change; the reader is told what the trial really did."""
+    found = judged(tokenize, record(pairs(around(0.5)), observed={"tokenize": "on_the_fly"}))
+
+    assert Outcome.NOT_TESTABLE == found.outcome
+    assert "tokenize is 'on_the_fly' in the trial, 'once' was asked for" in found.reason
+
+
+def test_a_moved_control_voids_the_comparison(quick: Settings) -> None:
+    """When data loading takes four times as long under another optimizer, no gain or loss is claimed."""
+    shares = SHARES | {"data": 0.4, "backward": 0.15}
+    measured = record(pairs(around(0.5), shares=shares), observed={"optim": "adamw_torch_fused"})
+    found = judged(contrast(quick, optim="adamw_torch_fused"), measured)
+
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert "something else changed" in found.reason
+
+
+def test_workers_may_slow_a_run_on_the_cpu(quick: Settings) -> None:
+    """Loader workers take cores from training on a CPU, so there no phase is a control for them; on a GPU they are."""
+    shares = SHARES | {"data": 0.0, "forward": 0.35}
+    made = contrast(quick, CPU, dataloader_num_workers=2)
+    measured = record(pairs(around(-0.2), shares=shares), observed={"dataloader_num_workers": 2})
+
+    assert Outcome.REFUTED == judged(made, measured, "cpu").outcome
+    assert Outcome.INCONCLUSIVE == judged(made, measured, "cuda").outcome
+
+
+def test_out_of_memory_is_a_result(tokenize: Contrast) -> None:
+    """A treatment that runs out of memory is a verdict with its status and the evidence, not an error."""
+    trial = TrialRecord(arm="t", status=Status.OUT_OF_MEMORY, reason="needs 30 GiB of 24")
+    found = judged(tokenize, replace(took([]), treatment=trial))
+
+    assert (Outcome.NOT_TESTABLE, Status.OUT_OF_MEMORY) == (found.outcome, found.status)
+    assert "out of memory: needs 30 GiB of 24" == found.reason
+
+
+def test_a_failing_baseline_refutes_nothing(tokenize: Contrast) -> None:
+    """When the baseline itself fails, nothing is said of the treatment."""
+    trial = TrialRecord(arm="b", status=Status.CRASHED, reason="segmentation fault")
+    found = judged(tokenize, replace(took(around(0.5)), baseline=trial))
+
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert "baseline itself failed" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("about", "word"),
+    [
+        ({"redone": ["steal time"]}, "redone"),
+        ({"baseline": TrialRecord(arm="b", status=Status.OK, settled=False)}, "warm-up"),
+        ({"baseline": TrialRecord(arm="b", status=Status.OK, losses=[9.0])}, "losses"),
+    ],
+)
+def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: str) -> None:
+    """Redone blocks, unsettled warm-up and other losses under an exact change are told beside the verdict."""
+    trial = TrialRecord(arm="t", status=Status.OK, observed={"tokenize": "once"}, losses=[8.0])
+    found = judged(tokenize, replace(took(around(0.2)), treatment=trial, **about))
+
+    assert [True] == [word in warning for warning in found.warnings]
+
+
+def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
+    """Blocks that could not be redone stay in the figures and are told."""
+    measured = took(around(0.2))
+    first = measured.pairs[0]
+    taken = replace(first, baseline=replace(first.baseline, disturbed="steal time"))
+    found = judged(tokenize, replace(measured, pairs=[taken, *measured.pairs[1:]]))
+
+    assert ["1 of 14 blocks are still disturbed by other work on the machine"] == found.warnings
+
+
+def test_a_bound_refutes_without_a_trial(quick: Settings) -> None:
+    """A step that waits 2 % for data can't gain 5 % by loading; no GPU time is spent, and the reason has the figure."""
+    found = before_trial(contrast(quick, tokenize="once"), facts(SHARES | {"data": 0.02}), MINIMUM, None)
+
+    assert (Outcome.REFUTED, None) == (found.outcome, found.effect)
+    assert "without a trial" in found.reason
+    assert "at most 2.0% of the step" in found.reason
+
+
+def test_a_bound_above_the_minimum_needs_a_trial(quick: Settings) -> None:
+    """A step that waits a tenth of its time may gain 11 %: that has to be measured, and supports nothing yet."""
+    found = before_trial(contrast(quick, tokenize="once"), facts(), MINIMUM, None)
+
+    assert (Outcome.INCONCLUSIVE, pytest.approx(1 / 0.9)) == (found.outcome, found.bound.ratio)
+
+
+def test_a_combination_is_not_bounded_by_one_of_its_factors(quick: Settings) -> None:
+    """Checkpointing can't be faster at the same batch, but with a bigger one it may: no bound, no free refutation."""
+    made = contrast(quick, tokenize="once", per_device_train_batch_size=16)
+    found = before_trial(made, facts(SHARES | {"data": 0.0}), MINIMUM, None)
+
+    assert (Outcome.INCONCLUSIVE, None) == (found.outcome, found.bound)
+
+
+def test_a_gain_beyond_its_bound_is_doubted(quick: Settings) -> None:
+    """A measured gain that was impossible shows a wrong assumption, and the reader hears of it."""
+    made = contrast(quick, tokenize="once")
+    prior = before_trial(made, facts(SHARES | {"data": 0.06}), MINIMUM, None)
+    found = judge(prior, made, took(around(0.3)), MINIMUM, "cuda")
+
+    assert any("beyond its bound" in warning for warning in found.warnings)
+
+
+def test_what_this_machine_lacks_is_not_testable(quick: Settings) -> None:
+    """A paged optimizer on a CPU would be measured as something else; it is not testable, and the reason says so."""
+    found = before_trial(contrast(quick, CPU, optim="paged_adamw_8bit"), facts(), MINIMUM, None)
+
+    assert Outcome.NOT_TESTABLE == found.outcome
+    assert "needs a CUDA device" in found.reason
+
+
+def test_measuring_stops_when_decided() -> None:
+    """A clear gain or a clear absence ends at the first look; what is undecided goes on; nothing ends between looks."""
+    stop = enough(MINIMUM, comparisons=1, most=12)
+
+    assert [True, True, False, False] == [
+        stop(pairs(around(0.3, n=3))),
+        stop(pairs(around(0.0, n=3))),
+        stop(pairs(around(0.05, noise=0.1, n=3))),
+        stop(pairs(around(0.3, n=4))),
+    ]
+
+
+def test_many_hypotheses_need_stronger_evidence() -> None:
+    """What supports one hypothesis goes on being measured when it is one of twenty, so that Holm can't undo it."""
+    likely = pairs(around(0.1, noise=0.02, n=3))
+
+    assert (True, False) == (enough(MINIMUM, 1, 12)(likely), enough(MINIMUM, 20, 12)(likely))
+
+
+def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdict:
+    return Verdict(
+        name=name,
+        factor=name,
+        title=name,
+        hypothesis="",
+        meaning=Meaning.EXACT,
+        changes="",
+        outcome=outcome,
+        reason="as measured",
+        effect=Interval(mean=0.1, half=0.05, p=p, n=12),
+        kind=Kind.FASTER,
+    )
+
+
+def test_one_comparison_needs_no_correction() -> None:
+    """Alone, what was supported stays supported."""
+    alone = [verdict("a", NOMINAL_P)]
+
+    assert alone == holm(alone)
+
+
+def test_holm_steps_down() -> None:
+    """The strongest of three is held to p / 3, the next to p / 2, the last to p; after a failure all fail."""
+    weak = NOMINAL_P * 0.9
+    outcomes = [
+        [v.outcome for v in holm([verdict("a", a), verdict("b", b), verdict("c", weak)])]
+        for a, b in ((NOMINAL_P / 4, NOMINAL_P / 2.5), (NOMINAL_P / 4, weak), (weak, weak))
+    ]
+
+    yes, no = Outcome.SUPPORTED, Outcome.INCONCLUSIVE
+    assert [[yes, yes, yes], [yes, no, no], [no, no, no]] == outcomes
+
+
+def test_what_was_not_measured_costs_no_correction() -> None:
+    """Hypotheses that a bound refuted, or that can't be tested, make the others no harder to support."""
+    free = [replace(verdict(n, 1.0, Outcome.REFUTED), effect=None) for n in "xyz"]
+
+    assert Outcome.SUPPORTED == holm([verdict("a", NOMINAL_P * 0.9), *free])[0].outcome
+
+
+def test_holm_corrects_support_alone() -> None:
+    """A refutation claims nothing and stays; a withdrawn support keeps its figures and says why."""
+    refuted, withdrawn = holm([verdict("r", 0.5, Outcome.REFUTED), verdict("a", NOMINAL_P * 0.9)])
+
+    assert Outcome.REFUTED == refuted.outcome
+    assert "not told from chance after correcting for 2 comparisons (Holm at 5%); as measured" == withdrawn.reason
+
+
+@pytest.mark.parametrize("launch", [0.0, 0.01])
+def test_notebooks_full_of_nothing_rarely_support_anything(quick: Settings, launch: float) -> None:
+    """Five hypotheses without effect, on a noisy machine: one notebook in twenty at most supports any of them.
+
+    Also where each launch of a trial is 1 % faster or slower for good, which no interleaving can average out.
+    """
+    notebooks, each = 120, 5
+    made = contrast(quick, per_device_train_batch_size=8)
+    rng = np.random.default_rng(7)
+    slowdowns = np.exp(rng.normal(0.0, launch * np.sqrt(2), notebooks * each))
+    times = step_times(rng, notebooks * each, sd=0.15, correlation=0.9)
+    stop = enough(MINIMUM, each, 12)
+    found = []
+    for one, slowdown in zip(times, slowdowns, strict=True):
+        (compared,) = comparisons(rng, one[None], slowdown)
+        n = next((n for n in (3, 5, 7, 9) if stop(compared[:n])), 12)
+        measured = record(compared[:n], observed={"per_device_train_batch_size": 8})
+        found.append(replace(judged(made, measured), name=str(len(found))))
+
+    wrong = [any(v.outcome is Outcome.SUPPORTED for v in holm(found[i : i + each])) for i in range(0, len(found), each)]
+    assert sum(wrong) / notebooks <= 0.05
+
+
+def test_a_gain_is_supported_among_others(quick: Settings) -> None:
+    """A true gain of 20 % among four hypotheses without effect is supported in nine notebooks of ten."""
+    made = contrast(quick, per_device_train_batch_size=8)
+    rng = np.random.default_rng(8)
+    found = []
+    for one in comparisons(rng, step_times(rng, 60), slowdown=1 / 1.2):
+        measured = record(one, observed={"per_device_train_batch_size": 8})
+        others = [verdict(n, 0.5, Outcome.REFUTED) for n in "abcd"]
+        found.append(holm([*others, judged(made, measured)])[-1].outcome)
+
+    assert found.count(Outcome.SUPPORTED) >= 54
+
+
+def test_gpu_and_cpu_are_told_apart() -> None:
+    """The machine of a record decides where a trial runs."""
+    assert ("cuda", "cpu") == (GPU.device, CPU.device)
