@@ -21,9 +21,10 @@ STEPS = 15
 
 def measure() -> dict[str, object]:
     """The probe's cost as a share of a step, with its interval."""
+    from transformers import TrainerCallback
+
     from slowstep.trials.probe import Probe
     from slowstep.workloads.finetune import FineTune
-    from transformers import TrainerCallback
 
     base = load("params/quick.yaml").settings
     settings = override(base, {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"})
@@ -91,6 +92,7 @@ def measure() -> dict[str, object]:
 def _marks() -> float:
     """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
     import torch
+
     from slowstep.trials import work
     from slowstep.trials.probe import Probe
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from diagnosis import Interrupted, run_interrupted
 from slowstep.factors import Arm
 from slowstep.settings import Settings, load, override

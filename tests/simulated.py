@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+
 from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import interval, log_ratios
 from slowstep.judgement.facts import BaselineFacts, baseline_facts

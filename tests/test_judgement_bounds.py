@@ -1,4 +1,3 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """What a factor could bring at most, known before its trial."""
 
 from __future__ import annotations
@@ -6,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from simulated import SHARES, facts
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.bounds import BOUNDS, bound

@@ -1,4 +1,3 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """The comparison rule, on simulated blocks whose truth is known."""
 
 from __future__ import annotations
@@ -7,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from simulated import around, block, comparisons, pairs, step_times
 from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, Reading, due, interval, log_ratios, read, reading
 from slowstep.records import Pair

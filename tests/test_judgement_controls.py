@@ -1,10 +1,10 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """Negative controls: a phase that a factor can't touch must not move."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from simulated import SHARES, around, comparisons, pairs, step_times
 from slowstep.factors import ALL_PHASES
 from slowstep.judgement.controls import moved_controls

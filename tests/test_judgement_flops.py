@@ -1,9 +1,9 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """FLOPs a token, against figures worked out by hand."""
 
 from __future__ import annotations
 
 import pytest
+
 from slowstep.judgement.flops import token_flops
 
 MISTRAL = {

@@ -1,9 +1,9 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """The real job's hours and cost."""
 
 from __future__ import annotations
 
 import pytest
+
 from simulated import block
 from slowstep.judgement.projection import project
 from slowstep.records import EventRecord, Status, TrialRecord

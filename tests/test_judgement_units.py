@@ -1,9 +1,9 @@
-# ruff: noqa: SIM300  (a test reads expected == actual)
 """Throughput in every unit, and the unit that is judged."""
 
 from __future__ import annotations
 
 import pytest
+
 from simulated import block
 from slowstep.judgement.units import throughput, unit, work
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from slowstep import cli
 from slowstep.batch import notebooks
 from slowstep.factors import CATALOGUE

@@ -13,13 +13,14 @@ import accelerate.data_loader
 import pytest
 import torch
 import transformers.trainer
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
 from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep.trials.clock import CudaClock
 from slowstep.trials.probe import Probe
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-from transformers import Trainer, TrainerCallback, TrainingArguments
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

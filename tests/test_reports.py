@@ -118,6 +118,7 @@ def test_the_index_leads_to_every_report(visit, diagnosed):
 def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
     """A model's name or an error message that holds markup appears as text in tables, prose and charts."""
     import nbformat
+
     from slowstep.report import Table
     from slowstep.report.chart import Text
     from slowstep.report.html import render

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 import workloads_for_tests as w
 from slowstep.factors import Arm
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord

@@ -11,15 +11,16 @@ from pathlib import Path
 import bitsandbytes as bnb
 import pytest
 import torch
-from recording import Recorded, record
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from recording import Recorded, record
 from slowstep.factors import Arm
 from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.trials.session import Session
 from slowstep.workloads import data, model
 from slowstep.workloads.finetune import FineTune
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 CPU = torch.device("cpu")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

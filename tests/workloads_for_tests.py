@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from slowstep.settings import Settings
-from slowstep.workloads import NotTestable, Occurrence
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from slowstep.settings import Settings
+from slowstep.workloads import NotTestable, Occurrence
 
 BATCH = 8
 FAILS_AT = 3
@@ -180,6 +181,7 @@ class NotHere(Tiny):
 def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
     """Own a session with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
+
     from slowstep.trials.protocol import Run
     from slowstep.trials.session import Session
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.factors import Arm, Contrast, family, plan
+from slowstep.factors import Arm, Contrast, check_levels, family, plan
 from slowstep.judgement.comparison import Interval, interval, log_ratios, reading
 from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
@@ -18,7 +18,7 @@ from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
 from slowstep.records import ComparisonRecord, EventRecord, Pair, Status, Store, identity
-from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, load
+from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
 from slowstep.trials.entry import enter_ceiling
@@ -41,7 +41,11 @@ def open_investigation(
     """The investigation of a parameter file (looked for here, then in params/), with values overridden."""
     context()  # the fork server imports torch while the notebook imports plotly
     path = next((p for p in (Path(params), ROOT / params, ROOT / "params" / params) if p.is_file()), Path(params))
-    return Investigation(load(path, overrides), Path(outputs) if outputs else ROOT / "outputs", notebook)
+    loaded = load(path, overrides)
+    problems = [p for section in LEVEL_SECTIONS for p in check_levels(loaded.settings, section, loaded.source)]
+    if problems:
+        raise SettingsError(problems)
+    return Investigation(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook)
 
 
 class Investigation:

@@ -92,7 +92,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         title=factor.title,
         hypothesis=factor.hypothesis,
         meaning=contrast.meaning,
-        changes=factor.changes,
+        changes="; ".join(f.changes for f, _ in contrast.levels if f.meaning is contrast.meaning),
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",
@@ -210,7 +210,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
-        notes.append(f"{len(record.redone)} blocks were redone because the machine was taken away")
+        notes.append(f"blocks redone because the machine was taken away: {len(record.redone)}")
     disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if disturbed:
         notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")

@@ -58,8 +58,8 @@ def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
     for m in measured:
         if m.record and m.record.pairs:
             rows.append({"arm": m.verdict.name, **_units(throughput([p.treatment for p in m.record.pairs]))})
-        else:
-            rows.append({"arm": m.verdict.name, "s/step": str(m.verdict.status or "not measured")})
+        elif m.record:
+            rows.append({"arm": m.verdict.name, "s/step": str(m.verdict.status)})
     return Table(rows)
 
 

@@ -138,6 +138,8 @@ def _budget(s: Settings) -> Iterator[Problem]:
         value = getattr(b, name)
         if value is not None and not 0 < value < math.inf:
             yield f"budget.{name}", f"found {value}; it must be above 0, and finite."
+    if b.minimum_effect >= 1:
+        yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     if b.redo_blocks < 0:
         yield "budget.redo_blocks", f"found {b.redo_blocks}; 0 or more."
     for name in ("max_pairs", "noise_pairs"):

@@ -22,6 +22,7 @@ def check(connection: Any, settings: Settings) -> None:
 
 def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     from peft import LoraConfig
+
     from slowstep.workloads import data, model, named
     from slowstep.workloads.finetune import FineTune, training_arguments
 

@@ -24,9 +24,10 @@ from pathlib import Path
 
 import accelerate.data_loader  # noqa: F401  imported before the fork, so that each trial starts in a moment
 import peft  # noqa: F401
-import slowstep.workloads.finetune  # noqa: F401
 import torch
 import transformers.trainer  # noqa: F401
+
+import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status
 from slowstep.trials.clock import clock_for
 from slowstep.trials.probe import Probe

@@ -24,11 +24,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.utils.data.dataloader as loading
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
 from slowstep.records import PHASES, Block, Work
 from slowstep.trials import work
 from slowstep.trials.clock import Clock, HostClock
-from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 STEP = "step"
 """The mark between two steps; what follows it is 'other' until a phase begins."""

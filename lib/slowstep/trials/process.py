@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from slowstep.factors import Arm
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
@@ -25,7 +26,8 @@ ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "BITSANDBYTES_NOWELCOME": "1",
+    # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
 POLL_SECONDS = 0.5
 TAIL_LINES = 30

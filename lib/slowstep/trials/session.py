@@ -12,6 +12,7 @@ The opinions here, and why:
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -51,7 +52,10 @@ class Trial:
     record: TrialRecord
     device: str
     occasions: list[str]
-    block_steps: int
+    step_seconds: float
+    step_samples: float
+    period: int
+    """Blocks are multiples of so many steps, since something happens once in each."""
     discard: int
     block_timeout: float
 
@@ -118,13 +122,14 @@ class Session:
             memory=self._memory(process, chunk.memory),
             log=str(process.log.name),
         )
-        wanted = max(self.budget.block_steps_min, round(self.budget.block_seconds / previous))
         return Trial(
             process=process,
             record=record,
             device=ready.device,
             occasions=ready.occasions,
-            block_steps=wanted,
+            step_seconds=previous,
+            step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
+            period=seen.facts.get("event_period") or 1,
             discard=workers * prefetch + 1,
             block_timeout=max(self.budget.step_timeout_seconds, 20 * self.budget.block_seconds),
         )
@@ -143,17 +148,17 @@ class Session:
 
     # -- blocks --
 
-    def _block(self, trial: Trial, others: list[Trial]) -> Block:
-        """One block of `trial`, marked if the machine was taken away meanwhile."""
+    def _block(self, trial: Trial, samples: float, others: list[Trial]) -> Block:
+        """One block of `trial` over about so many samples, marked if the machine was taken away meanwhile."""
 
         def own() -> float:
             return sum(t.process.cpu_seconds() for t in (trial, *others))
 
         before = disturbance.read(own())
-        request = Run(steps=trial.block_steps, discard=trial.discard)
+        steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
+        request = Run(steps=steps, discard=trial.discard)
         measured: Measured = trial.process.ask(request, trial.block_timeout)
         trial.record = replace(trial.record, memory=self._memory(trial.process, measured.memory))
-        self.measured_seconds += measured.block.seconds
         return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
 
     def compare(self, baseline: Arm, treatment: Arm, most: int, enough: Enough, twin: bool = False) -> ComparisonRecord:
@@ -203,6 +208,8 @@ class _Comparison:
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
         self.by_turns = False
+        self.samples = 0.0
+        """In a block of either arm, so that arms with equal batches train on the same ones."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
@@ -235,6 +242,10 @@ class _Comparison:
             self.session._keep_only({self.keys[side]})
         trial = self.session.launch(self.arms[side], self.keys[side])
         self.seen[side] = trial.record
+        budget = self.session.budget
+        if not self.pairs:
+            steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
+            self.samples = max(self.samples, steps * trial.step_samples)
         return trial
 
     def _trial(self, side: int) -> Trial:
@@ -274,12 +285,13 @@ class _Comparison:
             trial = self._trial(side)
             others = [t for t in self.session.resident.values() if t is not trial]
             try:
-                block = self.session._block(trial, others)
+                block = self.session._block(trial, self.samples, others)
             except TrialEnded as ended:
                 self.session.resident.pop(self.keys[side], None)
                 raise self._note(side, ended) from None
             self.seen[side] = trial.record
             if block.disturbed is None or redone >= self.session.budget.redo_blocks:
+                self.session.measured_seconds += block.seconds
                 return block
             redone += 1
             self.redone.append(f"{('baseline', 'treatment')[side]}, pair {len(self.pairs) + 1}: {block.disturbed}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,13 +177,23 @@ def collator(settings: Settings, tokenizer: Any) -> Collator:
 
 
 class Cached:
-    """`count` batches collated beforehand, served in place of fresh ones: the data-loading ceiling."""
+    """Batches collated beforehand and served in place of fresh ones: the data-loading ceiling.
 
-    def __init__(self, examples: Sequence[Example], collate: Collator, batch_size: int, count: int):
-        self.examples = range(len(examples))
-        picks = [range(i * batch_size, (i + 1) * batch_size) for i in range(count)]
-        self.batches = [collate([examples[j % len(examples)] for j in pick]) for pick in picks]
+    It stands in for the collator; the dataset becomes the indices. The batches are those that the sampler will ask
+    for, in its order, so that this arm trains on the very examples that the baseline draws.
+    """
+
+    def __init__(self, examples: Sequence[Example], collate: Collator):
+        self.indices = range(len(examples))
+        self.fresh, self.collate = examples, collate
+        self.batches: dict[tuple[int, ...], Batch] = {}
+
+    def fill(self, plan: Iterable[Sequence[int]]) -> None:
+        """Collate the batches of `plan`, a list of index lists."""
+        for indices in plan:
+            self.batches[tuple(indices)] = self.collate([self.fresh[i] for i in indices])
+        self.order = list(self.batches)
 
     def __call__(self, indices: list[int]) -> Batch:
-        """The cached batch that the first index points at."""
-        return self.batches[indices[0] % len(self.batches)]
+        """The batch of these indices, or one in its place when training has gone beyond the plan."""
+        return self.batches.get(tuple(indices)) or self.batches[self.order[indices[0] % len(self.order)]]

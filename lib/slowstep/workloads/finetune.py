@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,9 +60,8 @@ class FineTune:
         self.evaluation = Subset(self.examples, range(min(d.eval_samples, len(self.examples))))
         self.evaluation_collate = self.collate
         if d.cached_batches:
-            size = self.arguments.per_device_train_batch_size
-            cached = data.Cached(self.examples, self.collate, size, d.cached_batches)
-            self.examples, self.collate = cached.examples, cached
+            cached = data.Cached(self.examples, self.collate)
+            self.examples, self.collate = cached.indices, cached
 
     def build_model(self) -> None:
         self.device = self.arguments.device.type
@@ -80,6 +81,10 @@ class FineTune:
             data_collator=self.collate,
         )
         self.trainer.remove_callback(PrinterCallback)
+        if isinstance(self.collate, data.Cached):
+            with torch.random.fork_rng(devices=[]):
+                plan = self.trainer.get_train_dataloader().batch_sampler
+                self.collate.fill(itertools.islice(plan, self.settings.dataset.cached_batches))
 
     def train(self) -> None:
         self.trainer.train()
@@ -96,7 +101,8 @@ class FineTune:
             "dataloader_prefetch_factor": loader.prefetch_factor,
             "dataloader_persistent_workers": loader.persistent_workers,
             "dataloader_pin_memory": loader.pin_memory and self.device != "cpu",
-            "cached_batches": len(self.collate.batches) if isinstance(self.collate, data.Cached) else 0,
+            "event_period": self._period(),
+            "cached_batches": d.cached_batches if isinstance(self.collate, data.Cached) else 0,
             "tokenize": "on_the_fly" if isinstance(self.examples, data.OnTheFly) else "once",
             "padding": d.padding,
             "max_length": d.max_length,
@@ -114,6 +120,12 @@ class FineTune:
             "compiled": isinstance(t.model_wrapped, torch._dynamo.eval_frame.OptimizedModule),
             **self._sizes(),
         }
+
+    def _period(self) -> int:
+        """Steps after which the events that stay in a trial repeat together."""
+        a = self.trainer.args
+        every = [int(a.save_steps)] * (a.save_strategy != "no") + [int(a.eval_steps or 1)] * (a.eval_strategy != "no")
+        return math.lcm(*every)
 
     def _sizes(self) -> dict[str, int]:
         """What formulas of work and memory need to know about the model."""

@@ -1,0 +1,180 @@
+"""The catalogue, and the arms made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulated import CPU, GPU, contrast
+from slowstep.factors import ALL_PHASES, CATALOGUE, Contrast, Meaning, check_levels, combine, matrix, plan
+from slowstep.factors.arms import CROSSED
+from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
+from slowstep.settings.convert import to_plain
+
+PARAMS = sorted((Path(__file__).resolve().parents[1] / "params").glob("*.yaml"))
+QUICK = load(Path(__file__).resolve().parents[1] / "params" / "quick.yaml").settings
+PLANNED = {c.name: c for section in LEVEL_SECTIONS for c in plan(QUICK, section, GPU)}
+
+
+def flat(value: object, key: str = "") -> dict[str, object]:
+    """Settings by dotted key."""
+    if not isinstance(value, dict):
+        return {key: value}
+    return {k: v for name, item in value.items() for k, v in flat(item, f"{key}.{name}" if key else name).items()}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_an_entry_can_be_read(name: str) -> None:
+    """Every factor has a title, a hypothesis that is a sentence, what it changes, and phases that exist."""
+    factor = CATALOGUE[name]
+
+    assert name == factor.name
+    assert factor.hypothesis.endswith(".")
+    assert factor.title
+    assert factor.changes
+    assert factor.touches
+    assert factor.touches <= ALL_PHASES
+
+
+@pytest.mark.parametrize("made", PLANNED.values(), ids=PLANNED)
+def test_a_level_takes_effect_in_the_settings(made: Contrast) -> None:
+    """An arm made for a level has that level, and its baseline has the run's own."""
+    factor, level = made.levels[0]
+
+    assert level.value == factor.current(made.treatment.settings)
+    assert factor.current(QUICK) == factor.current(made.baseline.settings)
+
+
+@pytest.mark.parametrize("made", PLANNED.values(), ids=PLANNED)
+def test_arms_differ_in_the_factor_alone(made: Contrast) -> None:
+    """Between the two arms nothing differs but what the level overrides."""
+    before, after = flat(to_plain(made.baseline.settings)), flat(to_plain(made.treatment.settings))
+    differing = {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+
+    assert [] == sorted(
+        k for k in differing if not any(k == o or k.startswith(o + ".") for o in made.levels[0][1].overrides)
+    )
+    assert differing
+
+
+@pytest.mark.parametrize("made", PLANNED.values(), ids=PLANNED)
+def test_every_level_can_be_checked_in_the_trial(made: Contrast) -> None:
+    """A treatment says what the trial must observe, so that a change without effect is never judged."""
+    assert made.expects
+
+
+def test_overrides_make_the_treatment() -> None:
+    """What a verdict carries is enough to make the treatment from the run's settings."""
+    for made in PLANNED.values():
+        assert made.treatment.settings == override(QUICK, made.overrides), made.name
+
+
+def test_persistent_workers_get_workers_on_both_sides() -> None:
+    """A factor that needs loader workers is compared with and without it, at the same number of workers."""
+    made = PLANNED["dataloader_persistent_workers=true"]
+    workers = [arm.settings.training("dataloader_num_workers") for arm in (made.baseline, made.treatment)]
+
+    assert [2, 2] == workers
+    assert "baseline with dataloader_num_workers=2" == made.baseline.label
+
+
+def test_a_level_that_the_run_already_has_is_not_tested() -> None:
+    """Comparing the baseline with itself would cost time and say nothing."""
+    already = override(QUICK, {"training_arguments.dataloader_num_workers": 2})
+    names = [c.name for c in plan(already, "data_loading", GPU)]
+
+    assert "dataloader_num_workers=1" in names
+    assert "dataloader_num_workers=2" not in names
+
+
+def test_a_matrix_holds_every_combination_but_the_baseline() -> None:
+    """Checkpointing on and off by batch 4, 8 and 16: five cells beside the baseline, each once."""
+    names = [c.name for c in matrix(QUICK, "gradient_checkpointing", CROSSED["gradient_checkpointing"], GPU)]
+
+    assert {
+        "gradient_checkpointing=false",
+        "per_device_train_batch_size=8",
+        "per_device_train_batch_size=16",
+        "gradient_checkpointing=false + per_device_train_batch_size=8",
+        "gradient_checkpointing=false + per_device_train_batch_size=16",
+    } == set(names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ({"dataloader_pin_memory": False}, "pinned memory needs a CUDA device"),
+        ({"optim": "paged_adamw_8bit"}, "a paged optimizer needs a CUDA device"),
+        ({"precision": "fp16"}, "fp16 training needs a CUDA device"),
+    ],
+)
+def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], words: str) -> None:
+    """On a CPU the reader is told why; on a GPU it is tested, unless the run stays on the CPU."""
+    on_cpu = override(QUICK, {"training_arguments.use_cpu": True})
+
+    assert contrast(QUICK, GPU, **level).untestable is None
+    assert words in contrast(QUICK, CPU, **level).untestable
+    assert words in contrast(on_cpu, GPU, **level).untestable
+
+
+def test_a_run_without_adapters_has_no_rank() -> None:
+    """LoRA's rank is not testable in a run without LoRA."""
+    found = contrast(override(QUICK, {"peft": None}), GPU, lora_r=8)
+
+    assert "no LoRA adapter" in found.untestable
+
+
+def test_a_combination_means_what_its_costliest_part_means() -> None:
+    """Tokenising once is exact, a longer batch is not, so both together are not."""
+    both = contrast(QUICK, tokenize="once", per_device_train_batch_size=8)
+
+    assert (Meaning.EXACT, Meaning.SEMANTICS) == (contrast(QUICK, tokenize="once").meaning, both.meaning)
+
+
+def test_a_combination_touches_what_its_parts_touch() -> None:
+    """Only phases that no part can touch remain as controls."""
+    both = contrast(QUICK, dataloader_pin_memory=False, optim="adamw_torch_fused")
+
+    assert {"data", "host_to_device", "optimizer"} == both.touched("cuda")
+
+
+def test_a_given_value_yields_to_a_chosen_one() -> None:
+    """Persistent workers together with one worker: the treatment has one worker, as chosen."""
+    levels = [
+        (CATALOGUE[n], CATALOGUE[n].level(v, QUICK))
+        for n, v in (("dataloader_persistent_workers", True), ("dataloader_num_workers", 1))
+    ]
+    made = combine(QUICK, levels, GPU)
+
+    assert 1 == made.treatment.settings.training("dataloader_num_workers")
+
+
+@pytest.mark.parametrize("path", PARAMS, ids=lambda p: p.stem)
+def test_the_levels_of_the_parameter_files_can_be_tested(path: Path) -> None:
+    """Every level in params/ is one that its factor takes, in a combination that can be."""
+    loaded = load(path)
+
+    assert [] == [p for s in LEVEL_SECTIONS for p in check_levels(loaded.settings, s, path.name)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "key", "words"),
+    [
+        ({"dataloader_num_worker": [1]}, "dataloader_num_worker", "Did you mean 'dataloader_num_workers'?"),
+        ({"dataloader_num_workers": [1, -1]}, "dataloader_num_workers[1]", "at least 0, found -1"),
+        ({"dataloader_num_workers": [True]}, "dataloader_num_workers[0]", "found True (true or false)"),
+        ({"dataloader_num_workers": ["2"]}, "dataloader_num_workers[0]", "found '2' (a text)"),
+        ({"dataloader_pin_memory": ["yes"]}, "dataloader_pin_memory[0]", "expected true or false"),
+        ({"padding": ["shortest"]}, "padding[0]", "longest, max_length, packing, found 'shortest'"),
+        ({"optim": [8]}, "optim[0]", "expected an optimizer's name"),
+        ({"max_length": [4096]}, "max_length[0]", "beyond the model's max_position_embeddings (1024)"),
+    ],
+)
+def test_a_level_that_cannot_be_is_refused(quick: Settings, levels: dict, key: str, words: str) -> None:
+    """A level that its factor can't take is one message with the file, the key, what was found and what is allowed."""
+    (problem,) = check_levels(override(quick, {"data_loading": levels}), "data_loading", "my.yaml")
+
+    assert problem.startswith("my.yaml: data_loading." + key)
+    assert words in problem

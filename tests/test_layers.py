@@ -1,0 +1,106 @@
+"""Imports point one way, and what judges and reports runs where torch is not installed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIB = Path(__file__).resolve().parents[1] / "lib"
+PACKAGE = LIB / "slowstep"
+
+LEFT = {
+    "machine": set(),
+    "settings": set(),
+    "factors": {"settings", "machine"},
+    "records": {"settings", "factors"},
+    "workloads": {"settings", "factors", "records"},
+    "trials": {"settings", "factors", "records", "machine", "workloads"},
+    "judgement": {"settings", "factors", "records", "machine"},
+    "summary": {"settings", "factors", "records", "machine", "judgement"},
+    "report": {"settings", "factors", "records", "machine", "judgement", "summary"},
+}
+"""What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
+
+WITHOUT_TORCH = ("machine", "settings", "factors", "records", "judgement", "summary", "report")
+HEAVY = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(LIB).with_suffix("").parts).removesuffix(".__init__")
+
+
+def sources(layer: str) -> list[Path]:
+    folder = PACKAGE / layer
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of all that a file imports anywhere, inside functions too, read and not run."""
+    inside = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), inside)
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_every_package_has_its_place() -> None:
+    """A new folder of the library is a layer, and somebody said what it may import."""
+    folders = {p.parent.name for p in PACKAGE.glob("*/__init__.py")}
+
+    assert set() == folders - LEFT.keys()
+
+
+@pytest.mark.parametrize("layer", LEFT)
+def test_imports_point_one_way(layer: str) -> None:
+    """A layer imports only what stands to its left, so that it can be understood and tested without the rest."""
+    allowed = LEFT[layer] | {layer, "__version__"}
+    wrong = {
+        f"{path.relative_to(LIB)} imports {name}"
+        for path in sources(layer)
+        for name in imported(path)
+        if name.startswith("slowstep.") and name.split(".")[1] not in allowed
+    }
+
+    assert set() == wrong
+
+
+@pytest.mark.parametrize("layer", WITHOUT_TORCH)
+def test_no_torch_is_named(layer: str) -> None:
+    """Outside trials and workloads no file imports torch or what pulls it in, not even inside a function."""
+    found = {
+        f"{path.relative_to(LIB)} imports {name}"
+        for path in sources(layer)
+        for name in imported(path)
+        if name.split(".")[0] in HEAVY
+    }
+
+    assert set() == found
+
+
+def test_no_torch_is_loaded() -> None:
+    """Records can be judged and reported on a laptop without torch: importing all of that loads none of it."""
+    modules = [module_name(path) for layer in WITHOUT_TORCH for path in sources(layer)]
+    program = f"import importlib, sys; [importlib.import_module(m) for m in {modules}]; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.split())
+
+    assert set(modules) <= loaded
+    assert set() == loaded & set(HEAVY)
+
+
+def test_settings_are_checked_without_torch() -> None:
+    """Naming a mistyped training argument takes no import of transformers, which would take seconds."""
+    path = PACKAGE.parents[1] / "params" / "quick.yaml"
+    program = f"import sys; from slowstep.settings import load; load({str(path)!r}); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert set() == set(found.stdout.split()) & set(HEAVY)

@@ -1,0 +1,147 @@
+"""The committed files: pins that agree, notebooks without outputs, nothing of the machine they were written on."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+")
+PARAMETER = re.compile(r"(\w+): (int|float|str|bool|list|dict) = (.+?)  # \S.*")
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+
+
+def git(*words: str) -> subprocess.CompletedProcess[str]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def cells(path: Path) -> list[dict]:
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def lines(cell: dict) -> list[str]:
+    return [line for line in "".join(cell["source"]).splitlines() if line.strip()]
+
+
+# -- pins --
+
+
+def test_every_dependency_is_pinned() -> None:
+    """What is installed is what was measured with."""
+    extras = [pin for group in project()["optional-dependencies"].values() for pin in group]
+
+    assert [] == [pin for pin in project()["dependencies"] + extras if not PIN.fullmatch(pin)]
+
+
+def test_conda_users_get_the_same_pins() -> None:
+    """environment.yml installs by pip exactly what pyproject.toml asks for."""
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    (by_pip,) = [d["pip"] for d in environment["dependencies"] if isinstance(d, dict)]
+
+    assert set(project()["dependencies"]) == {line for line in by_pip if not line.startswith("-")}
+
+
+def test_constraints_agree_with_the_project() -> None:
+    """constraints.txt fixes every direct dependency, development ones too, at the version that pyproject.toml names."""
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    fixed = {line.split(";")[0].strip() for line in text.splitlines()}
+    extras = {pin for group in project()["optional-dependencies"].values() for pin in group}
+
+    assert set() == (set(project()["dependencies"]) | extras) - fixed
+
+
+def test_constraints_hold_versions_alone() -> None:
+    """constraints.txt names no index and no address: where packages come from is the user's to say."""
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    content = [line.split("#")[0].split(";")[0].strip() for line in text.splitlines()]
+
+    assert [] == [line for line in content if line and not PIN.fullmatch(line)]
+
+
+# -- notebooks --
+
+
+def test_notebooks_are_committed_bare() -> None:
+    """No outputs, execution counts or traces of a run: stripping them as CONTRIBUTING.md says changes nothing."""
+    keys = "metadata.papermill cell.metadata.papermill"
+    command = [sys.executable, "-m", "nbstripout", "--verify", "--extra-keys", keys, *map(str, NOTEBOOKS)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (found.returncode, found.stdout)
+
+
+@each_notebook
+def test_a_notebook_is_an_argument(path: Path) -> None:
+    """Notebooks hold no definitions: what needs a function is in the library, where it can be tested."""
+    code = [line for cell in cells(path) if cell["cell_type"] == "code" for line in lines(cell)]
+
+    assert code
+    assert [] == [line for line in code if re.match(r"\s*(async def|def|class) ", line)]
+
+
+@each_notebook
+def test_parameters_are_plain_typed_values(path: Path) -> None:
+    """One cell is tagged for papermill; each line is `name: type = value  # help`, the value of that type."""
+    (tagged,) = [c for c in cells(path) if "parameters" in c["metadata"].get("tags", [])]
+    found = [PARAMETER.fullmatch(line) for line in lines(tagged)]
+
+    assert found
+    assert all(found), lines(tagged)
+    assert [m[2] for m in found] == [type(ast.literal_eval(m[3])).__name__ for m in found]
+
+
+@each_notebook
+def test_notebooks_run_in_the_project_environment(path: Path) -> None:
+    """The kernel is the environment's own, whatever kernels a user has installed."""
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+
+    assert "python3" == metadata["kernelspec"]["name"]
+
+
+# -- the repository --
+
+
+def test_the_library_is_not_ignored() -> None:
+    """Usual .gitignore templates leave out lib/, and with it the whole library."""
+    modules = [str(p.relative_to(ROOT)) for p in (ROOT / "lib" / "slowstep").rglob("*.py")]
+
+    assert modules
+    assert "" == git("check-ignore", "--no-index", *modules).stdout
+
+
+def test_outputs_are_ignored() -> None:
+    """What an investigation writes is never committed by accident."""
+    assert "outputs/quick/index.html" == git("check-ignore", "--no-index", "outputs/quick/index.html").stdout.strip()
+
+
+def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
+    """No tracked file holds a path of this machine or the address of a package index."""
+    folders = {str(ROOT), str(Path.home()), "/" + "work", "/" + "root"} - {"/"}
+    index = "|".join([r"https?://\S+/" + "simple" + r"\b", "index" + r"[-_]url\s*=?\s*\S*https?:", "trusted" + "-host"])
+    paths = "|".join(rf"(?<![\w.\])}}]){re.escape(folder)}/" for folder in sorted(folders))
+    pattern = re.compile(f"{paths}|{index}")
+    found = []
+    for name in git("ls-files").stdout.splitlines():
+        path = ROOT / name
+        if not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found += [f"{name}: {m[0]}" for m in pattern.finditer(text)]
+
+    assert [] == found

@@ -1,0 +1,150 @@
+"""Records on disk: what is written comes back, and what can't be trusted counts as absent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulated import around, block, pairs, record
+from slowstep.records import ComparisonRecord, EventRecord, Memory, Pair, Status, Store, TrialRecord, identity
+from slowstep.records.store import write_atomically
+from slowstep.settings import Settings
+
+FULL = replace(
+    record(pairs(around(0.1)), observed={"optim": "adamw_torch", "lora_r": None, "workers": 2}, redone=["steal time"]),
+    baseline=TrialRecord(
+        arm="baseline",
+        status=Status.OUT_OF_MEMORY,
+        reason="naïve “text”\nof two lines",
+        startup={"process": 0.1},
+        memory=Memory(allocated=2**33, limit=None),
+    ),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [FULL, EventRecord(seconds={"save": [1.5]}, bytes={"save": 10})])
+def test_what_is_written_comes_back(store: Store, kept: object) -> None:
+    """A record read from disk equals the one that was measured, types and text included."""
+    store.write(kept, "comparisons", "x", about="a comparison")
+
+    assert kept == store.read(type(kept), "comparisons", "x")
+
+
+def test_not_measured_stays_not_measured(store: Store) -> None:
+    """None is read back as None and never becomes 0."""
+    bare = block([1.0], tokens=None)
+    store.write(record([Pair(first="baseline", baseline=bare, treatment=bare)]), "comparisons", "x")
+    found = store.read(ComparisonRecord, "comparisons", "x")
+
+    assert found.pairs[0].baseline.work.useful_tokens is None
+    assert found.treatment.memory.reserved is None
+
+
+def test_a_person_can_open_a_record(store: Store) -> None:
+    """The file is JSON with its version, its kind and what it is about beside the record."""
+    data = json.loads(store.write(FULL, "comparisons", "x", about="tokenize=once").read_text(encoding="utf-8"))
+
+    assert ("comparisons", "tokenize=once") == (data["kind"], data["about"])
+    assert isinstance(data["version"], int)
+
+
+def spoil(change: Callable[[dict], object]) -> Callable[[str], str]:
+    """A change of the file's data, as a change of its text."""
+
+    def spoiled(text: str) -> str:
+        data = json.loads(text)
+        change(data)
+        return json.dumps(data)
+
+    return spoiled
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: "null",
+        spoil(lambda d: d.update(version=d["version"] + 1)),
+        spoil(lambda d: d.pop("version")),
+        spoil(lambda d: d.pop("record")),
+        spoil(lambda d: d["record"].update(pairs=3)),
+        spoil(lambda d: d["record"].update(surprise=3)),
+        spoil(lambda d: d["record"]["baseline"].update(status="no status")),
+        spoil(lambda d: d["record"]["baseline"].update(status=[])),
+        spoil(lambda d: d["record"]["pairs"][0]["baseline"].update(seconds="long")),
+        spoil(lambda d: d["record"]["pairs"].append(None)),
+    ],
+)
+def test_a_record_that_cannot_be_trusted_counts_as_absent(store: Store, spoiled: Callable[[str], str]) -> None:
+    """A file cut short, of another version or another shape is measured again, and ends no notebook."""
+    path = store.write(FULL, "comparisons", "x")
+    path.write_text(spoiled(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+
+
+def test_a_file_that_is_no_text_counts_as_absent(store: Store) -> None:
+    """Bytes that are no UTF-8 are no record."""
+    store.write(FULL, "comparisons", "x").write_bytes(b"\xff\xfe\x00")
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+
+
+def test_a_record_that_is_not_there_is_none(store: Store) -> None:
+    """Nothing measured yet is no error."""
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """Whatever dies while writing, the old content stays whole and no half file lies about."""
+    path = tmp_path / "x.json"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "new \ud800")
+
+    assert "old" == path.read_text(encoding="utf-8")
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_others_may_read_a_record(tmp_path: Path) -> None:
+    """Records are made to be shared: the file is readable by all, not by its owner alone."""
+    write_atomically(tmp_path / "deep" / "x.json", "text")
+
+    assert 0o644 == (tmp_path / "deep" / "x.json").stat().st_mode & 0o777
+
+
+def test_equal_content_has_an_equal_name(quick: Settings) -> None:
+    """The order in which keys were written doesn't matter."""
+    assert identity({"a": 1, "b": [quick]}) == identity({"b": [quick], "a": 1})
+
+
+@pytest.mark.parametrize("other", [{"a": 2}, {"a": 1.5}, {"a": "1"}, {"a": True}, {"a": None}, {"b": 1}, {}])
+def test_changed_content_has_another_name(other: dict) -> None:
+    """A changed setting is measured again."""
+    assert identity({"a": 1}) != identity(other)
+
+
+def test_names_hold_between_processes(quick: Settings) -> None:
+    """A later run, with other hash seeds, finds what an earlier one measured."""
+    program = (
+        "from slowstep.records import identity; from slowstep.settings import load; "
+        f"print(identity(load({str(Path(__file__).resolve().parents[1] / 'params' / 'quick.yaml')!r}).settings))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True
+    )
+
+    assert identity(quick) == found.stdout.strip()
