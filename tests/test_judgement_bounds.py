@@ -12,6 +12,7 @@ from slowstep.judgement.bounds import BOUNDS, bound
 from slowstep.judgement.comparison import interval
 
 SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096, "lora_r": None}
+SIZES |= {"max_length": 100}
 
 
 def ratio(name: str, value: object = None, epoch: int | None = None, **known: object) -> float:
@@ -60,9 +61,14 @@ def test_checkpointing_on_brings_no_speed() -> None:
 
 
 def test_padding_brings_at_most_the_padding() -> None:
-    """With a fifth of the positions padding, packing brings 1.25 at most, and padding to the maximum nothing."""
-    assert 1.25 == pytest.approx(ratio("padding", "packing", padding=25))
+    """With a fifth of the positions padding, its removal brings 1.25 at most, and padding to the maximum nothing."""
+    assert 1.25 == pytest.approx(ratio("padding", "longest", padding=25))
     assert 1.0 == ratio("padding", "max_length", padding=25)
+
+
+def test_packing_has_no_bound() -> None:
+    """Packing also puts more tokens into a step, so the share of padding does not limit what it brings."""
+    assert bound("padding", facts(padding=25), "packing", None) is None
 
 
 def test_sequence_length_can_only_shrink_the_quadratic_part() -> None:

@@ -126,15 +126,24 @@ def test_a_failing_baseline_refutes_nothing(tokenize: Contrast) -> None:
     [
         ({"redone": ["steal time"]}, "redone"),
         ({"baseline": TrialRecord(arm="b", status=Status.OK, settled=False)}, "warm-up"),
-        ({"baseline": TrialRecord(arm="b", status=Status.OK, losses=[9.0])}, "losses"),
     ],
 )
 def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: str) -> None:
-    """Redone blocks, unsettled warm-up and other losses under an exact change are told beside the verdict."""
+    """Redone blocks and an unsettled warm-up are told beside the verdict."""
     trial = TrialRecord(arm="t", status=Status.OK, observed={"tokenize": "once"}, losses=[8.0])
     found = judged(tokenize, replace(took(around(0.2)), treatment=trial, **about))
 
     assert [True] == [word in warning for warning in found.warnings]
+
+
+def test_an_exact_change_that_trains_otherwise_is_not_supported(tokenize: Contrast) -> None:
+    """Other losses from the same seed are another training, and nothing is said of the speed."""
+    baseline = TrialRecord(arm="b", status=Status.OK, losses=[9.0])
+    treatment = TrialRecord(arm="t", status=Status.OK, observed={"tokenize": "once"}, losses=[8.0])
+    found = judged(tokenize, replace(took(around(0.0)), baseline=baseline, treatment=treatment))
+
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert "losses" in found.reason
 
 
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:

@@ -105,7 +105,7 @@ def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Mak
     trial = session.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")
     seconds = []
     for _ in range(20):
-        session._block(trial, [])
+        session._block(trial, 4 * trial.step_samples, [])
         seconds.append(trial.process.cpu_seconds())
     session._end("with workers")
 
@@ -182,18 +182,32 @@ def test_a_trial_that_takes_too_much_memory_is_ended(arm: Make, budget: Budget, 
     assert "1.5 GiB are allowed" in treatment.reason
 
 
-def test_a_kill_from_outside_keeps_the_finished_pairs(session: Session, arm: Make) -> None:
-    """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
+def kill_twin(session: Session, first: int, last: int) -> Callable[[list[Pair]], bool]:
+    """Kill the treatment, if it is in memory, after each of the pairs from `first` to `last`."""
 
-    def kill_after_two(pairs: list[Pair]) -> bool:
-        if len(pairs) == 2:
-            treatment = next(t for t in session.resident.values() if t.record.arm == "Twin")
-            os.kill(treatment.process.process.pid, signal.SIGKILL)
+    def after_pair(pairs: list[Pair]) -> bool:
+        twins = [t for t in session.resident.values() if t.record.arm == "Twin"]
+        if twins and first <= len(pairs) <= last:
+            os.kill(twins[0].process.process.pid, signal.SIGKILL)
         return False
 
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=kill_after_two)
+    return after_pair
 
-    assert len(record.pairs) == 2
+
+def test_an_arm_killed_beside_the_other_is_tried_alone(session: Session, arm: Make) -> None:
+    """Memory that ran out while both arms were resident is no verdict on one: they go on by turns."""
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=4, enough=kill_twin(session, 2, 2))
+
+    assert record.by_turns
+    assert len(record.pairs) == 4
+    assert record.treatment.status is Status.OK
+
+
+def test_a_kill_from_outside_keeps_the_finished_pairs(session: Session, arm: Make) -> None:
+    """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
+    record = session.compare(arm(w.Tiny), arm(w.Twin), most=12, enough=kill_twin(session, 2, 12))
+
+    assert 2 <= len(record.pairs) < 12
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert "SIGKILL" in record.treatment.reason
 
@@ -281,3 +295,17 @@ def test_nothing_survives_the_owner_of_the_session(
     assert len(pids) >= 4  # the fork server, the trial and two workers
     assert ended
     assert [folder.exists() for folder in folders] == [False]
+
+
+def test_the_fork_server_touches_no_device() -> None:
+    """A CUDA driver initialised before the fork is lost to every trial; bitsandbytes would do it when imported."""
+    code = [
+        "import sys, torch",
+        "import slowstep.trials.preload",
+        "print('bitsandbytes' in sys.modules, torch.cuda.is_initialized())",
+        "import peft.import_utils",
+        "print(peft.import_utils.is_bnb_available())",
+    ]
+    shown = subprocess.run([sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.split() == ["False", "False", "True"]

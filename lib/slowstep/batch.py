@@ -21,7 +21,7 @@ import psutil
 from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
-from slowstep.records import Store, identity
+from slowstep.records import ComparisonRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded
 from slowstep.summary import NotebookRun, Summary
@@ -46,20 +46,37 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     folder = outputs / loaded.settings.name
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
+        _forget_failures(Store(folder / "records"))
         return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks()]
+
+
+def _forget_failures(store: Store) -> None:
+    """Drop the comparisons in which a trial crashed or hung or the baseline failed: the next run tries them again."""
+    for path in (store.folder / "comparisons").glob("*.json"):
+        record = store.read(ComparisonRecord, "comparisons", path.stem)
+        again = (Status.CRASHED, Status.TIMED_OUT)
+        if record and (record.baseline.status is not Status.OK or record.treatment.status in again):
+            path.unlink()
 
 
 def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
     name, folder = notebook.stem, outputs / loaded.settings.name
     store = Store(folder / "records")
     depends = identity(
-        loaded.settings, notebook.read_text(encoding="utf-8"), __version__, str(this_machine()), versions(), _sources()
+        loaded.settings,
+        loaded.settings.local_content(),
+        notebook.read_text(encoding="utf-8"),
+        __version__,
+        str(this_machine()),
+        versions(),
+        _sources(),
     )
     done = store.read(NotebookRun, "notebooks", name)
     if done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
         tell(f"{name}: up to date", None)
         return done
     began = time.time()
+    store.path("summaries", name).unlink(missing_ok=True)  # of an earlier run, with other settings perhaps
     run = NotebookRun(notebook=name, status="interrupted", determinants=depends, machine=str(this_machine()))
     store.write(run, "notebooks", name)
     executed = folder / f"{name}.ipynb"
@@ -89,6 +106,7 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
         progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
         given.write_text(json.dumps(parameters), encoding="utf-8")
         command = [sys.executable, "-m", "slowstep.papermill_run", str(notebook), str(target), str(given)]
+        command.append(str(os.getpid()))
         with log.open("w") as output:
             child = subprocess.Popen(
                 command,
@@ -124,9 +142,8 @@ def end_family(pid: int) -> None:
                 each.kill()
 
 
-def end_with_parent() -> None:
-    """End this process and its descendants when its parent is gone, however that died. Linux and macOS."""
-    parent = os.getppid()
+def end_with_parent(parent: int) -> None:
+    """End this process and its descendants when `parent` is gone, however that died, even before this was called."""
 
     def watch() -> None:
         while os.getppid() == parent:

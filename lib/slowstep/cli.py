@@ -17,6 +17,7 @@ from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.report.index import write_index
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
+from slowstep.summary import NotebookRun
 from slowstep.trials.entry import enter_check
 from slowstep.trials.helper import errand
 from slowstep.trials.progress import Progress
@@ -58,9 +59,10 @@ def _diagnose(given: argparse.Namespace) -> int:
         runs = diagnose(loaded, given.set, outputs, terminal)
         failed = failed or any(run.status != "ok" for run in runs)
         index = write_index(outputs)
-    spent = time.time() - began
-    measured = sum(run.measured_seconds for run in runs)
-    print(f"took {spent:.0f} s, {measured:.0f} s of the last investigation in measured blocks")
+        whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
+        share = f"{measured / whole:.0%}" if whole else "none"
+        print(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
+    print(f"this call took {time.time() - began:.0f} s")
     print(f"open {index}")
     return 1 if failed else 0
 
@@ -77,7 +79,9 @@ def _report(given: argparse.Namespace) -> int:
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
     for notebook in notebooks():
         for executed in outputs.glob(f"*/{notebook.name}"):
-            render(executed, executed.with_suffix(".html"), f"{executed.parent.name}: {notebook.stem}")
+            run = Store(executed.parent / "records").read(NotebookRun, "notebooks", notebook.stem)
+            failed = run.reason if run and run.status != "ok" else ""
+            render(executed, executed.with_suffix(".html"), f"{executed.parent.name}: {notebook.stem}", failed)
     print(f"open {write_index(outputs)}")
     return 0
 
@@ -109,7 +113,11 @@ def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     key = identity("checked", loaded.settings, versions(), str(this_machine()))
     if store.read(list, "checks", key) is not None:
         return []
-    problems = [f"{loaded.source}: {where}: {why}" for where, why in errand(enter_check, loaded.settings)]
+    try:
+        found = errand(enter_check, loaded.settings)
+    except RuntimeError as error:
+        return [f"{loaded.source}: trying the settings with the real libraries came to no end: {error}"]
+    problems = [f"{loaded.source}: {where}: {why}" for where, why in found]
     if not problems:
         store.write([], "checks", key)
     return problems

@@ -49,19 +49,24 @@ def choose(inv: Investigation) -> Choice:
     """Combine the best supported level of every factor that `allow` permits, and measure the combination.
 
     Gains don't add, so the combination is measured as such. Where it differs from what the single gains multiply to,
-    each factor is left out once, and one that then isn't missed is dropped. A combination that can't be trained (two
+    each factor is left out once, and one that is then shown not to be missed is dropped. The pairs that confirm are not
+    those that chose. A combination that can't be trained (two
     changes may want the same memory) loses its smallest gain until one can.
     """
     tested = [v for section in LEVEL_SECTIONS for v in inv.test(section)]
     verdicts = list({v.name: v for v in reversed(tested)}.values())[::-1]
     candidates = [v for v in best_levels(verdicts) if _allowed(v, inv.settings)]
-    picks = _compatible([(CATALOGUE[v.factor], _level(v, inv.settings)) for v in candidates])
+    picks = [(CATALOGUE[v.factor], _whole(_level(v, inv.settings))) for v in candidates]
     chosen, left = _trainable(inv, picks)
     if chosen and len(chosen.contrast.levels) > 1 and _interact(chosen, candidates):
-        missed = [pick for pick in chosen.contrast.levels if _is_missed(inv, chosen.contrast.levels, pick)]
-        left += [_name(pick) for pick in chosen.contrast.levels if pick not in missed]
-        if 0 < len(missed) < len(chosen.contrast.levels):
-            chosen = _measured(inv, missed)
+        all_levels = chosen.contrast.levels
+        needed = [pick for pick in all_levels if not _is_passenger(inv, all_levels, pick)]
+        if 0 < len(needed) < len(all_levels):
+            smaller = _measured(inv, needed)
+            if smaller.verdict.outcome is Outcome.SUPPORTED:
+                chosen, left = smaller, left + [_name(pick) for pick in all_levels if pick not in needed]
+            else:
+                chosen = _measured(inv, all_levels)
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else inv.settings
     return Choice(
@@ -142,10 +147,9 @@ def _level(verdict: Verdict, settings: Settings) -> Level:
     return next(level for level in levels if _name((factor, level)) == verdict.name)
 
 
-def _compatible(picks: list[Pick]) -> list[Pick]:
-    """Without the levels whose conditions (workers, say) the others don't bring along."""
-    brought = {key for _, level in picks for key in level.overrides}
-    return [(f, level) for f, level in picks if set(level.given) <= brought]
+def _whole(level: Level) -> Level:
+    """The level with its conditions as part of the change: the final configuration stands against the run as it is."""
+    return replace(level, overrides=level.given | level.overrides, given={})
 
 
 def _trainable(inv: Investigation, picks: list[Pick]) -> tuple[Measured | None, list[str]]:
@@ -160,7 +164,7 @@ def _trainable(inv: Investigation, picks: list[Pick]) -> tuple[Measured | None, 
 
 
 def _measured(inv: Investigation, picks: Sequence[Pick]) -> Measured:
-    inv.judge([combine(inv.settings, picks, inv.machine)], "final")
+    inv.judge([combine(inv.settings, picks, inv.machine)], "final", purpose="confirmation")
     return inv.measured[-1]
 
 
@@ -171,12 +175,12 @@ def _interact(chosen: Measured, candidates: Sequence[Verdict]) -> bool:
     return chosen.verdict.effect is None or not chosen.verdict.effect.low <= product <= chosen.verdict.effect.high
 
 
-def _is_missed(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> bool:
-    """Whether the combination is faster with `pick` than without: the pick against the rest as baseline."""
+def _is_passenger(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> bool:
+    """Whether the combination is shown to gain nothing by `pick`: the pick against the rest as baseline."""
     rest = combine(inv.settings, [p for p in levels if p != pick], inv.machine)
     whole = combine(inv.settings, levels, inv.machine)
     contrast = Contrast(levels=(pick,), baseline=rest.treatment, treatment=whole.treatment)
-    return inv.compare(contrast, f"{_name(pick)} within the combination").outcome is Outcome.SUPPORTED
+    return inv.compare(contrast, f"{_name(pick)} within the combination").outcome is Outcome.REFUTED
 
 
 def _projected(inv: Investigation, chosen: Measured) -> Projection | None:

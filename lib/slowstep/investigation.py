@@ -117,7 +117,7 @@ class Investigation:
         return self._kept(EventRecord, "events", key, lambda: self.session.occasional(self.arm))
 
     @cached_property
-    def peak(self) -> Peak:
+    def peak(self) -> Peak | None:
         """What the device could do: from the data sheet if its name is known, else measured for a second."""
         known = PEAKS.get(self.machine.gpu or "")
         if known and self.device == "cuda":
@@ -129,7 +129,10 @@ class Investigation:
             tflops, bandwidth, device = errand(enter_ceiling, dtype)
             return Peak(tflops=tflops, bandwidth=bandwidth, source=f"measured here: {dtype} matmul on {device}")
 
-        return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)
+        try:
+            return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)
+        except RuntimeError:  # no memory left beside the trials, say; then MFU is not measured
+            return None
 
     def projection(self, facts: BaselineFacts, record: ComparisonRecord, settings: Settings) -> Projection | None:
         """The real job at the baseline's speed."""
@@ -146,21 +149,23 @@ class Investigation:
         """A verdict for all that the section of that name asks, by bound or by trial, most promising first."""
         return self.judge(family(self.settings, section, self.machine), section)
 
-    def judge(self, contrasts: Sequence[Contrast], name: str) -> list[Verdict]:
-        """Verdicts on `contrasts`, corrected together (Holm) as the family `name`.
+    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Verdict]:
+        """Verdicts on `contrasts`, corrected together (Holm) as the family `name`; a new `purpose` takes new pairs.
 
         Contrasts that a bound refutes are not measured, unless they are part of a matrix or the budget is exhaustive.
         """
         found = []
         for contrast in sorted(contrasts, key=self._promise):
             prior = self._prior(contrast)
-            bounded = prior.outcome is Outcome.REFUTED and not (contrast.crossed or self.settings.budget.exhaustive)
+            measure = (contrast.crossed or self.settings.budget.exhaustive) and not contrast.unmet
+            bounded = prior.outcome is Outcome.REFUTED and not measure
             if bounded or prior.outcome is Outcome.NOT_TESTABLE:
                 one = Measured(contrast=contrast, verdict=prior, record=None)
             else:
-                one = self._measure(contrast, contrast.name, prior, len(contrasts))
+                one = self._measure(contrast, contrast.name, prior, len(contrasts), purpose)
             found.append(replace(one, family=name))
-            self.ceiling = self.ceiling or (one.verdict.effect if one.verdict.factor == "cached_batches" else None)
+            if one.verdict.factor == "cached_batches" and one.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
+                self.ceiling = one.verdict.effect
         corrected = holm([m.verdict for m in found])
         self.measured += [replace(m, verdict=v) for m, v in zip(found, corrected, strict=True)]
         return corrected
@@ -175,11 +180,12 @@ class Investigation:
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
         return self._measure(contrast, name, prior, 1).verdict
 
-    def _measure(self, contrast: Contrast, name: str, prior: Verdict, comparisons: int) -> Measured:
+    def _measure(self, contrast: Contrast, name: str, prior: Verdict, comparisons: int, purpose: str = "") -> Measured:
         budget = self.settings.budget
         stop = enough(budget.minimum_effect, comparisons, budget.max_pairs)
-        record = self._comparison(name, contrast.baseline, contrast.treatment, budget.max_pairs, stop)
-        verdict = judge(prior, contrast, record, budget.minimum_effect, self.device)
+        record = self._comparison(name, contrast.baseline, contrast.treatment, budget.max_pairs, stop, purpose=purpose)
+        device = str(record.baseline.observed.get("device", self.device))
+        verdict = judge(prior, contrast, record, budget.minimum_effect, device)
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
     def conclude(self, cause: str = "", adopted: bool = False) -> Summary:
@@ -219,9 +225,10 @@ class Investigation:
         most: int,
         stop: Callable[[list[Pair]], bool],
         twin: bool = False,
+        purpose: str = "",
     ) -> ComparisonRecord:
         b = self.settings.budget
-        effort = [b.minimum_effect, b.block_seconds, b.block_steps_min, most, b.seed, b.memory_limit_gib]
+        effort = [replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3)), purpose]
         key = identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
         began = time.time()
 
@@ -233,7 +240,7 @@ class Investigation:
             ComparisonRecord,
             "comparisons",
             key,
-            lambda: self.session.compare(baseline, treatment, most, watched, twin),
+            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose),
             name=name,
             treatment=treatment.determinants(),
         )

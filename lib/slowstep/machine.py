@@ -76,6 +76,8 @@ def _processor() -> str:
 def _gpu() -> tuple[str | None, int, int | None, str | None]:
     import pynvml
 
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return None, 0, None, None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

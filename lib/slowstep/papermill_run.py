@@ -17,9 +17,9 @@ from papermill.exceptions import PapermillExecutionError
 from slowstep.batch import end_with_parent
 
 
-def main(notebook: str, target: str, parameters: str) -> int:
+def main(notebook: str, target: str, parameters: str, parent: str) -> int:
     """Run `notebook` to `target` with the JSON file `parameters`; 0 if every cell ran."""
-    end_with_parent()
+    end_with_parent(int(parent))
     logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
         papermill.execute_notebook(
@@ -29,7 +29,6 @@ def main(notebook: str, target: str, parameters: str) -> int:
             kernel_name="python3",
             progress_bar=False,
             autosave_cell_every=0,
-            cwd=str(Path(notebook).parent),
         )
     except PapermillExecutionError as error:
         print(" ".join(f"{error.ename}: {error.evalue}".split()))

@@ -21,14 +21,14 @@ class Baseline:
     facts: BaselineFacts
     reading: Reading
     events: EventRecord
-    peak: Peak
+    peak: Peak | None
     projection: Projection | None
 
     @property
     def mfu(self) -> float | None:
         """Model FLOPs utilisation: FLOPs that the useful tokens need, over what the device reaches."""
         rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
-        if rate is None or flops is None:
+        if rate is None or flops is None or self.peak is None:
             return None
         return rate * flops.needed / (self.peak.tflops * 1e12)
 

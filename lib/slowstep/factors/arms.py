@@ -22,7 +22,9 @@ class Arm:
 
     def determinants(self) -> dict[str, object]:
         """The settings that decide what the trial does, for the identity of its record."""
-        return {section: getattr(self.settings, section) for section in TRAINED}
+        named = {section: getattr(self.settings, section) for section in TRAINED}
+        # an epoch is as large as the job says, and a local file's content may change under its name
+        return named | {"job.samples": self.settings.job.samples, "content": self.settings.local_content()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,8 @@ class Contrast:
     treatment: Arm
     untestable: str | None = None
     """Why it can't be tested on this machine."""
+    unmet: str | None = None
+    """Why trials of these settings can't meet what the factor acts on."""
     crossed: bool = False
     """Part of a matrix, which is measured in full whatever the bounds say."""
 
@@ -41,12 +45,6 @@ class Contrast:
     def name(self) -> str:
         """As labels show it: `dataloader_num_workers=2`."""
         return label(self.levels)
-
-    @property
-    def factor(self) -> Factor:
-        """The factor, of a contrast that changes one."""
-        ((factor, _),) = self.levels
-        return factor
 
     @property
     def expects(self) -> dict[str, object]:
@@ -121,6 +119,7 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
         baseline=Arm(label="baseline" + extra, settings=base),
         treatment=Arm(label=name, settings=override(base, changed, name)),
         untestable=next((r for r in reasons if r), None),
+        unmet=next((r for r in (f.unmet(settings) for f, _ in levels) if r), None),
     )
 
 

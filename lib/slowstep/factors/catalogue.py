@@ -22,13 +22,11 @@ def _argument(name: str) -> dict[str, Callable]:
     }
 
 
-def _dataset(name: str, observed: bool = True) -> dict[str, Callable]:
+def _dataset(name: str) -> dict[str, Callable]:
     """`current` and `level` of a factor that is one key of the dataset section."""
     return {
         "current": lambda s: getattr(s.dataset, name),
-        "level": lambda value, s: Level(
-            value=value, overrides={f"dataset.{name}": value}, expects={name: value} if observed else {}
-        ),
+        "level": lambda value, s: Level(value=value, overrides={f"dataset.{name}": value}, expects={name: value}),
     }
 
 
@@ -77,12 +75,32 @@ def _needs_cuda(what: str) -> Callable[[Any, Settings, Machine], str | None]:
     return requires
 
 
+def _padding_level(value: Any, s: Settings) -> Level:
+    # packing needs lengths beforehand; both sides tokenise once, so that only the packing differs
+    given = {"dataset.tokenize": "once"} if value == "packing" and s.dataset.tokenize != "once" else {}
+    return Level(value=value, overrides={"dataset.padding": value}, given=given, expects={"padding": value})
+
+
+def _epoch_in_trial(s: Settings) -> str | None:
+    """Why an epoch of a trial is not an epoch of the job."""
+    if s.job.samples is None:
+        return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
+    if s.dataset.num_samples is not None and s.dataset.num_samples < s.job.samples:
+        return (
+            f"it acts once an epoch, and a trial's epoch has {s.dataset.num_samples} samples (dataset.num_samples) "
+            f"where the job's has {s.job.samples}"
+        )
+    return None
+
+
 def _optimizer_level(value: Any, s: Settings) -> Level:
     eight_bit = "8bit" in str(value)
     return Level(
         value=value,
         overrides={TRAINING + "optim": value},
-        expects={"optim": value} | ({"optimizer_state_bits": 8} if eight_bit else {}),
+        expects={"optim": value}
+        | ({"optimizer_state_bits": 8} if eight_bit else {})
+        | ({"optimizer_paged": True} if str(value).startswith("paged") else {}),
     )
 
 
@@ -175,6 +193,7 @@ _FACTORS = (
         touches=frozenset({"data"}),
         shares_cores=True,
         bound="epoch_start",
+        unmet=_epoch_in_trial,
         accepts=_switch,
     ),
     Factor(
@@ -208,7 +227,8 @@ _FACTORS = (
         meaning=Meaning.SEMANTICS,
         changes="packing puts several examples in a sequence, so batches and the steps of an epoch change; "
         "padding to the longest or to the maximum trains the same",
-        **_dataset("padding"),
+        current=lambda s: s.dataset.padding,
+        level=_padding_level,
         touches=ALL_PHASES,
         bound="padding",
         accepts=_one_of("longest", "max_length", "packing"),

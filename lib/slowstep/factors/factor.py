@@ -61,12 +61,18 @@ class Factor:
     """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
     requires: Callable[[Any, Settings, Machine], str | None] = lambda value, settings, machine: None
     """Why a level can't be tested here, or None."""
+    unmet: Callable[[Settings], str | None] = lambda settings: None
+    """Why a trial of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
     """What is wrong with a level's value as a user wrote it, or None."""
 
     def touched(self, device: str) -> frozenset[str]:
         """The phases this factor can touch on `device` ('cpu' or 'cuda')."""
-        return ALL_PHASES if self.shares_cores and device == "cpu" else self.touches
+        if device == "cpu":
+            return ALL_PHASES if self.shares_cores else self.touches
+        # the device runs the optimizer while the host fetches the next batch: a shorter one lengthens the other's wait
+        behind = {"data", "host_to_device"} if "optimizer" in self.touches else set()
+        return self.touches | behind
 
 
 def show(value: Any) -> str:

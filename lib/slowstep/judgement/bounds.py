@@ -90,12 +90,14 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     if asked.value == "max_length":
         return Bound(ratio=1.0, why="padding every sequence to the maximum only adds positions")
+    if asked.value == "packing":
+        return None  # besides the padding it fills the step with more tokens, which can help by any amount
     return Bound(ratio=1.0 / useful, why=f"{1 - useful:.1%} of the computed positions are padding")
 
 
 def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
     useful = facts.throughput.useful_share
-    if facts.flops is None or useful is None:
+    if facts.flops is None or useful is None or asked.value > int(facts.observed.get("max_length") or 0):
         return None
     share = min(ALLOWANCE * facts.flops.attention_share, 0.9)
     why = (

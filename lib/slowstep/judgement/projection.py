@@ -37,12 +37,13 @@ def project(
         return None
     pace = sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks)
     half = interval([b.seconds / b.work.samples for b in blocks]).half
-    per_epoch = math.ceil(job.samples / settings.effective_batch_size)
+    per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+    per_epoch = math.ceil(job.samples / per_step)
     steps = math.ceil(per_epoch * job.epochs)
     samples = job.samples * job.epochs
     training = samples * pace
     start = trial.startup
-    settled = settings.effective_batch_size * pace
+    settled = per_step * pace
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
     parts = {
         "start-up": sum(start.get(p, 0.0) for p in ("process", "data", "model", "trainer", "first border")),
@@ -52,7 +53,10 @@ def project(
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
         seconds = (events.seconds.get(event) if events else None) or []
         if seconds:
-            parts[name] = _times(settings, event, steps) * sum(seconds) / len(seconds)
+            # an evaluation was timed over as many samples as the trial had; the job evaluates all of them
+            seen = events.samples.get(event)
+            scale = settings.dataset.eval_samples / seen if seen else 1.0
+            parts[name] = _times(settings, event, steps) * scale * sum(seconds) / len(seconds)
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,

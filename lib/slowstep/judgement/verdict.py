@@ -104,6 +104,8 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     if limit and limit.ratio - 1 < minimum:
         reason = f"refuted by its bound, without a trial: {limit}"
         return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)
+    if contrast.unmet:
+        return replace(verdict, outcome=Outcome.NOT_TESTABLE, bound=limit, reason=contrast.unmet)
     return replace(verdict, bound=limit)
 
 
@@ -125,6 +127,11 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
     moved = moved_controls(record.pairs, contrast.touched(device))
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if prior.meaning is Meaning.EXACT and _losses_differ(record):
+        reason = (
+            "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
+        )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     outcome, reason = _weigh(read, minimum)
     return replace(verdict, outcome=outcome, reason=reason)
@@ -214,8 +221,6 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if disturbed:
         notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")
-    if prior.meaning is Meaning.EXACT and _losses_differ(record):
-        notes.append("the first losses differ from the baseline's, which an exact change should not cause")
     return notes
 
 

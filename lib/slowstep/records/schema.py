@@ -70,6 +70,8 @@ class TrialRecord:
     reason: str = ""
     startup: dict[str, float] = field(default_factory=dict)
     """Seconds by part: process, data, model, trainer, first batch, first step, warm-up."""
+    wall: dict[str, float] = field(default_factory=dict)
+    """Seconds of the trial's whole life: start-up and warm-up, measured blocks, discarded steps, waiting."""
     warmup_steps: int = 0
     settled: bool = True
     """Whether the step time had stopped falling when warm-up ended."""
@@ -115,3 +117,5 @@ class EventRecord:
     seconds: dict[str, list[float]]
     bytes: dict[str, int] = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Events that could not be measured, with the reason."""

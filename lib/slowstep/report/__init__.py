@@ -3,7 +3,19 @@
 from slowstep.report.chart import Chart, Table
 from slowstep.report.figures import bounds, intervals, matrix, memory, step_times, time_budget
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
-from slowstep.report.tables import arms, before_after, facts, files, findings, job, settings_table, trials, work_parts
+from slowstep.report.tables import (
+    arms,
+    before_after,
+    best_each_way,
+    facts,
+    files,
+    findings,
+    job,
+    settings_table,
+    trial_time,
+    trials,
+    work_parts,
+)
 
 __all__ = [
     "Chart",
@@ -11,6 +23,7 @@ __all__ = [
     "arms",
     "baseline_conclusion",
     "before_after",
+    "best_each_way",
     "bounds",
     "conclusion",
     "facts",
@@ -25,6 +38,7 @@ __all__ = [
     "settings_table",
     "step_times",
     "time_budget",
+    "trial_time",
     "trials",
     "work_parts",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from slowstep.judgement.comparison import Interval
+from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES, Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
@@ -106,10 +107,11 @@ def step_times(baseline: Baseline) -> Chart:
     return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
 
 
-def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "useful tokens/s") -> Chart:
+def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Every arm's effect with its interval, on the unit that is judged; arms without a measurement keep their row."""
     ordered = sorted(measured, key=lambda m: m.verdict.effect.mean if m.verdict.effect else float("-inf"))
     names = [m.verdict.name for m in ordered]
+    judged = unit([p.treatment for m in measured if m.record for p in m.record.pairs])
     figure = go.Figure()
     for outcome, (colour, symbol) in LOOKS.items():
         verdicts = [m.verdict for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
@@ -141,14 +143,14 @@ def intervals(measured: Sequence[Measured], minimum_effect: float, unit: str = "
             x=0, y=verdict.name, text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
         )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
-    figure.update_xaxes(title=f"change of {unit}, % (dashed: minimum effect)")
+    figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
     figure.update_layout(legend={"orientation": "h", "y": -0.32 if len(names) < 6 else -0.2, "yanchor": "top"})
     rows = [
         {"arm": m.verdict.name, "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
         for m in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
-    return Chart(figure, f"Effect of every arm on {unit}, with its interval.", rows, 150 + 34 * max(len(names), 2))
+    return Chart(figure, f"Effect of every arm on {judged}, with its interval.", rows, 150 + 34 * max(len(names), 2))
 
 
 def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:

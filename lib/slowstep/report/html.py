@@ -58,7 +58,7 @@ class _Exporter(TemplateExporter):
 
 def clean(html: str) -> str:
     """HTML with everything but plain text and table markup taken out."""
-    return nh3.clean(html, tags=nh3.ALLOWED_TAGS | TABLE_TAGS, attributes={"*": {"class"}, "a": {"href"}})
+    return nh3.clean(html, tags=(nh3.ALLOWED_TAGS - {"img"}) | TABLE_TAGS, attributes={"*": {"class"}, "a": {"href"}})
 
 
 def environment() -> Environment:

@@ -57,7 +57,7 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
         f"{span(baseline.reading.effect)}: these {baseline.reading.effect.n} pairs could show an effect of "
         f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
     )
-    if baseline.mfu is not None:
+    if baseline.mfu is not None and baseline.peak is not None:
         parts.append(
             f"It uses {share(baseline.mfu)} of what the device can compute ({escape(baseline.peak.source)}); "
             f"{share(1 - (f.throughput.useful_share or 1.0))} of the computed positions are padding."

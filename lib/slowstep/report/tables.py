@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slowstep.factors.factor import show
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
@@ -71,7 +72,7 @@ def facts(baseline: Baseline) -> Table:
         ("mean sequence length, padding included", rate(f.length)),
         (
             "model FLOPs utilisation",
-            f"{share(baseline.mfu)} of {baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})",
+            _utilisation(baseline),
         ),
         ("peak memory allocated", size(memory.allocated)),
         ("peak memory reserved", size(memory.reserved)),
@@ -84,6 +85,38 @@ def facts(baseline: Baseline) -> Table:
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
     return Table([{"figure": name, "value": value} for name, value in rows])
+
+
+def _utilisation(baseline: Baseline) -> str:
+    if baseline.peak is None:
+        return "not measured"
+    return f"{share(baseline.mfu)} of {baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})"
+
+
+def trial_time(baseline: Baseline) -> Table:
+    """The whole wall time of the baseline's two trials: what a measurement costs, to 100 %."""
+    rows = []
+    for name, trial in (("first launch", baseline.record.baseline), ("second launch", baseline.record.treatment)):
+        whole = sum(trial.wall.values()) or 1.0
+        parts = {part: f"{duration(s)} ({share(s / whole)})" for part, s in trial.wall.items()}
+        rows.append({"trial": name, **parts, "all": duration(whole)})
+    return Table(rows)
+
+
+def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
+    """For each level of `factor` the combination with the highest throughput, each against the baseline."""
+    best: dict[str, Measured] = {}
+    for m in sorted((m for m in cells if m.verdict.effect), key=lambda m: -m.verdict.gain):
+        level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), "as it is")
+        best.setdefault(level, m)
+    rows = [
+        {f"{factor}": level, "best": m.verdict.name, "effect [interval]": effect(m.verdict.effect)}
+        for level, m in best.items()
+    ]
+    if "as it is" in best and best["as it is"].verdict.gain < 0:
+        rows = [r for r in rows if r[factor] != "as it is"]
+        rows.append({factor: "as it is", "best": "baseline", "effect [interval]": "the reference"})
+    return Table(rows, empty="No combination could be measured.")
 
 
 def trials(measured: Sequence[Measured]) -> Table:

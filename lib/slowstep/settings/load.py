@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -30,6 +31,7 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
         _set(data, key, value)
         lines.pop(key, None)
         origins[key] = Origin(kind="command line", place=text)
+    _find_local(data, path)
     return Loaded(settings=validate(data, str(path), lines), source=str(path), origins=origins)
 
 
@@ -93,6 +95,20 @@ def _key_lines(node: yaml.Node, prefix: str) -> Iterable[tuple[str, int]]:
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
             yield f"{prefix}[{i}]", value.start_mark.line + 1
+
+
+def _find_local(data: dict[str, Any], path: Path) -> None:
+    """Make local paths absolute, as seen from here, from the parameter file, or from the folder above it."""
+    for section, key in (("model", "name_or_path"), ("model", "tokenizer"), ("dataset", "name_or_path")):
+        name = data.get(section, {}).get(key) if isinstance(data.get(section), dict) else None
+        if not isinstance(name, str) or not name:
+            continue
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            for base in (Path(), path.resolve().parent, path.resolve().parent.parent):
+                found = base / Path(name).expanduser()
+                if found.exists():
+                    data[section][key] = str(found.resolve())
+                    break
 
 
 def _parse_override(text: str) -> tuple[str, Any]:

@@ -112,6 +112,12 @@ def _training(s: Settings) -> Iterator[Problem]:
         )
     if isinstance(workers, int) and workers < 0:
         yield at + "dataloader_num_workers", f"found {workers}; 0 or more."
+    if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
+        yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
+    for name in ("deepspeed", "fsdp", "auto_find_batch_size"):
+        if s.training_arguments.get(name):
+            why = "trials would not train what is asked" if name == "auto_find_batch_size" else "a trial is one process"
+            yield at + name, f"not supported yet, since {why}; remove this key."
     if s.training("bf16") and s.training("fp16"):
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:

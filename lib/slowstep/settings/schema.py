@@ -7,8 +7,10 @@ by `slowstep.settings.ecosystem`. Sizes are in tokens or samples, times in secon
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 
@@ -63,7 +65,7 @@ class Budget:
     max_pairs: int = 12
     noise_pairs: int = 5
     seed: int = 0
-    redo_blocks: int = 3
+    redo_blocks: int = 6
     startup_timeout_seconds: float = 1800.0
     step_timeout_seconds: float = 300.0
     memory_limit_gib: float | None = None
@@ -108,6 +110,15 @@ class Settings:
         if name in self.training_arguments:
             return self.training_arguments[name]
         return SECTIONS["training_arguments"].fields()[name].default
+
+    def local_content(self) -> list[str]:
+        """Size and time of change of the local files that the settings name: what changes when their content does."""
+        names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
+        found = []
+        for path in (Path(name) for name in names if os.path.isabs(name)):
+            files = sorted(path.glob("*")) if path.is_dir() else [path] if path.is_file() else []
+            found += [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files if f.is_file()]
+        return found
 
     @property
     def effective_batch_size(self) -> int:

@@ -40,6 +40,7 @@ OUT_OF_MEMORY_TEXTS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "can't allocate memory",
     "not enough memory",
+    "is killed by signal: Killed",
 )
 """The faces of a full device or host in the text of a RuntimeError."""
 
@@ -51,10 +52,9 @@ class Stop(BaseException):
 def main(connection: multiprocessing.connection.Connection, launch: Launch) -> None:
     """Entry point of the process."""
     entered = time.time()
-    os.setsid()
     # the fork server is the kit's own affair; loader workers start as they would in the user's script
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
-    _end_with_parent(launch.folder)
+    end_with_parent(launch.folder)
     _log_to(launch.log)
     trial = Trial(connection, launch, entered)
     try:
@@ -111,6 +111,8 @@ class Trial:
             self.ready = True
             self.startup["first border"] = time.perf_counter() - self.training_began
             events = list(self.workload.occasions())
+            if torch.cuda.is_initialized():
+                torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
             self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
         else:
             self._send_block()
@@ -183,12 +185,13 @@ def memory() -> Memory:
     )
 
 
-def _end_with_parent(folder: str) -> None:
-    """Delete the trial's folder and kill this process group when the session's process ends, however it ends.
+def end_with_parent(folder: str = "") -> None:
+    """Lead a process group, and when the session's process ends, however it ends, delete `folder` and kill the group.
 
     The parent's sentinel is a pipe that the kernel closes with it. Polling for a new parent would not do, since the
     parent here is the fork server; nor would PR_SET_PDEATHSIG, which follows the server's thread.
     """
+    os.setsid()
     sentinel = multiprocessing.parent_process().sentinel
 
     def watch() -> None:

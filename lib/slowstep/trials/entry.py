@@ -15,12 +15,16 @@ def enter(connection: Any, launch: Any) -> None:
 def enter_ceiling(connection: Any, dtype: str) -> None:
     """Measure what the device reaches."""
     from slowstep.trials.ceiling import measure
+    from slowstep.trials.child import end_with_parent
 
+    end_with_parent()
     measure(connection, dtype)
 
 
 def enter_check(connection: Any, settings_by_key: Any) -> None:
     """Try what can only be tried with the real libraries."""
     from slowstep.trials.check import check
+    from slowstep.trials.child import end_with_parent
 
+    end_with_parent()
     check(connection, settings_by_key)

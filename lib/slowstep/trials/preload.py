@@ -1,18 +1,40 @@
-"""What the fork server imports once, for all trials. Imports only: no tensor may be touched before the fork."""
-# ruff: noqa: E402  the logger is quietened before what it speaks for is imported
+"""What the fork server imports once, for all trials.
 
-import encodings.idna  # noqa: F401
+Imports only: a tensor touched before the fork leaves OpenMP's threads behind and hangs the child, and a CUDA driver
+initialised before it is lost to every child. bitsandbytes initialises the driver when it is imported, and peft imports
+it if it can, so it is hidden here and imported by the trials that use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
 import gc
-import logging
+import sys
+from collections.abc import Iterator
 
-# on a machine without its kernels bitsandbytes would say so on the user's terminal
-logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
-import peft.tuners.lora
-import peft.utils.transformers_weight_conversion  # noqa: F401
-import scipy.io  # noqa: F401  datasets asks for it when it first reads a file
+@contextlib.contextmanager
+def hidden(package: str) -> Iterator[None]:
+    """Import as if `package` were not installed; afterwards it is again, and nobody remembers that it was not."""
+    sys.modules[package] = None
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+        for module in [m for name, m in sys.modules.items() if name.startswith(("peft", "transformers", "accelerate"))]:
+            for name, value in list(vars(module).items()):
+                if ("bnb" in name or package in name) and hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
-import slowstep.trials.child  # noqa: F401
+
+with hidden("bitsandbytes"):
+    import encodings.idna  # noqa: F401
+
+    import peft.tuners.lora
+    import peft.utils.transformers_weight_conversion  # noqa: F401
+    import scipy.io  # noqa: F401  datasets asks for it when it first reads a file
+
+    import slowstep.trials.child  # noqa: F401
 
 # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
 # they lie on. Frozen, they are left alone.

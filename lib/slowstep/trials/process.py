@@ -26,6 +26,8 @@ ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    # asking whether there is a device must not initialise the driver in the fork server
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
     "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
@@ -47,6 +49,9 @@ def context() -> multiprocessing.context.ForkServerContext:
         os.environ.setdefault(name, value)
     if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
         del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
+    # a trial is one process on one device; Trainer would spread a batch over all that it sees
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["slowstep.trials.preload"])
     multiprocessing.forkserver.ensure_running()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,9 +30,6 @@ class Progress:
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
         return f"{self.notebook}  {self.factor}  pair {self.pair} of at most {self.of}{estimate}  {elapsed:.0f} s{left}"
-
-
-Watcher = Callable[[Progress], None]
 
 
 def to_file(progress: Progress) -> None:

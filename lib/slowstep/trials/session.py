@@ -6,13 +6,14 @@ The opinions here, and why:
   falls on both. If they don't fit in memory together they are relaunched by turns.
 - The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
 - While an arm waits, its loader workers fill their queue; so many steps are discarded when its turn comes.
-- A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a pair, and
-  the record says so; nothing else is ever thrown away.
+- A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a comparison,
+  and the record says so; nothing else is ever thrown away.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable
@@ -37,6 +38,9 @@ SETTLED = 1.05
 OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
 
+PATIENCE = 20.0
+"""A block may take so many times what warm-up lets expect before it counts as hanging."""
+
 HEADROOM = 0.9
 """Share of the memory that two resident arms may fill."""
 
@@ -57,7 +61,8 @@ class Trial:
     period: int
     """Blocks are multiples of so many steps, since something happens once in each."""
     discard: int
-    block_timeout: float
+    began: float
+    """`time.perf_counter()` of the launch."""
 
 
 class Session:
@@ -67,6 +72,9 @@ class Session:
         self.budget, self.logs = budget, logs
         self.resident: dict[str, Trial] = {}
         self.measured_seconds = 0.0
+        self.launches = 0
+        self.log_of: dict[str, Path] = {}
+        """The log of each arm's last launch."""
 
     def __enter__(self) -> Session:
         return self
@@ -85,17 +93,21 @@ class Session:
         """A warmed-up trial of `arm`, the resident one of that key if there is one; TrialEnded if it fails."""
         if key in self.resident:
             return self.resident[key]
-        process = TrialProcess(arm, self.logs / f"{key}.log", self.budget)
+        self.launches += 1
+        began = time.perf_counter()
+        log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
+        self.log_of[key] = log
+        process = TrialProcess(arm, log, self.budget)
         try:
             ready: Ready = process.ask(None, self.budget.startup_timeout_seconds)
-            trial = self._warmed_up(process, arm, ready)
+            trial = self._warmed_up(process, arm, ready, began)
         except BaseException:
             process.end()
             raise
         self.resident[key] = trial
         return trial
 
-    def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready) -> Trial:
+    def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready, began: float) -> Trial:
         first: Measured = process.ask(Run(steps=1), self.budget.startup_timeout_seconds)
         startup = dict(ready.startup) | {"first step": first.block.seconds}
         previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
@@ -115,6 +127,7 @@ class Session:
             arm=arm.label,
             status=Status.OK,
             startup=startup | {"warm-up": spent},
+            wall={"start-up and warm-up": time.perf_counter() - began},
             warmup_steps=steps,
             settled=settled,
             observed=seen.facts,
@@ -131,7 +144,7 @@ class Session:
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
             period=seen.facts.get("event_period") or 1,
             discard=workers * prefetch + 1,
-            block_timeout=max(self.budget.step_timeout_seconds, 20 * self.budget.block_seconds),
+            began=began,
         )
 
     def _memory(self, process: TrialProcess, peaks: Memory) -> Memory:
@@ -157,25 +170,36 @@ class Session:
         before = disturbance.read(own())
         steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
         request = Run(steps=steps, discard=trial.discard)
-        measured: Measured = trial.process.ask(request, trial.block_timeout)
-        trial.record = replace(trial.record, memory=self._memory(trial.process, measured.memory))
+        expected = (steps + trial.discard) * trial.step_seconds
+        asked = time.perf_counter()
+        measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
+        spent = time.perf_counter() - asked
+        wall = dict(trial.record.wall)
+        wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
+        wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds
+        memory = self._memory(trial.process, measured.memory)
+        trial.record = replace(trial.record, memory=memory, wall=wall)
         return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
 
-    def compare(self, baseline: Arm, treatment: Arm, most: int, enough: Enough, twin: bool = False) -> ComparisonRecord:
+    def compare(
+        self, baseline: Arm, treatment: Arm, most: int, enough: Enough, twin: bool = False, purpose: str = ""
+    ) -> ComparisonRecord:
         """Interleaved pairs of the two arms until they are `enough` or `most`; a failed trial is part of the record.
 
-        `twin` runs the treatment as a second process although it is the same arm (an A/A comparison).
+        `twin` runs the treatment as a second process although it is the same arm (an A/A comparison); `purpose` makes
+        the order of the pairs another one than that of the same arms' other comparisons.
         """
         began = time.time()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
-        comparison = _Comparison(self, (baseline, treatment), keys)
+        comparison = _Comparison(self, (baseline, treatment), keys, purpose)
         try:
             comparison.run(most, enough)
+            record = comparison.record()
         finally:
             if keys[1] in self.resident:
                 self._end(keys[1])
         return replace(
-            comparison.record(),
+            record,
             seconds=time.time() - began,
             machine=to_plain(this_machine()),
             versions=versions(),
@@ -183,27 +207,34 @@ class Session:
         )
 
     def occasional(self, arm: Arm) -> EventRecord:
-        """What saving and evaluating cost in `arm`, each repeated."""
-        trial = self.launch(arm, identity(arm.determinants()))
+        """What saving and evaluating cost in `arm`, each repeated; an event that fails says so."""
+        key = identity(arm.determinants())
         seconds: dict[str, list[float]] = {}
-        written, samples = {}, {}
-        for event in trial.occasions:
-            for _ in range(OCCURRENCES):
-                done = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
-                seconds.setdefault(event, []).append(done.seconds)
+        written, samples, failed = {}, {}, {}
+        events = self.launch(arm, key).occasions
+        for event in events:
+            try:
+                trial = self.launch(arm, key)
+                for _ in range(OCCURRENCES):
+                    done = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
+                    seconds.setdefault(event, []).append(done.seconds)
+            except TrialEnded as ended:
+                self.resident.pop(key, None)
+                failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
+                continue
             if done.bytes is not None:
-                written[event] = done.bytes // OCCURRENCES
+                written[event] = done.bytes
             if done.samples is not None:
                 samples[event] = done.samples
-        return EventRecord(seconds=seconds, bytes=written, samples=samples)
+        return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
 
 
 class _Comparison:
     """One comparison under way."""
 
-    def __init__(self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str]):
+    def __init__(self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str], purpose: str):
         self.session, self.arms, self.keys = session, arms, keys
-        self.seed = int(identity(session.budget.seed, *keys), 16) % 2**32
+        self.seed = int(identity(session.budget.seed, *keys, purpose), 16) % 2**32
         self.order = random.Random(self.seed)
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
@@ -280,7 +311,6 @@ class _Comparison:
         )
 
     def _undisturbed(self, side: int) -> Block:
-        redone = 0
         while True:
             trial = self._trial(side)
             others = [t for t in self.session.resident.values() if t is not trial]
@@ -288,12 +318,14 @@ class _Comparison:
                 block = self.session._block(trial, self.samples, others)
             except TrialEnded as ended:
                 self.session.resident.pop(self.keys[side], None)
+                if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
+                    self.by_turns = True  # the other arm was beside it; alone it may fit
+                    continue
                 raise self._note(side, ended) from None
             self.seen[side] = trial.record
-            if block.disturbed is None or redone >= self.session.budget.redo_blocks:
+            if block.disturbed is None or len(self.redone) >= self.session.budget.redo_blocks:
                 self.session.measured_seconds += block.seconds
                 return block
-            redone += 1
             self.redone.append(f"{('baseline', 'treatment')[side]}, pair {len(self.pairs) + 1}: {block.disturbed}")
 
     def _note(self, side: int, ended: TrialEnded) -> _Failed:
@@ -301,8 +333,8 @@ class _Comparison:
         return _Failed()
 
     def _record(self, side: int, failed: Failed) -> TrialRecord:
-        log = self.session.logs / f"{self.keys[side]}.log"
-        known = self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK, log=log.name)
+        log = self.session.log_of[self.keys[side]]
+        known = replace(self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK), log=log.name)
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:] if log.is_file() else []
         return replace(
             known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail="\n".join(tail)
@@ -311,7 +343,12 @@ class _Comparison:
     def record(self) -> ComparisonRecord:
         def side(i: int) -> TrialRecord:
             absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
-            return self.failed.get(i) or self.seen.get(i) or absent
+            found = self.failed.get(i) or self.seen.get(i) or absent
+            live = self.session.resident.get(self.keys[i])
+            if live and live.record.wall:
+                waited = time.perf_counter() - live.began - sum(live.record.wall.values())
+                found = replace(found, wall=live.record.wall | {"waiting for its turn": max(0.0, waited)})
+            return found
 
         return ComparisonRecord(
             baseline=side(0),

@@ -196,4 +196,6 @@ class Cached:
 
     def __call__(self, indices: list[int]) -> Batch:
         """The batch of these indices, or one in its place when training has gone beyond the plan."""
+        if not isinstance(indices[0], int):
+            return self.collate(indices)  # an evaluation, which draws examples
         return self.batches.get(tuple(indices)) or self.batches[self.order[indices[0] % len(self.order)]]

@@ -20,6 +20,9 @@ RARE = 20
 """An event that comes less often than once in so many steps is kept out of the trials and measured on its own;
 a block holds a few dozen steps, and would meet such an event by luck."""
 
+EPOCH_IN_BLOCK = 200
+"""Epochs of up to so many steps are measured whole where workers are at play."""
+
 ENDLESS = 10**9
 
 
@@ -31,16 +34,26 @@ def accelerator_available() -> bool:
 def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     """The run's TrainingArguments as a trial uses them: without end, without rare events, writing to `folder`."""
     # without a device Trainer wants to be told so, or it refuses bf16
-    given = {"report_to": "none", "use_cpu": not accelerator_available()} | settings.training_arguments
+    given = {"use_cpu": not accelerator_available()} | settings.training_arguments | {"report_to": "none"}
     for event in ("save", "eval"):
-        steps = given.get(f"{event}_steps") or given.get("logging_steps")
-        often = given.get(f"{event}_strategy") == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
-        given[f"{event}_strategy"] = "steps" if often else "no"
+        given[f"{event}_strategy"] = "no" if event in rare_events(settings) else settings.training(f"{event}_strategy")
     given |= {"load_best_model_at_end": False, "push_to_hub": False}
     return TrainingArguments(
         **given
         | {"output_dir": str(folder), "max_steps": ENDLESS, "disable_tqdm": True, "remove_unused_columns": False}
     )
+
+
+def rare_events(settings: Settings) -> set[str]:
+    """Of 'save' and 'eval', those that the run does, and does too rarely to meet in a block."""
+    rare = set()
+    for event in ("save", "eval"):
+        strategy = str(settings.training(f"{event}_strategy") or "no")
+        steps = settings.training(f"{event}_steps") or settings.training("logging_steps")
+        often = strategy == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
+        if strategy != "no" and not often:
+            rare.add(event)
+    return rare
 
 
 class FineTune:
@@ -58,7 +71,6 @@ class FineTune:
         self.examples = data.tokenised(raw, self.settings, self.tokenizer)
         self.collate: Callable[[list[Any]], data.Batch] = data.collator(self.settings, self.tokenizer)
         self.evaluation = Subset(self.examples, range(min(d.eval_samples, len(self.examples))))
-        self.evaluation_collate = self.collate
         if d.cached_batches:
             cached = data.Cached(self.examples, self.collate)
             self.examples, self.collate = cached.indices, cached
@@ -104,7 +116,7 @@ class FineTune:
             "event_period": self._period(),
             "cached_batches": d.cached_batches if isinstance(self.collate, data.Cached) else 0,
             "tokenize": "on_the_fly" if isinstance(self.examples, data.OnTheFly) else "once",
-            "padding": d.padding,
+            "padding": self._padding(),
             "max_length": d.max_length,
             "examples": len(self.examples),
             "per_device_train_batch_size": t.args.per_device_train_batch_size,
@@ -114,6 +126,7 @@ class FineTune:
             "optim": str(getattr(t.args.optim, "value", t.args.optim)),
             "optimizer": type(getattr(t.optimizer, "optimizer", t.optimizer)).__name__,
             "optimizer_state_bits": _state_bits(t.optimizer),
+            "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(t.optimizer)),
             "autocast": t.accelerator.mixed_precision,
             "weight_bits": model.weight_bits(base),
             "lora_r": adapters["default"].r if adapters else None,
@@ -121,37 +134,48 @@ class FineTune:
             **self._sizes(),
         }
 
+    def _padding(self) -> str:
+        """As the collator and the examples really are."""
+        collate = self.collate.collate if isinstance(self.collate, data.Cached) else self.collate
+        if isinstance(self.examples, list):
+            return "packing"
+        return "max_length" if collate.length else "longest"
+
     def _period(self) -> int:
         """Steps after which the events that stay in a trial repeat together."""
         a = self.trainer.args
         every = [int(a.save_steps)] * (a.save_strategy != "no") + [int(a.eval_steps or 1)] * (a.eval_strategy != "no")
+        steps = len(self.examples) // self.settings.effective_batch_size
+        if a.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
+            every.append(steps)  # workers start with each epoch, and whole epochs hold as many starts as the job's
         return math.lcm(*every)
 
     def _sizes(self) -> dict[str, int]:
-        """What formulas of work and memory need to know about the model."""
-        config = self.trainer.model.config
-        embedded = self.trainer.model.get_input_embeddings().weight.shape[0]
+        """What formulas of work and memory need to know about the model; nothing where it has no such sizes."""
+        config = self.trainer.model.config.get_text_config()
+        embedding = self.trainer.model.get_input_embeddings().weight
+        if not hasattr(config, "num_hidden_layers") or not hasattr(config, "hidden_size"):
+            return {}
         matmul = trained = 0
-        for name, p in self.trainer.model.named_parameters():
-            size = p.quant_state.shape.numel() if hasattr(p, "quant_state") and p.quant_state else p.numel()
+        for p in self.trainer.model.parameters():
+            size = p.quant_state.shape.numel() if getattr(p, "quant_state", None) else p.numel()
             trained += size if p.requires_grad else 0
-            # the input embedding is a look-up, not a matmul; an output head tied to it still is one
-            matmul += size if p.dim() > 1 and "embed_tokens" not in name else 0
-        if getattr(config, "tie_word_embeddings", False):
-            matmul += embedded * config.hidden_size
+            # the input embedding is a look-up and not a matmul, unless the output head is tied to it
+            looked_up = p is embedding and not getattr(config, "tie_word_embeddings", False)
+            matmul += size if p.dim() > 1 and not looked_up else 0
         return {
             "matmul_parameters": matmul,
             "trained_parameters": trained,
             "layers": config.num_hidden_layers,
             "hidden_size": config.hidden_size,
-            "vocab_size": embedded,
+            "vocab_size": embedding.shape[0],
         }
 
     def occasions(self) -> dict[str, Callable[[], Occurrence]]:
         events: dict[str, Callable[[], Occurrence]] = {}
-        if self.settings.training("save_strategy") != "no":
+        if "save" in rare_events(self.settings):
             events["save"] = self._save
-        if self.settings.training("eval_strategy") != "no":
+        if "eval" in rare_events(self.settings):
             events["evaluate"] = self._evaluate
         return events
 
@@ -161,14 +185,17 @@ class FineTune:
         return Occurrence(bytes=written)
 
     def _evaluate(self) -> Occurrence:
-        training_collate, self.trainer.data_collator = self.trainer.data_collator, self.evaluation_collate
         self.trainer.evaluate()
-        self.trainer.data_collator = training_collate
         return Occurrence(samples=len(self.evaluation))
+
+
+def _states(optimizer: Any) -> list[torch.Tensor]:
+    """The optimizer's state tensors, without the step counters."""
+    values = (v for state in optimizer.state.values() for v in state.values())
+    return [v for v in values if isinstance(v, torch.Tensor) and v.numel() > 1]
 
 
 def _state_bits(optimizer: Any) -> int | None:
     """Bits of the largest optimizer state tensor's elements; None before the first step or without state."""
-    states = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor) and v.numel() > 1]
-    moments = [v for v in states if v.is_floating_point() or v.dtype == torch.uint8]
+    moments = [v for v in _states(optimizer) if v.is_floating_point() or v.dtype == torch.uint8]
     return max(moments, key=lambda v: v.numel()).element_size() * 8 if moments else None

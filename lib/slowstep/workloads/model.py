@@ -125,12 +125,9 @@ def _with_adapter(model: PreTrainedModel, settings: Settings) -> Any:
 
 
 def weight_bits(model: torch.nn.Module) -> int:
-    """Bits a stored weight of the model's (frozen) linear layers, 32 to 4; of the largest layer."""
-    import bitsandbytes as bnb
-
-    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and hasattr(m, "weight")]
-    layer = max(layers, key=lambda m: m.in_features * m.out_features * isinstance(m, torch.nn.Linear))
-    hidden = [m for m in layers if isinstance(m, bnb.nn.Linear4bit | bnb.nn.Linear8bitLt)]
-    if hidden:
-        return 4 if isinstance(hidden[0], bnb.nn.Linear4bit) else 8
-    return layer.weight.element_size() * 8
+    """Bits a stored weight of the model's linear layers, 32 to 4."""
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    kinds = {type(m).__name__ for m in layers}  # by name, so that a run without bitsandbytes does not import it
+    if kinds & {"Linear4bit", "Linear8bitLt"}:
+        return 4 if "Linear4bit" in kinds else 8
+    return max(layers, key=lambda m: m.in_features * m.out_features).weight.element_size() * 8
