@@ -105,7 +105,7 @@ def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Mak
     trial = session.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")
     seconds = []
     for _ in range(20):
-        session._block(trial, 4 * trial.step_samples, [])
+        session.block(trial, 4 * trial.step_samples, [])
         seconds.append(trial.process.cpu_seconds())
     session._end("with workers")
 

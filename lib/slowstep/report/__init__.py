@@ -1,7 +1,8 @@
 """What people see: figures, tables and sentences made from judgements. Imports no torch."""
 
+from slowstep.report.baseline_figures import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
-from slowstep.report.figures import bounds, intervals, matrix, memory, step_times, time_budget
+from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
 from slowstep.report.tables import (
     arms,

@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from slowstep.factors import Arm
 from slowstep.machine import this_machine, versions
-from slowstep.records import Block, ComparisonRecord, EventRecord, Memory, Pair, Status, TrialRecord, identity
+from slowstep.records import Block, ComparisonRecord, EventRecord, Memory, Status, TrialRecord, identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
 from slowstep.trials import disturbance
-from slowstep.trials.process import TrialEnded, TrialProcess, host_memory, memory_limit
-from slowstep.trials.protocol import Failed, Measured, Observe, Occur, Ready, Run
+from slowstep.trials.comparison import Comparison, Enough
+from slowstep.trials.process import TrialEnded, TrialProcess, host_memory
+from slowstep.trials.protocol import Measured, Observe, Occur, Ready, Run
 
 WARMUP_CHUNK = 3
 WARMUP_CHUNKS_MAX = 12
@@ -40,12 +39,6 @@ OCCURRENCES = 3
 
 PATIENCE = 20.0
 """A block may take so many times what warm-up lets expect before it counts as hanging."""
-
-HEADROOM = 0.9
-"""Share of the memory that two resident arms may fill."""
-
-Enough = Callable[[list[Pair]], bool]
-"""Whether the pairs so far decide the comparison."""
 
 
 @dataclass
@@ -155,13 +148,14 @@ class Session:
     def _end(self, key: str) -> None:
         self.resident.pop(key).process.end()
 
-    def _keep_only(self, keys: set[str]) -> None:
+    def keep_only(self, keys: set[str]) -> None:
+        """End every trial but those of `keys`."""
         for key in set(self.resident) - keys:
             self._end(key)
 
     # -- blocks --
 
-    def _block(self, trial: Trial, samples: float, others: list[Trial]) -> Block:
+    def block(self, trial: Trial, samples: float, others: list[Trial]) -> Block:
         """One block of `trial` over about so many samples, marked if the machine was taken away meanwhile."""
 
         def own() -> float:
@@ -191,7 +185,7 @@ class Session:
         """
         began = time.time()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
-        comparison = _Comparison(self, (baseline, treatment), keys, purpose)
+        comparison = Comparison(self, (baseline, treatment), keys, purpose)
         try:
             comparison.run(most, enough)
             record = comparison.record()
@@ -227,138 +221,3 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
-
-
-class _Comparison:
-    """One comparison under way."""
-
-    def __init__(self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str], purpose: str):
-        self.session, self.arms, self.keys = session, arms, keys
-        self.seed = int(identity(session.budget.seed, *keys, purpose), 16) % 2**32
-        self.order = random.Random(self.seed)
-        self.pairs: list[Pair] = []
-        self.redone: list[str] = []
-        self.by_turns = False
-        self.samples = 0.0
-        """In a block of either arm, so that arms with equal batches train on the same ones."""
-        self.failed: dict[int, TrialRecord] = {}
-        self.seen: dict[int, TrialRecord] = {}
-
-    def run(self, most: int, enough: Enough) -> None:
-        self.session._keep_only(set(self.keys[:1]))
-        try:
-            self._settle_in()
-            while len(self.pairs) < most and not enough(self.pairs):
-                self.pairs.append(self._pair())
-        except _Failed:
-            pass
-
-    def _settle_in(self) -> None:
-        """Both arms launched, if they fit; one that runs out of memory beside the other is given the machine alone."""
-        self._trial(0)
-        if self._too_big_together():
-            self.by_turns = True
-        try:
-            self._launch(1)
-        except TrialEnded as ended:
-            if ended.failed.status is not Status.OUT_OF_MEMORY or self.by_turns:
-                raise self._note(1, ended) from None
-            self.by_turns = True
-            self._trial(1)
-        if self._too_big_together():
-            self.by_turns = True
-
-    def _launch(self, side: int) -> Trial:
-        if self.by_turns:
-            self.session._keep_only({self.keys[side]})
-        trial = self.session.launch(self.arms[side], self.keys[side])
-        self.seen[side] = trial.record
-        budget = self.session.budget
-        if not self.pairs:
-            steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
-            self.samples = max(self.samples, steps * trial.step_samples)
-        return trial
-
-    def _trial(self, side: int) -> Trial:
-        try:
-            return self._launch(side)
-        except TrialEnded as ended:
-            raise self._note(side, ended) from None
-
-    def _too_big_together(self) -> bool:
-        """Whether what is resident, with as much again for an arm yet to come, overfills the device or the host."""
-        live = [self.session.resident[k] for k in dict.fromkeys(self.keys) if k in self.session.resident]
-        share = 2 / len(live)
-        on_device = [t.record.memory for t in live if t.record.memory.reserved is not None]
-        device = sum(m.reserved for m in on_device) * share
-        if on_device and device > HEADROOM * on_device[0].limit:
-            return True
-        held = sum(host_memory(t.process.process.pid) for t in live)
-        limit = memory_limit(self.session.budget)
-        # a limit that was set is for all that is resident; what is available now comes on top of what is held
-        room = limit if self.session.budget.memory_limit_gib is not None else limit + held
-        return held * share > HEADROOM * room
-
-    def _pair(self) -> Pair:
-        first = self.order.choice((0, 1))
-        blocks: dict[int, Block] = {}
-        for side in (first, 1 - first):
-            blocks[side] = self._undisturbed(side)
-        return Pair(
-            first="treatment" if first else "baseline",
-            baseline=blocks[0],
-            treatment=blocks[1],
-        )
-
-    def _undisturbed(self, side: int) -> Block:
-        while True:
-            trial = self._trial(side)
-            others = [t for t in self.session.resident.values() if t is not trial]
-            try:
-                block = self.session._block(trial, self.samples, others)
-            except TrialEnded as ended:
-                self.session.resident.pop(self.keys[side], None)
-                if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
-                    self.by_turns = True  # the other arm was beside it; alone it may fit
-                    continue
-                raise self._note(side, ended) from None
-            self.seen[side] = trial.record
-            if block.disturbed is None or len(self.redone) >= self.session.budget.redo_blocks:
-                self.session.measured_seconds += block.seconds
-                return block
-            self.redone.append(f"{('baseline', 'treatment')[side]}, pair {len(self.pairs) + 1}: {block.disturbed}")
-
-    def _note(self, side: int, ended: TrialEnded) -> _Failed:
-        self.failed[side] = self._record(side, ended.failed)
-        return _Failed()
-
-    def _record(self, side: int, failed: Failed) -> TrialRecord:
-        log = self.session.log_of[self.keys[side]]
-        known = replace(self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK), log=log.name)
-        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:] if log.is_file() else []
-        return replace(
-            known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail="\n".join(tail)
-        )
-
-    def record(self) -> ComparisonRecord:
-        def side(i: int) -> TrialRecord:
-            absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
-            found = self.failed.get(i) or self.seen.get(i) or absent
-            live = self.session.resident.get(self.keys[i])
-            if live and live.record.wall:
-                waited = time.perf_counter() - live.began - sum(live.record.wall.values())
-                found = replace(found, wall=live.record.wall | {"waiting for its turn": max(0.0, waited)})
-            return found
-
-        return ComparisonRecord(
-            baseline=side(0),
-            treatment=side(1),
-            pairs=self.pairs,
-            redone=self.redone,
-            by_turns=self.by_turns,
-            seed=self.seed,
-        )
-
-
-class _Failed(Exception):
-    """A trial failed and is noted; the comparison ends here."""

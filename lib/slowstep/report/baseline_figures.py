@@ -1,0 +1,138 @@
+"""The figures of the baseline: where its time goes, how it scatters, what could be gained at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.records import PHASES
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
+from slowstep.report.words import duration, share
+from slowstep.summary import Baseline
+
+PHASE_NAMES = {
+    "data": "data wait",
+    "host_to_device": "copy to device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "log": "logging",
+    "save": "saving",
+    "evaluate": "evaluating",
+    "other": "other",
+}
+PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
+OUTLIER = 2.0
+"""A step is marked as an outlier beyond this multiple of the median step."""
+
+
+def time_budget(baseline: Baseline) -> Chart:
+    """All of the wall time: the real job's if its size is known, else that of the measured steps."""
+    shares = {p: baseline.facts.share(p) for p in PHASES}
+    parts = {PHASE_NAMES[p]: s for p, s in shares.items()}
+    whole = "a step"
+    if baseline.projection:
+        job = baseline.projection
+        scale = job.parts["training steps"] / job.seconds
+        parts = {name: s * scale for name, s in parts.items()}
+        for name, seconds in job.parts.items():
+            if name != "training steps":
+                parts[name] = parts.get(name, 0.0) + seconds / job.seconds
+        whole = "the real job"
+    rows = [{"part": name, "share": share(s)} for name, s in parts.items()]
+    figure = go.Figure()
+    colours = dict(zip(PHASE_NAMES.values(), PHASE_COLOURS, strict=True))
+    shown = [(name, s) for name, s in parts.items() if s >= 0.0005]
+    figure.add_bar(
+        y=[name for name, _ in shown],
+        x=[100 * s for _, s in shown],
+        orientation="h",
+        marker_color=[colours.get(name, GREY) for name, _ in shown],
+        text=[share(s) for _, s in shown],
+        textposition="outside",
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.update_yaxes(autorange="reversed")
+    top = max(s for _, s in shown)
+    figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
+    total = sum(parts.values())
+    return Chart(
+        figure, f"Where the wall time of {whole} goes; the parts sum to {total:.0%}.", rows, 60 + 34 * len(shown)
+    )
+
+
+def step_times(baseline: Baseline) -> Chart:
+    """Every measured step of both launches, in the order of time."""
+    figure, rows, outliers = go.Figure(), [], 0
+    for side, name, colour, symbol in (
+        ("baseline", "first launch", BLUE, "circle"),
+        ("treatment", "second launch", ORANGE, "x"),
+    ):
+        steps = [s for pair in baseline.record.pairs for s in getattr(pair, side).step_seconds]
+        median = float(np.median(steps))
+        outliers += sum(s > OUTLIER * median for s in steps)
+        figure.add_scatter(
+            y=[1e3 * s for s in steps],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": 6},
+            hovertemplate="step %{x}: %{y:.0f} ms<extra></extra>",
+        )
+        figure.add_hline(y=1e3 * median, line={"color": colour, "dash": "dash", "width": 1})
+        rows.append(
+            {
+                "launch": name,
+                "steps": len(steps),
+                "median": duration(median),
+                "fastest": duration(min(steps)),
+                "slowest": duration(max(steps)),
+                "spread (sd / mean)": share(float(np.std(steps) / np.mean(steps))),
+            }
+        )
+    figure.update_xaxes(title="measured step")
+    figure.update_yaxes(title="ms", rangemode="tozero")
+    figure.update_layout(legend={"orientation": "h", "y": 1.1})
+    return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
+
+
+def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
+    """The most that each factor could bring, known before any trial."""
+    known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
+    figure = go.Figure()
+    for name, colour, shape, is_worth in (
+        ("worth a trial", BLUE, "", True),
+        ("refuted by its bound", GREY, "/", False),
+    ):
+        chosen = [v for v in known if (v.bound.ratio - 1 >= minimum_effect) is is_worth]
+        figure.add_bar(
+            y=[v.name for v in chosen],
+            x=[100 * (v.bound.ratio - 1) for v in chosen],
+            name=name,
+            orientation="h",
+            marker={"color": colour, "pattern": {"shape": shape}},
+            text=[f"{100 * (v.bound.ratio - 1):.1f} %" for v in chosen],
+            textposition="outside",
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.08})
+    top = max((100 * (v.bound.ratio - 1) for v in known), default=1.0)
+    figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
+    rows = [
+        {"change": v.name, "at most": f"{100 * (v.bound.ratio - 1):+.1f} %", "because": v.bound.why}
+        for v in reversed(known)
+    ]
+    rows += [
+        {"change": v.name, "at most": "unknown before its trial", "because": "no bound"}
+        for v in verdicts
+        if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
+    ]
+    return Chart(
+        figure, "The most that each change could bring, before any trial.", rows, 130 + 30 * max(len(known), 1)
+    )
