@@ -184,8 +184,8 @@ def _is_passenger(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> boo
 
 
 def _projected(inv: Investigation, chosen: Measured) -> Projection | None:
-    blocks = [p.treatment for p in chosen.record.pairs]
-    return project(chosen.contrast.treatment.settings, blocks, chosen.record.treatment, inv.events)
+    settings, trial = chosen.contrast.treatment.settings, chosen.record.treatment
+    return project(settings, inv.baseline.facts.blocks, trial, inv.events, chosen.record.pairs)
 
 
 def _name(pick: Pick) -> str:

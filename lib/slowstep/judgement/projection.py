@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowstep.judgement.comparison import interval
-from slowstep.records import Block, EventRecord, TrialRecord
+from slowstep.records import Block, EventRecord, Pair, TrialRecord
 from slowstep.settings import Settings
 
 
@@ -29,14 +29,28 @@ class Projection:
 
 
 def project(
-    settings: Settings, blocks: Sequence[Block], trial: TrialRecord, events: EventRecord | None
+    settings: Settings,
+    blocks: Sequence[Block],
+    trial: TrialRecord,
+    events: EventRecord | None,
+    pairs: Sequence[Pair] = (),
 ) -> Projection | None:
-    """The job of `settings.job` at the speed of `blocks`; None if the job's size is not given."""
+    """The job of `settings.job` at the speed of `blocks`; None if the job's size is not given.
+
+    With `pairs` it is the job after a change: the baseline's speed in `blocks`, times the change that the pairs
+    measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair.
+    """
     job = settings.job
     if not job.samples or not job.epochs or not blocks:
         return None
     pace = sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks)
     half = interval([b.seconds / b.work.samples for b in blocks]).half
+    if pairs:
+        change = interval([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in pairs])
+        spread = math.hypot(half / pace, change.half)
+        pace *= change.ratio
+        half = pace * spread
+        blocks = [p.treatment for p in pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
     per_epoch = math.ceil(job.samples / per_step)
     steps = math.ceil(per_epoch * job.epochs)
@@ -67,6 +81,11 @@ def project(
         price_per_hour=job.price_per_hour,
         currency=job.currency,
     )
+
+
+def _pace(block: Block) -> float:
+    """Seconds a sample."""
+    return block.seconds / block.work.samples
 
 
 def _times(settings: Settings, event: str, steps: int) -> int:

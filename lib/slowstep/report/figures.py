@@ -25,17 +25,18 @@ LOOKS = {
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Every arm's effect with its interval, on the unit that is judged; arms without a measurement keep their row."""
     ordered = sorted(measured, key=lambda m: m.verdict.effect.mean if m.verdict.effect else float("-inf"))
-    names = [m.verdict.name for m in ordered]
+    names = [_label(m) for m in ordered]
     judged = unit([p.treatment for m in measured if m.record for p in m.record.pairs])
     figure = go.Figure()
     for outcome, (colour, symbol) in LOOKS.items():
-        verdicts = [m.verdict for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
-        if not verdicts:
+        shown = [m for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
+        if not shown:
             continue
+        verdicts = [m.verdict for m in shown]
         effects = [100 * (v.effect.ratio - 1) for v in verdicts]
         figure.add_scatter(
             x=effects,
-            y=[v.name for v in verdicts],
+            y=[_label(m) for m in shown],
             mode="markers",
             name=str(outcome),
             marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
@@ -51,17 +52,17 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(range=_readable([m.verdict.effect for m in ordered if m.verdict.effect]))
-    unmeasured = [m.verdict for m in ordered if m.verdict.effect is None]
-    for verdict in unmeasured:
+    for measurement in (m for m in ordered if m.verdict.effect is None):
+        verdict = measurement.verdict
         text = str(verdict.status) if verdict.status not in (None, Status.OK) else _unmeasured(verdict)
         figure.add_annotation(
-            x=0, y=verdict.name, text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
+            x=0, y=_label(measurement), text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
         )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
     figure.update_layout(legend={"orientation": "h", "y": -0.32 if len(names) < 6 else -0.2, "yanchor": "top"})
     rows = [
-        {"arm": m.verdict.name, "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
+        {"arm": _label(m), "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
         for m in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
@@ -154,6 +155,11 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
         {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
     ]
     return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
+
+
+def _label(m: Measured) -> str:
+    """The arm's name; what the final configuration measured again stands beside what chose it."""
+    return f"{m.verdict.name}, confirmed" if m.family == "final" else m.verdict.name
 
 
 def _readable(effects: Sequence[Interval]) -> list[float]:
