@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from slowstep.factors import CATALOGUE
 from slowstep.judgement.comparison import Interval
 from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Chart
 from slowstep.report.words import SIGNS, effect, size
+from slowstep.settings import Settings
 from slowstep.summary import Baseline, Measured
 
 LOOKS = {
@@ -179,9 +181,7 @@ def _unmeasured(verdict: Verdict) -> str:
     )
 
 
-def _current(factor: str, settings: object) -> object:
-    from slowstep.factors import CATALOGUE
-
+def _current(factor: str, settings: Settings | None) -> object:
     return CATALOGUE[factor].current(settings) if settings else ""
 
 

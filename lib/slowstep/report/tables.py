@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.units import Throughput, throughput
@@ -104,19 +105,17 @@ def trial_time(baseline: Baseline) -> Table:
 
 
 def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
-    """For each level of `factor` the combination with the highest throughput, each against the baseline."""
-    best: dict[str, Measured] = {}
-    for m in sorted((m for m in cells if m.verdict.effect), key=lambda m: -m.verdict.gain):
-        level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), "as it is")
-        best.setdefault(level, m)
-    rows = [
-        {f"{factor}": level, "best": m.verdict.name, "effect [interval]": effect(m.verdict.effect)}
-        for level, m in best.items()
-    ]
-    if "as it is" in best and best["as it is"].verdict.gain < 0:
-        rows = [r for r in rows if r[factor] != "as it is"]
-        rows.append({factor: "as it is", "best": "baseline", "effect [interval]": "the reference"})
-    return Table(rows, empty="No combination could be measured.")
+    """For each level of `factor` the combination with the highest throughput; the baseline is one of them."""
+    if not cells:
+        return Table([], empty="No combination was measured.")
+    now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings))
+    best: dict[str, tuple[float, str, str]] = {now: (0.0, "baseline", "the reference")}
+    for m in (m for m in cells if m.verdict.effect):
+        level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), now)
+        best[level] = max(best.get(level, (-1.0, "", "")), (m.verdict.gain, m.verdict.name, effect(m.verdict.effect)))
+    return Table(
+        [{factor: level, "best": name, "effect [interval]": shown} for level, (_, name, shown) in best.items()]
+    )
 
 
 def trials(measured: Sequence[Measured]) -> Table:
