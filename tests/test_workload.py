@@ -308,3 +308,20 @@ def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Calla
 
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox"])
+def test_other_architectures_train_and_are_observed(train: Callable, model_type: str) -> None:
+    """Any decoder of transformers can be described, also one without LoRA, without linear layers or of other names."""
+    sizes = {
+        "gpt2": {"n_layer": 1, "n_embd": 32, "n_head": 2, "n_positions": 64},
+        "gpt_neox": {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64},
+    }
+    changes = {"model.model_type": model_type, "model.config": sizes[model_type] | {"vocab_size": 512}, "peft": None}
+    workload, recorded = train(changes, steps=2)
+    observed = workload.observe()
+
+    assert recorded.block.work.samples == 2 * 4
+    assert observed["weight_bits"] == 32
+    assert (observed["layers"], observed["hidden_size"], observed["lora_r"]) == (1, 32, None)
+    assert observed["trained_parameters"] > observed["layers"] * 12 * 32 * 32

@@ -105,7 +105,6 @@ class FineTune:
         t, d = self.trainer, self.settings.dataset
         loader = t.callback_handler.train_dataloader
         modules = [m for m in t.model.modules() if getattr(m, "gradient_checkpointing", None) is not None]
-        base = getattr(t.model, "base_model", t.model)
         adapters = getattr(t.model, "peft_config", None)
         return {
             "device": self.device,
@@ -128,7 +127,7 @@ class FineTune:
             "optimizer_state_bits": _state_bits(t.optimizer),
             "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(t.optimizer)),
             "autocast": t.accelerator.mixed_precision,
-            "weight_bits": model.weight_bits(base),
+            "weight_bits": model.weight_bits(t.model),
             "lora_r": adapters["default"].r if adapters else None,
             "compiled": isinstance(t.model_wrapped, torch._dynamo.eval_frame.OptimizedModule),
             **self._sizes(),

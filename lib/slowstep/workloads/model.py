@@ -125,9 +125,8 @@ def _with_adapter(model: PreTrainedModel, settings: Settings) -> Any:
 
 
 def weight_bits(model: torch.nn.Module) -> int:
-    """Bits a stored weight of the model's linear layers, 32 to 4."""
-    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
-    kinds = {type(m).__name__ for m in layers}  # by name, so that a run without bitsandbytes does not import it
+    """Bits a stored weight, 32 to 4: of the quantised layers, or else of the largest matrix."""
+    kinds = {type(m).__name__ for m in model.modules()}  # by name: a run without bitsandbytes need not import it
     if kinds & {"Linear4bit", "Linear8bitLt"}:
         return 4 if "Linear4bit" in kinds else 8
-    return max(layers, key=lambda m: m.in_features * m.out_features).weight.element_size() * 8
+    return max((p for p in model.parameters() if p.dim() > 1), key=lambda p: p.numel()).element_size() * 8
