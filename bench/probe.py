@@ -15,8 +15,8 @@ from pathlib import Path
 from slowstep.judgement.comparison import interval
 from slowstep.settings import load, override
 
-PAIRS = 40
-STEPS = 15
+PAIRS = 120
+STEPS = 10
 
 
 def measure() -> dict[str, object]:

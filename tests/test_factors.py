@@ -168,7 +168,8 @@ def test_the_levels_of_the_parameter_files_can_be_tested(path: Path) -> None:
         ({"dataloader_num_workers": ["2"]}, "dataloader_num_workers[0]", "found '2' (a text)"),
         ({"dataloader_pin_memory": ["yes"]}, "dataloader_pin_memory[0]", "expected true or false"),
         ({"padding": ["shortest"]}, "padding[0]", "longest, max_length, packing, found 'shortest'"),
-        ({"optim": [8]}, "optim[0]", "expected an optimizer's name"),
+        ({"optim": [8]}, "optim[0]", "transformers has no optimizer 8 (a whole number)"),
+        ({"optim": ["adamw_torh"]}, "optim[0]", "Did you mean 'adamw_torch'?"),
         ({"max_length": [4096]}, "max_length[0]", "beyond the model's max_position_embeddings (1024)"),
     ],
 )

@@ -113,7 +113,8 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {VARIABLE: str(progress)},
+                # trials keep their checkpoints in temporary folders, which go with this one however they end
+                env=os.environ | {VARIABLE: str(progress), "TMPDIR": scratch},
                 start_new_session=True,
             )
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slowstep import __version__
 from slowstep.factors import Arm, Contrast, check_levels, family, plan
-from slowstep.judgement.comparison import Interval, interval, log_ratios, reading
+from slowstep.judgement.comparison import LOOKS, Interval, interval, log_ratios, reading
 from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.judgement.projection import Projection, project
@@ -97,9 +97,8 @@ class Investigation:
         failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
         facts = baseline_facts(record, interval(log_ratios(record.pairs)))
         if facts is None:
-            why = (
-                f"{failed.status}: {failed.reason}. Its log ends:\n{failed.log_tail}" if failed else "it gave no blocks"
-            )
+            logs = self.folder / "records" / "logs"
+            why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
             raise Unmeasurable(f"the baseline can't be trained: {why}")
         return Baseline(
             record=record,
@@ -256,7 +255,7 @@ class Investigation:
     def _tell(self, name: str, pairs: list[Pair], most: int, began: float) -> None:
         elapsed = time.time() - began
         left = elapsed / len(pairs) * (most - len(pairs)) if pairs else None
-        estimate = span(interval(log_ratios(pairs))) if len(pairs) > 1 else ""
+        estimate = span(interval(log_ratios(pairs))) if len(pairs) >= LOOKS[0] else ""
         progress = Progress(
             notebook=self.notebook,
             factor=name,

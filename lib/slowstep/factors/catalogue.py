@@ -9,6 +9,8 @@ from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
+from slowstep.settings.ecosystem import optimizer_names
+from slowstep.settings.errors import nearest
 
 TRAINING = "training_arguments."
 COMPUTE = frozenset({"forward", "backward"})
@@ -91,6 +93,12 @@ def _epoch_in_trial(s: Settings) -> str | None:
             f"where the job's has {s.job.samples}"
         )
     return None
+
+
+def _optimizer_name(value: Any) -> str | None:
+    if value in optimizer_names():
+        return None
+    return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
 
 
 def _optimizer_level(value: Any, s: Settings) -> Level:
@@ -276,7 +284,7 @@ _FACTORS = (
         touches=frozenset({"optimizer"}),
         bound="optimizer",
         requires=_optimizer_requires,
-        accepts=lambda v: None if isinstance(v, str) else f"expected an optimizer's name, found {describe(v)}",
+        accepts=_optimizer_name,
     ),
     Factor(
         name="lora_r",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowstep.judgement.comparison import Interval
-from slowstep.judgement.verdict import Outcome, Verdict, percent, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
 
 SIGNS = {
     Outcome.SUPPORTED: "✔ supported",
@@ -50,8 +50,7 @@ def strength(verdict: Verdict) -> str:
     """How sure a measured verdict is, in words a manager reads."""
     if verdict.effect is None:
         return "by its bound, without a trial" if verdict.bound else "without a trial"
-    e = verdict.effect
-    return f"{e.n} interleaved pairs, interval {percent(e.low)} to {percent(e.high)}"
+    return f"{verdict.effect.n} interleaved pairs"
 
 
 def sentence(text: str) -> str:

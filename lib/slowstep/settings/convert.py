@@ -21,13 +21,16 @@ T = typing.TypeVar("T")
 class Problems:
     """Collects what is wrong, with the place where it was found."""
 
-    def __init__(self, source: str = "", lines: Mapping[str, int] | None = None):
+    def __init__(self, source: str = "", lines: Mapping[str, int | str] | None = None):
         self.source, self.lines, self.found = source, lines or {}, []
 
     def add(self, key: str, message: str) -> None:
         """Note that `key` (a dotted path) is wrong."""
         line = self.lines.get(key)
-        place = f"{self.source}:{line}: " if line else f"{self.source}: " if self.source else ""
+        if isinstance(line, str):
+            place = f"{line}: "
+        else:
+            place = f"{self.source}:{line}: " if line else f"{self.source}: " if self.source else ""
         self.found.append(f"{place}{key or 'the file'}: {message}")
 
 

@@ -73,6 +73,15 @@ SECTIONS = {
 }
 
 
+@functools.cache
+def optimizer_names() -> frozenset[str]:
+    """What `training_arguments.optim` may be in the installed transformers."""
+    root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0])
+    tree = ast.parse((root / "training_args.py").read_text(encoding="utf-8"))
+    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "OptimizerNames").body
+    return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
+
+
 RENAMED = {"activation_checkpointing": "gradient_checkpointing"}
 """Newer names of transformers for the same argument; the kit knows one of the two."""
 

@@ -29,13 +29,13 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        lines.pop(key, None)
+        lines[key] = f"override {text}"
         origins[key] = Origin(kind="command line", place=text)
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), lines), source=str(path), origins=origins)
 
 
-def validate(data: Mapping[str, Any], source: str, lines: Mapping[str, int] | None = None) -> Settings:
+def validate(data: Mapping[str, Any], source: str, lines: Mapping[str, int | str] | None = None) -> Settings:
     """Plain data as settings; SettingsError names every problem with `source` and its line."""
     problems = Problems(source, lines)
     settings = from_plain(Settings, data, problems)

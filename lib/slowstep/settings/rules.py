@@ -85,12 +85,10 @@ def _dataset(s: Settings) -> Iterator[Problem]:
     for name in ("eval_samples", "cached_batches"):
         if getattr(d, name) < 0:
             yield f"dataset.{name}", f"found {getattr(d, name)}; 0 or more."
-    limit = s.model.config.get("max_position_embeddings")
-    if isinstance(limit, int) and d.max_length > limit:
-        yield (
-            "dataset.max_length",
-            f"found {d.max_length}, beyond the model's max_position_embeddings ({limit}).",
-        )
+    for name in ("max_position_embeddings", "n_positions"):
+        limit = s.model.config.get(name)
+        if isinstance(limit, int) and d.max_length > limit:
+            yield "dataset.max_length", f"found {d.max_length}, beyond the model's {name} ({limit})."
 
 
 def _training(s: Settings) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from slowstep.settings import Settings
 
 def check(connection: Any, settings: Settings) -> None:
     """Send a list of (key, message), empty when all is well. Prepares what is made once per machine as it goes."""
+    logging.disable(logging.WARNING)  # the Hub's client tells every attempt of every retry
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
