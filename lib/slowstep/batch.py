@@ -102,7 +102,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
 
 def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: Teller) -> str:
     """Execute with papermill in a process of its own; returns why it failed, or nothing."""
-    with tempfile.TemporaryDirectory(prefix="slowstep-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="slowstep-", ignore_cleanup_errors=True) as scratch:
         progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
         given.write_text(json.dumps(parameters), encoding="utf-8")
         command = [sys.executable, "-m", "slowstep.papermill_run", str(notebook), str(target), str(given)]
