@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slowstep.factors import Arm
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
-from slowstep.trials.process import TrialEnded, host_memory, memory_limit
+from slowstep.trials.process import TrialEnded, host_memory, log_tail, memory_limit
 from slowstep.trials.protocol import Failed
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ class Comparison:
     def _record(self, side: int, failed: Failed) -> TrialRecord:
         log = self.session.log_of[self.keys[side]]
         known = replace(self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK), log=log.name)
-        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:] if log.is_file() else []
-        return replace(
-            known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail="\n".join(tail)
-        )
+        return replace(known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail=log_tail(log))
 
     def record(self) -> ComparisonRecord:
         def side(i: int) -> TrialRecord:

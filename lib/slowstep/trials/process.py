@@ -82,7 +82,7 @@ class TrialProcess:
             try:
                 self.connection.send(request)
             except OSError:
-                self._ended(timeout)
+                self._ended()
         reply = self._receive(timeout)
         if isinstance(reply, Failed):
             self.end()
@@ -98,9 +98,9 @@ class TrialProcess:
                 try:
                     return self.connection.recv()
                 except (EOFError, OSError):
-                    self._ended(timeout)
+                    self._ended()
             if ready:
-                self._ended(timeout)
+                self._ended()
             self._check_memory()
             if time.monotonic() > deadline:
                 with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ class TrialProcess:
                     )
                 )
 
-    def _ended(self, timeout: float) -> None:
+    def _ended(self) -> None:
         """The process is gone without a word: say what its exit status tells."""
         self.process.join(10)
         code = self.process.exitcode
@@ -149,14 +149,6 @@ class TrialProcess:
                 seconds += sum(process.cpu_times()[:4])
         return seconds
 
-    def tail(self) -> str:
-        """The end of the log."""
-        try:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(lines[-TAIL_LINES:])
-
     def end(self) -> None:
         """Kill the process group and delete the trial's folder; harmless when repeated."""
         with contextlib.suppress(OSError):
@@ -166,6 +158,14 @@ class TrialProcess:
         self.process.join(10)
         self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def log_tail(log: Path) -> str:
+    """The end of a trial's log; empty where there is none."""
+    try:
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:])
+    except OSError:
+        return ""
 
 
 def memory_limit(budget: Budget) -> int:
