@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from slowstep.judgement.comparison import interval
+from slowstep.judgement.intervals import interval
 from slowstep.settings import load, override
 
 PAIRS = 120

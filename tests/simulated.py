@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slowstep.factors import CATALOGUE, Contrast, combine
-from slowstep.judgement.comparison import interval, log_ratios
+from slowstep.judgement.comparison import change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.machine import Machine
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord, Work
@@ -63,10 +63,10 @@ def block(
 
 
 def pairs(gains: Iterable[float], shares: dict[str, float] = SHARES) -> list[Pair]:
-    """One pair a value of `gains`, the treatment faster by it: 0.1 is 10 % more work a second."""
+    """One pair a value of `gains`, the treatment faster by it: 0.1 is 10 % more work a second; each a launch's own."""
     return [
-        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.1 / (1 + g)] * 5, shares=shares))
-        for g in gains
+        Pair(first="baseline", baseline=block([0.1] * 5), treatment=block([0.1 / (1 + g)] * 5, shares=shares), launch=i)
+        for i, g in enumerate(gains)
     ]
 
 
@@ -104,7 +104,7 @@ def facts(
         observed={"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1} | (observed or {}),
     )
     aa = ComparisonRecord(baseline=trial, treatment=trial, pairs=paired)
-    return baseline_facts(aa, interval(log_ratios(paired)))
+    return baseline_facts(aa, change(paired))
 
 
 def step_times(

@@ -9,7 +9,7 @@ import pytest
 from simulated import SHARES, facts
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.bounds import BOUNDS, bound
-from slowstep.judgement.comparison import interval
+from slowstep.judgement.intervals import interval
 
 SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096, "lora_r": None}
 SIZES |= {"max_length": 100}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from simulated import around, block, comparisons, pairs, step_times
-from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, Reading, due, interval, log_ratios, read, reading
+from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, Reading, change, due, log_ratios, read, reading
+from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.records import Pair
 
 COMPARISONS = 800
@@ -27,7 +29,7 @@ REGIMES = {
 def decided(compared: list[Pair]) -> Kind:
     """The reading that measuring stops at: the first look that isn't inconclusive, or the last."""
     ratios = log_ratios(compared)
-    kinds = (read(ratios[:n]) for n in LOOKS)
+    kinds = (read(ratios[:n]) for n in LOOKS if n <= len(ratios))
     return next((kind for kind in kinds if kind is not Kind.INCONCLUSIVE), Kind.INCONCLUSIVE)
 
 
@@ -63,10 +65,10 @@ def test_intervals_hold_the_truth() -> None:
     rng = np.random.default_rng(3)
     times = step_times(rng, COMPARISONS, correlation=0.9)
 
-    effects = [interval(log_ratios(c[:7])) for c in comparisons(rng, times, slowdown=1 / 1.1)]
+    effects = [change(c[:7]) for c in comparisons(rng, times, slowdown=1 / 1.1)]
 
     missed = sum(not e.low <= 1.1 <= e.high for e in effects)
-    assert missed / COMPARISONS <= 0.0158 + 3 * math.sqrt(0.0158 / COMPARISONS)
+    assert missed / COMPARISONS <= NOMINAL_P + 3 * math.sqrt(NOMINAL_P / COMPARISONS)
 
 
 def stalled() -> list[Reading]:
@@ -95,8 +97,13 @@ def test_a_periodic_stall_is_named() -> None:
 def test_a_bigger_step_that_takes_longer_is_no_slower() -> None:
     """Batch 96 in three times the time of batch 32 is practically equal: work is judged, not steps."""
     compared = [
-        Pair(first="baseline", baseline=block([2.13 * j] * 5, samples=32), treatment=block([6.39] * 5, samples=96))
-        for j in (0.995, 1.0, 1.005)
+        Pair(
+            first="baseline",
+            baseline=block([2.13 * j] * 5, samples=32),
+            treatment=block([6.39] * 5, samples=96),
+            launch=i,
+        )
+        for i, j in enumerate((0.995, 1.0, 1.005, 0.998, 1.002))
     ]
 
     assert Kind.EQUAL == reading(compared).kind
@@ -105,11 +112,40 @@ def test_a_bigger_step_that_takes_longer_is_no_slower() -> None:
 def test_padding_is_no_work() -> None:
     """Positions that are only padding earn nothing: the same time with twice the positions is equal."""
     compared = [
-        Pair(first="baseline", baseline=block([j] * 5), treatment=block([1.0] * 5, padding=100))
-        for j in (0.999, 1.0, 1.001)
+        Pair(first="baseline", baseline=block([j] * 5), treatment=block([1.0] * 5, padding=100), launch=i)
+        for i, j in enumerate((0.999, 1.0, 1.001, 0.9995, 1.0005))
     ]
 
     assert Kind.EQUAL == reading(compared).kind
+
+
+def test_a_launch_is_not_taken_for_the_arm() -> None:
+    """What one launch has over another for its whole life is no reading: a clear 2 % needs several launches."""
+    clear = pairs(around(0.02, noise=0.001, n=12))
+    once = [replace(p, launch=0) for p in clear]
+
+    assert (Kind.INCONCLUSIVE, True) == (reading(once).kind, reading(clear).effect.lower > 0)
+
+
+def test_a_lost_block_does_not_hide_a_gain() -> None:
+    """One pair in ten thirty times out of line leaves a true gain of 10 % to be seen, as the median of the pairs."""
+    gains = [*around(0.1, noise=0.01, n=18), -0.6, 1.5]
+    found = reading(pairs(gains))
+
+    assert (Kind.FASTER, True) == (found.kind, found.effect.median)
+    assert found.effect.low < 1.1 < found.effect.high
+
+
+def test_the_interval_and_its_p_agree() -> None:
+    """A p below the nominal one is an interval without zero, for the mean's interval and for the median's."""
+    rng = np.random.default_rng(6)
+    found = [
+        change(pairs(np.expm1(rng.normal(0.02, 0.02, n) * rng.choice([1, 20], n, p=[0.9, 0.1]))))
+        for n in (5, 9, 30) * 40
+    ]
+
+    assert {True, False} == {e.median for e in found}
+    assert [e.lower > 0 or e.upper < 0 for e in found] == [e.p < NOMINAL_P for e in found]
 
 
 def test_noise_is_never_called_no_effect() -> None:
@@ -127,9 +163,9 @@ def test_less_than_three_pairs_decide_nothing(n: int) -> None:
 
 
 def test_the_last_pair_is_a_look() -> None:
-    """Looks come after 3, 5, 7, 9 and 12 pairs, and after the last pair that the budget allows."""
+    """Looks come after 3, 5, 7, 9, 12, 16, 20, 24 and 30 pairs, and after the last pair that the budget allows."""
     assert [3, 5, 6] == [n for n in range(1, 7) if due(n, most=6)]
-    assert list(LOOKS) == [n for n in range(1, 13) if due(n, most=12)]
+    assert list(LOOKS) == [n for n in range(1, 31) if due(n, most=30)]
 
 
 def test_swapping_the_arms_turns_the_reading_round() -> None:

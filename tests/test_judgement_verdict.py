@@ -9,7 +9,8 @@ import pytest
 
 from simulated import CPU, SHARES, around, comparisons, contrast, facts, pairs, record, step_times
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import NOMINAL_P, Interval, Kind
+from slowstep.judgement.comparison import Kind
+from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge
 from slowstep.records import ComparisonRecord, Status, TrialRecord
 from slowstep.settings import Settings
@@ -211,7 +212,7 @@ def test_measuring_stops_when_decided() -> None:
 
 def test_many_hypotheses_need_stronger_evidence() -> None:
     """What supports one hypothesis goes on being measured when it is one of twenty, so that Holm can't undo it."""
-    likely = pairs(around(0.1, noise=0.02, n=3))
+    likely = pairs(around(0.1, noise=0.01, n=3))
 
     assert (True, False) == (enough(MINIMUM, 1, 12)(likely), enough(MINIMUM, 20, 12)(likely))
 
@@ -226,7 +227,7 @@ def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdic
         changes="",
         outcome=outcome,
         reason="as measured",
-        effect=Interval(mean=0.1, half=0.05, p=p, n=12),
+        effect=Interval(mean=0.1, lower=0.05, upper=0.15, p=p, n=12),
         kind=Kind.FASTER,
     )
 

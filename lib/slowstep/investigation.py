@@ -11,9 +11,10 @@ from pathlib import Path
 
 from slowstep import __version__
 from slowstep.factors import Arm, Contrast, check_levels, family, plan
-from slowstep.judgement.comparison import LOOKS, Interval, interval, log_ratios, reading
+from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
@@ -95,7 +96,7 @@ class Investigation:
         """The baseline measured: where its time goes, how noisy it is, what it costs."""
         record = self.noise
         failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-        facts = baseline_facts(record, interval(log_ratios(record.pairs)))
+        facts = baseline_facts(record, change(record.pairs))
         if facts is None:
             logs = self.folder / "records" / "logs"
             why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
@@ -239,7 +240,7 @@ class Investigation:
             ComparisonRecord,
             "comparisons",
             key,
-            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose),
+            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose, LOOKS),
             name=name,
             treatment=treatment.determinants(),
         )
@@ -255,7 +256,7 @@ class Investigation:
     def _tell(self, name: str, pairs: list[Pair], most: int, began: float) -> None:
         elapsed = time.time() - began
         left = elapsed / len(pairs) * (most - len(pairs)) if pairs else None
-        estimate = span(interval(log_ratios(pairs))) if len(pairs) >= LOOKS[0] else ""
+        estimate = span(change(pairs)) if len(pairs) >= LOOKS[0] else ""
         progress = Progress(
             notebook=self.notebook,
             factor=name,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.comparison import interval
+from slowstep.judgement.intervals import interval
 from slowstep.judgement.units import work
 from slowstep.records import Pair
 

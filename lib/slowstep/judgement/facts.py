@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.comparison import Interval, interval
 from slowstep.judgement.flops import TokenFlops, token_flops
+from slowstep.judgement.intervals import Interval, interval
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.records import PHASES, Block, ComparisonRecord
 
@@ -34,8 +34,7 @@ class BaselineFacts:
 
     def most(self, phase: str) -> float:
         """The upper end of a phase's share: what a bound must rest on."""
-        upper = self.shares[phase].mean + self.shares[phase].half
-        return min(upper, 0.99)
+        return min(self.shares[phase].upper, 0.99)
 
 
 def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts | None:

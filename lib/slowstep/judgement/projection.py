@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.comparison import interval
+from slowstep.judgement.intervals import interval
 from slowstep.records import Block, EventRecord, Pair, TrialRecord
 from slowstep.settings import Settings
 

@@ -10,20 +10,10 @@ from typing import Any
 
 from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import (
-    LOOKS,
-    NOMINAL_P,
-    OVERALL_P,
-    Interval,
-    Kind,
-    Reading,
-    due,
-    interval,
-    log_ratios,
-    reading,
-)
+from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 
 LOSS_TOLERANCE = 0.01
@@ -75,10 +65,9 @@ def enough(minimum_effect: float, comparisons: int, most: int) -> Any:
     def decided(pairs: list[Pair]) -> bool:
         if not due(len(pairs), most):
             return False
-        d = log_ratios(pairs)
-        effect, strict = interval(d), interval(d, NOMINAL_P / max(comparisons, 1))
-        supported = strict.mean - strict.half > 0 and effect.mean >= least
-        return supported or effect.mean + effect.half < least
+        effect = change(pairs)
+        certain = effect.lower > 0 and effect.p * max(comparisons, 1) <= NOMINAL_P
+        return (certain and effect.mean >= least) or effect.upper < least
 
     return decided
 
@@ -140,7 +129,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
 def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Holm's correction (Scandinavian Journal of Statistics 6, 1979) of support, over the comparisons measured.
 
-    A p at one of five looks is worth OVERALL_P / NOMINAL_P times itself over all of them.
+    A p at one of the looks is worth OVERALL_P / NOMINAL_P times itself over all of them.
     """
     measured = sorted((v for v in verdicts if v.effect is not None), key=lambda v: v.effect.p)
     rejected, still = set(), True
@@ -213,6 +202,11 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
         notes.append(
             f"totals give {percent(read.effect.ratio)} and medians {percent(read.median_ratio)}: "
             "one arm stalls now and then"
+        )
+    if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:
+        notes.append(
+            "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
+            f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")

@@ -91,6 +91,8 @@ class Pair:
     first: Literal["baseline", "treatment"]
     baseline: Block
     treatment: Block
+    launch: int = 0
+    """Pairs of the same number share the launches of both arms, and whatever those bring for their whole life."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.factors import CATALOGUE
-from slowstep.judgement.comparison import Interval
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status

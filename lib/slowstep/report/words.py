@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowstep.judgement.comparison import Interval
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, Verdict, span
 
 SIGNS = {

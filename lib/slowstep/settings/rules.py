@@ -146,6 +146,8 @@ def _budget(s: Settings) -> Iterator[Problem]:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     if b.redo_blocks < 0:
         yield "budget.redo_blocks", f"found {b.redo_blocks}; 0 or more."
+    if b.launches < 1:
+        yield "budget.launches", f"found {b.launches}; an arm is launched at least once."
     for name in ("max_pairs", "noise_pairs"):
         if getattr(b, name) < 3:
             yield f"budget.{name}", f"found {getattr(b, name)}; an interval needs at least 3 pairs."

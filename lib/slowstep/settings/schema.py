@@ -62,7 +62,8 @@ class Budget:
     minimum_effect: float = 0.05
     block_seconds: float = 3.0
     block_steps_min: int = 5
-    max_pairs: int = 12
+    max_pairs: int = 30
+    launches: int = 5
     noise_pairs: int = 5
     seed: int = 0
     redo_blocks: int = 6

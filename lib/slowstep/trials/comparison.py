@@ -6,8 +6,7 @@ A trial that fails is part of the record and never an exception: the pairs measu
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,13 +28,17 @@ Enough = Callable[[list[Pair]], bool]
 class Comparison:
     """One comparison under way."""
 
-    def __init__(self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str], purpose: str):
-        self.session, self.arms, self.keys = session, arms, keys
+    def __init__(
+        self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str], purpose: str, looks: Collection[int]
+    ):
+        self.session, self.arms, self.keys, self.looks = session, arms, keys, looks
         self.seed = int(identity(session.budget.seed, *keys, purpose), 16) % 2**32
         self.order = random.Random(self.seed)
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
         self.by_turns = False
+        self.launch = 0
+        """Number of the launches that the next pair is measured in."""
         self.samples = 0.0
         """In a block of either arm, so that arms with equal batches train on the same ones."""
         self.failed: dict[int, TrialRecord] = {}
@@ -43,12 +46,21 @@ class Comparison:
 
     def run(self, most: int, enough: Enough) -> None:
         self.session.keep_only(set(self.keys[:1]))
+        for key in self.keys:
+            self.session.lived.pop(key, None)
         try:
             self._settle_in()
             while len(self.pairs) < most and not enough(self.pairs):
+                if len(self.pairs) in self.looks and self.launch + 1 < self.session.budget.launches:
+                    self._relaunch()
                 self.pairs.append(self._pair())
         except _Failed:
             pass
+
+    def _relaunch(self) -> None:
+        """Give the next pairs new launches of both arms, so that what a launch keeps for its life averages out."""
+        self.launch += 1
+        self.session.keep_only(set())
 
     def _settle_in(self) -> None:
         """Both arms launched, if they fit; one that runs out of memory beside the other is given the machine alone."""
@@ -105,6 +117,7 @@ class Comparison:
             first="treatment" if first else "baseline",
             baseline=blocks[0],
             treatment=blocks[1],
+            launch=len(self.pairs) if self.by_turns else self.launch,
         )
 
     def _undisturbed(self, side: int) -> Block:
@@ -138,11 +151,8 @@ class Comparison:
         def side(i: int) -> TrialRecord:
             absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
             found = self.failed.get(i) or self.seen.get(i) or absent
-            live = self.session.resident.get(self.keys[i])
-            if live and live.record.wall:
-                waited = time.perf_counter() - live.began - sum(live.record.wall.values())
-                found = replace(found, wall=live.record.wall | {"waiting for its turn": max(0.0, waited)})
-            return found
+            wall = self.session.wall(self.keys[i])
+            return replace(found, wall=wall) if wall else found
 
         return ComparisonRecord(
             baseline=side(0),

@@ -4,6 +4,7 @@ The opinions here, and why:
 
 - Both arms of a comparison stay resident and take turns block by block, in random order, so that drift of the machine
   falls on both. If they don't fit in memory together they are relaunched by turns.
+- Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
 - The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
 - While an arm waits, its loader workers fill their queue; so many steps are discarded when its turn comes.
 - A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a comparison,
@@ -15,6 +16,8 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +71,8 @@ class Session:
         self.launches = 0
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
+        self.lived: dict[str, Counter[str]] = {}
+        """Wall time by part of each arm's launches that have ended."""
 
     def __enter__(self) -> Session:
         return self
@@ -146,7 +151,16 @@ class Session:
         return replace(peaks, host=max(peaks.host or 0, family), limit=limit)
 
     def _end(self, key: str) -> None:
+        self.lived[key] = Counter(self.wall(key))
         self.resident.pop(key).process.end()
+
+    def wall(self, key: str) -> dict[str, float]:
+        """Seconds by part of all launches of an arm in this comparison, with the time they waited for their turn."""
+        lived, trial = Counter(self.lived.get(key)), self.resident.get(key)
+        if trial:
+            waited = time.perf_counter() - trial.began - sum(trial.record.wall.values())
+            lived.update(trial.record.wall | {"waiting for its turn": max(0.0, waited)})
+        return dict(lived)
 
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""
@@ -176,16 +190,24 @@ class Session:
         return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
 
     def compare(
-        self, baseline: Arm, treatment: Arm, most: int, enough: Enough, twin: bool = False, purpose: str = ""
+        self,
+        baseline: Arm,
+        treatment: Arm,
+        most: int,
+        enough: Enough,
+        twin: bool = False,
+        purpose: str = "",
+        looks: Collection[int] = (),
     ) -> ComparisonRecord:
         """Interleaved pairs of the two arms until they are `enough` or `most`; a failed trial is part of the record.
 
         `twin` runs the treatment as a second process although it is the same arm (an A/A comparison); `purpose` makes
-        the order of the pairs another one than that of the same arms' other comparisons.
+        the order of the pairs another one than that of the same arms' other comparisons. After as many pairs as
+        `looks` names, both arms are launched anew, up to `budget.launches` launches each.
         """
         began = time.time()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
-        comparison = Comparison(self, (baseline, treatment), keys, purpose)
+        comparison = Comparison(self, (baseline, treatment), keys, purpose, looks)
         try:
             comparison.run(most, enough)
             record = comparison.record()
