@@ -12,9 +12,9 @@ import yaml
 from slowstep.factors import CATALOGUE, Contrast, Factor, Level, Meaning, combine, label
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
-from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels
 from slowstep.records.store import write_atomically
-from slowstep.report.prose import best_levels
+from slowstep.report.causes import causes
 from slowstep.report.words import SIGNS, duration, effect
 from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.settings.convert import to_plain
@@ -124,6 +124,8 @@ def decision(inv: Investigation, choice: Choice) -> str:
     lines += [f"The real job then takes {_hours(after)}." if after else "The real job takes as long as before."]
     lines += ["", "## What would change this decision", ""]
     lines += ["Another machine, model size, sequence length or batch size; another version of the libraries."]
+    lost = [c.text for c in causes(choice.verdicts, inv.suspects, inv.settings.budget.minimum_effect) if c.phase]
+    lines += [f"Still open: {text}" for text in lost]
     open_ones = [v.name for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
     if open_ones:
         lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]

@@ -16,6 +16,7 @@ from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
 from slowstep.records import ComparisonRecord, EventRecord, Pair, Status, Store, identity
@@ -138,6 +139,11 @@ class Investigation:
         """The real job at the baseline's speed."""
         return project(settings, facts.blocks, record.baseline, self.events)
 
+    @property
+    def suspects(self) -> list[Suspect]:
+        """Where the baseline loses time, whatever the cause."""
+        return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
+
     # -- hypotheses --
 
     def rank(self) -> list[Verdict]:
@@ -195,9 +201,12 @@ class Investigation:
             investigation=self.settings.name,
             verdicts=[m.verdict for m in self.measured],
             cause=cause,
+            suspects=self.suspects,
+            minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,
             seconds=time.time() - self.began,
             measured_seconds=self._session.measured_seconds if self._session else 0.0,
+            steps=self._session.steps if self._session else 0,
         )
         self.store.write(summary, "summaries", self.notebook)
         self.close()

@@ -9,6 +9,7 @@ from slowstep.judgement.comparison import Reading
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.projection import Projection
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, EventRecord
 
@@ -52,10 +53,15 @@ class Summary:
     investigation: str
     verdicts: list[Verdict] = field(default_factory=list)
     cause: str = ""
+    suspects: list[Suspect] = field(default_factory=list)
+    """Where the baseline loses time, whatever the cause."""
+    minimum_effect: float = 0.0
     adopted: bool = False
     """Whether the last verdict is the configuration that the final notebook adopted."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
+    steps: int = 0
+    """Optimizer steps trained for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

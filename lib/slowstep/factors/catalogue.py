@@ -119,6 +119,14 @@ def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None
     return None
 
 
+def _attention_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+    if value == "flash_attention_2":
+        return _needs_cuda("flash attention")(value, s, machine)
+    if value == "flex_attention":
+        return _needs_cuda("flex attention's backward pass")(value, s, machine)
+    return None
+
+
 def _precision_level(value: Any, s: Settings) -> Level:
     return Level(
         value=value,
@@ -272,6 +280,22 @@ _FACTORS = (
         touches=ALL_PHASES,
         bound="attention",
         accepts=_whole(2),
+    ),
+    Factor(
+        name="attn_implementation",
+        title="Attention implementation",
+        hypothesis="Attention writes its whole matrix of scores to memory; a fused implementation does not.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        current=lambda s: s.model.attn_implementation or "sdpa",
+        level=lambda value, s: Level(
+            value=value,
+            overrides={"model.attn_implementation": value},
+            expects={"attn_implementation": value},
+        ),
+        touches=COMPUTE,
+        requires=_attention_requires,
+        accepts=_one_of("eager", "sdpa", "flash_attention_2", "flex_attention"),
     ),
     Factor(
         name="optim",

@@ -18,7 +18,13 @@ class TokenFlops:
     weights: float
     attention: float
     adapter: float
+    forward: float
     recomputation: float
+
+    @property
+    def backward(self) -> float:
+        """What the backward pass does, recomputation included."""
+        return self.needed - self.forward + self.recomputation
 
     @property
     def needed(self) -> float:
@@ -51,5 +57,6 @@ def token_flops(observed: dict[str, Any], length: float) -> TokenFlops | None:
         weights=weights,
         attention=12.0 * layers * hidden * length,
         adapter=6.0 * trained if lora else 0.0,
+        forward=forward,
         recomputation=forward if observed.get("gradient_checkpointing") else 0.0,
     )

@@ -60,7 +60,7 @@ def project(
     settled = per_step * pace
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
     parts = {
-        "start-up": sum(start.get(p, 0.0) for p in ("process", "data", "model", "trainer", "first border")),
+        "start-up": sum(start.get(p, 0.0) for p in ("imports", "process", "data", "model", "trainer", "first border")),
         "warm-up and compilation": max(0.0, ramp),
         "training steps": training,
     }

@@ -144,6 +144,15 @@ def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
     ]
 
 
+def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The supported changes of one factor, the best level of each, largest gain first."""
+    best: dict[str, Verdict] = {}
+    for v in sorted(verdicts, key=lambda v: -v.gain):
+        if v.outcome is Outcome.SUPPORTED and " + " not in v.name:
+            best.setdefault(v.factor, v)
+    return list(best.values())
+
+
 def percent(ratio: float) -> str:
     """A ratio as a signed percentage: 1.052 -> +5.2 %."""
     return f"{100 * (ratio - 1):+.1f} %"

@@ -69,7 +69,8 @@ class TrialRecord:
     status: Status
     reason: str = ""
     startup: dict[str, float] = field(default_factory=dict)
-    """Seconds by part: process, data, model, trainer, first batch, first step, warm-up."""
+    """Seconds by part: imports (the fork server's, as a script of one's own would spend them), process, data, model,
+    trainer, first border, first step, warm-up."""
     wall: dict[str, float] = field(default_factory=dict)
     """Seconds of the trial's whole life: start-up and warm-up, measured blocks, discarded steps, waiting."""
     warmup_steps: int = 0

@@ -1,6 +1,7 @@
 """What people see: figures, tables and sentences made from judgements. Imports no torch."""
 
 from slowstep.report.baseline_figures import bounds, step_times, time_budget
+from slowstep.report.causes import causes
 from slowstep.report.chart import Chart, Table
 from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
@@ -12,6 +13,7 @@ from slowstep.report.tables import (
     files,
     findings,
     job,
+    lost_time,
     settings_table,
     trial_time,
     trials,
@@ -26,6 +28,7 @@ __all__ = [
     "before_after",
     "best_each_way",
     "bounds",
+    "causes",
     "conclusion",
     "facts",
     "files",
@@ -34,6 +37,7 @@ __all__ = [
     "headline",
     "intervals",
     "job",
+    "lost_time",
     "matrix",
     "memory",
     "settings_table",

@@ -9,8 +9,8 @@ from pathlib import Path
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
+from slowstep.report.causes import Cause, causes
 from slowstep.report.html import environment
-from slowstep.report.prose import best_levels
 from slowstep.report.words import SIGNS, duration, effect
 from slowstep.summary import NotebookRun, Summary
 
@@ -24,7 +24,9 @@ class Overview:
     name: str
     runs: Sequence[NotebookRun]
     verdicts: Sequence[Verdict]
-    cause: str
+    causes: Sequence[Cause]
+    headline: str
+    """Where most of the time goes, for a run without a cause."""
     gain: str
     decision: str | None
     machine: str
@@ -48,16 +50,14 @@ def overview(folder: Path) -> Overview:
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
-    best = best_levels(list(verdicts.values()))
     adopted = final.verdicts[-1] if final and final.verdicts and final.adopted else None
     baseline = summaries.get("00_baseline")
     return Overview(
         name=folder.name,
         runs=runs,
         verdicts=sorted(verdicts.values(), key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
-        cause=f"{best[0].name}: {best[0].hypothesis}"
-        if best
-        else f"no cause shown; {baseline.cause if baseline else ''}",
+        causes=causes(list(verdicts.values()), baseline.suspects, baseline.minimum_effect) if baseline else [],
+        headline=baseline.cause if baseline else "",
         gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
         machine=next((r.machine for r in runs if r.machine), ""),

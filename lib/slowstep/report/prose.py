@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slowstep.factors import Meaning
-from slowstep.judgement.verdict import Outcome, Verdict, percent, span
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
+from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
 from slowstep.report.words import duration, escape, sentence, share, strength
 from slowstep.summary import Baseline
@@ -79,30 +80,28 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
     return Text("\n\n".join(parts))
 
 
-def final_conclusion(chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str]) -> Text:
-    """What to change in the end."""
+def final_conclusion(
+    chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
+) -> Text:
+    """What to change in the end, and what no change tested here accounts for."""
+    open_ones = [f"**Still open:** {escape(c.text)}" for c in causes if c.phase]
+    return Text("\n\n".join([_decision(chosen, candidates, left), *open_ones]))
+
+
+def _decision(chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str]) -> str:
     if chosen is None:
         why = (
             "no hypothesis that may be acted on was supported" if not candidates else "the combination did not hold up"
         )
-        return Text(f"**Change nothing.** {sentence(why)} The run trains as fast as anything tested here would.")
+        return f"**Change nothing.** {sentence(why)} The run trains as fast as anything tested here would."
     if chosen.outcome is not Outcome.SUPPORTED:
-        return Text(f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}")
+        return f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}"
     dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
-    return Text(
+    return (
         f"**Set {escape(chosen.name)}: {span(chosen.effect)} throughput against the baseline**, measured together "
         f"({strength(chosen)}), since gains don't add. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
         "The files in final/ hold this configuration."
     )
-
-
-def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The supported changes of one factor, the best level of each, largest gain first."""
-    best: dict[str, Verdict] = {}
-    for v in sorted(verdicts, key=lambda v: -v.gain):
-        if v.outcome is Outcome.SUPPORTED and " + " not in v.name:
-            best.setdefault(v.factor, v)
-    return list(best.values())
 
 
 def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:

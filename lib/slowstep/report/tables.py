@@ -8,9 +8,11 @@ from pathlib import Path
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.judgement.projection import Projection
+from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import Status
+from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
 from slowstep.report.words import SIGNS, duration, effect, rate, share, size
 from slowstep.settings import Loaded
@@ -130,7 +132,7 @@ def trials(measured: Sequence[Measured]) -> Table:
                 "redone blocks": len(m.record.redone),
                 "arms in memory": "by turns" if m.record.by_turns else "both",
                 "peak host memory": size(m.record.treatment.memory.host),
-                "start": duration(sum(m.record.treatment.startup.values())),
+                "start": duration(sum(s for part, s in m.record.treatment.startup.items() if part != "imports")),
                 "log": m.record.treatment.log if m.record.treatment.status is not Status.OK else "",
             }
             for m in measured
@@ -209,6 +211,22 @@ def files(paths: Sequence[Path], folder: Path) -> Table:
     }
     new = "the run as it now is, for the next make diagnose"
     return Table([{"file": str(p.relative_to(folder)), "use": uses.get(p.name, new)} for p in paths])
+
+
+def lost_time(suspects: Sequence[Suspect]) -> Table:
+    """Phases with time that a healthy run would not spend, whether or not a factor acts on them."""
+    return Table(
+        [
+            {
+                "phase": PHASE_NAMES[s.phase],
+                "share of the wall time": f"{share(s.share.mean)} [{share(s.share.lower)}, {share(s.share.upper)}]",
+                "without it": f"up to {100 * (s.ratio - 1):+.1f} %",
+                "because": s.why,
+            }
+            for s in suspects
+        ],
+        empty="Nothing stands out: the time goes to the passes and the optimizer.",
+    )
 
 
 def settings_table(loaded: Loaded) -> Table:

@@ -63,7 +63,7 @@ class Budget:
     block_seconds: float = 3.0
     block_steps_min: int = 5
     max_pairs: int = 30
-    launches: int = 5
+    launches: int = 9
     noise_pairs: int = 5
     seed: int = 0
     redo_blocks: int = 6

@@ -75,7 +75,7 @@ class Trial:
 
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
-        self.startup = {"process": entered - launch.started}
+        self.startup = {"imports": _imports(), "process": entered - launch.started}
         self.steps_left = self.discards_left = 0
         self.ready = False
 
@@ -153,6 +153,12 @@ class Trial:
         left = self.workload.occasions()[event]()
         clock.synchronize()
         return Occurred(seconds=time.perf_counter() - began, bytes=left.bytes, samples=left.samples)
+
+
+def _imports() -> float:
+    """Seconds that the fork server spent on the libraries, which a script of one's own spends too."""
+    preload = sys.modules.get("slowstep.trials.preload")
+    return preload.SECONDS if preload else 0.0
 
 
 def failure(error: BaseException) -> Failed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import time
 from collections.abc import Iterator
 
 
@@ -27,6 +28,8 @@ def hidden(package: str) -> Iterator[None]:
                     value.cache_clear()
 
 
+began = time.perf_counter()
+
 with hidden("bitsandbytes"):
     import encodings.idna  # noqa: F401
 
@@ -35,6 +38,9 @@ with hidden("bitsandbytes"):
     import scipy.io  # noqa: F401  datasets asks for it when it first reads a file
 
     import slowstep.trials.child  # noqa: F401
+
+SECONDS = time.perf_counter() - began
+"""What a script of one's own spends on the same imports before anything else; trials find them done."""
 
 # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
 # they lie on. Frozen, they are left alone.

@@ -68,6 +68,8 @@ class Session:
         self.budget, self.logs = budget, logs
         self.resident: dict[str, Trial] = {}
         self.measured_seconds = 0.0
+        self.steps = 0
+        """Optimizer steps trained so far, warm-up and discarded ones included."""
         self.launches = 0
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
@@ -119,6 +121,7 @@ class Session:
             if settled:
                 break
         seen = process.ask(Observe(), self.budget.step_timeout_seconds)
+        self.steps += steps + 1
         workers = seen.facts.get("dataloader_num_workers") or 0
         prefetch = seen.facts.get("dataloader_prefetch_factor") or 2
         record = TrialRecord(
@@ -182,6 +185,7 @@ class Session:
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
+        self.steps += steps + trial.discard
         wall = dict(trial.record.wall)
         wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
         wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds

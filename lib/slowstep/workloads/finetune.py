@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +66,17 @@ class FineTune:
         self.arguments = training_arguments(self.settings, self.folder)
         set_seed(self.arguments.seed)
         d = self.settings.dataset
-        self.tokenizer = data.load_tokenizer(self.settings)
-        raw = data.read_examples(self.settings)
-        self.examples = data.tokenised(raw, self.settings, self.tokenizer)
-        self.collate: Callable[[list[Any]], data.Batch] = data.collator(self.settings, self.tokenizer)
+        self.examples, self.collate = self.load()
         self.evaluation = Subset(self.examples, range(min(d.eval_samples, len(self.examples))))
         if d.cached_batches:
             cached = data.Cached(self.examples, self.collate)
             self.examples, self.collate = cached.indices, cached
+
+    def load(self) -> tuple[Sequence[Any], Callable[[list[Any]], data.Batch]]:
+        """Examples, and what makes batches of them; a workload of one's own may bring others."""
+        tokenizer = data.load_tokenizer(self.settings)
+        examples = data.tokenised(data.read_examples(self.settings), self.settings, tokenizer)
+        return examples, data.collator(self.settings, tokenizer)
 
     def build_model(self) -> None:
         self.device = self.arguments.device.type

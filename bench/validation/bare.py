@@ -1,0 +1,100 @@
+"""Training without the kit: no probe, no session, no blocks; what the kit's figures are held against.
+
+`python -m bench.validation.bare FILE` trains the job of a parameter file to its end, as a script of one's own would.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from slowstep.settings import Settings, load, override
+
+ORDER = "ABBAAB"
+WARM_STEPS = 12
+STEPS = 40
+"""A multiple of everything that the scenarios do every few steps."""
+
+TIMEOUT = 600.0
+
+
+def paces(a: Settings, b: Settings) -> tuple[list[float], list[float]]:
+    """Useful tokens a second of runs of two arms, one run after the other in the order `ORDER`."""
+    found: dict[str, list[float]] = {"A": [], "B": []}
+    for arm in ORDER:
+        found[arm].append(_pace({"A": a, "B": b}[arm]))
+    return found["A"], found["B"]
+
+
+def _pace(settings: Settings) -> float:
+    from slowstep.trials.process import context
+
+    server = context()
+    ours, theirs = server.Pipe()
+    process = server.Process(target=_train, args=(theirs, settings))
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(TIMEOUT):
+            raise RuntimeError("the bare run came to no end")
+        return ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def _train(connection: Any, settings: Settings) -> None:
+    """Send useful tokens a second over STEPS steps after WARM_STEPS, as Trainer itself counts them."""
+    import multiprocessing
+
+    from transformers import TrainerCallback
+
+    from slowstep.workloads import named
+
+    class Timer(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            step = state.global_step
+            if step == WARM_STEPS:
+                self.began, self.tokens = time.perf_counter(), state.num_input_tokens_seen
+            elif step == WARM_STEPS + STEPS:
+                seconds = time.perf_counter() - self.began
+                connection.send((int(state.num_input_tokens_seen) - int(self.tokens)) / seconds)
+                time.sleep(TIMEOUT)
+
+    multiprocessing.set_start_method("fork", force=True)
+    counted = override(settings, {"training_arguments.include_num_input_tokens_seen": "non_padding"})
+    with tempfile.TemporaryDirectory() as folder:
+        workload = named(counted.workload)(counted, Path(folder))
+        workload.prepare_data()
+        workload.build_model()
+        workload.build_trainer()
+        workload.trainer.add_callback(Timer())
+        workload.train()
+
+
+def job(settings: Settings) -> dict[str, float]:
+    """Train the whole job, with all its saves and evaluations, and say when it was over and how many steps it took."""
+    from transformers import TrainingArguments
+
+    from slowstep.workloads import named
+    from slowstep.workloads.finetune import accelerator_available
+
+    with tempfile.TemporaryDirectory() as folder:
+        workload = named(settings.workload)(settings, Path(folder))
+        workload.prepare_data()
+        given = {"use_cpu": not accelerator_available()} | settings.training_arguments
+        own = {"output_dir": folder, "num_train_epochs": settings.job.epochs, "disable_tqdm": True}
+        workload.arguments = TrainingArguments(**given | own | {"remove_unused_columns": False})
+        workload.build_model()
+        workload.build_trainer()
+        workload.train()
+        return {"ended": time.time(), "steps": workload.trainer.state.global_step}
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(job(load(sys.argv[1]).settings)))

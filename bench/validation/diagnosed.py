@@ -1,0 +1,102 @@
+"""`slowstep diagnose` on every scenario, blind, and what its index says held against the truth."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from bench.validation import bare
+from bench.validation.scenarios import Scenario
+from slowstep.investigation import ROOT
+from slowstep.judgement.verdict import Outcome
+from slowstep.records import Store
+from slowstep.report.index import overview
+from slowstep.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """The speed-up of the cure, measured without the kit; a ratio with its 95 % interval over three runs of each."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One scenario: what was to come out, what came out, and whether that is right."""
+
+    name: str
+    expected: str
+    found: str
+    named: bool
+    """Whether the cause stands first in the index; for a healthy run, whether nothing does."""
+    others: list[str]
+    """Factors that were supported and neither are the cause nor follow from it."""
+    size: tuple[float, float, float] | None = None
+    """The gain that the kit states, with its interval, as ratios."""
+    truth: Truth | None = None
+    agrees: bool = True
+    """Whether the two intervals of the size meet."""
+    steps: int = 0
+    seconds: float = 0.0
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def correct(self) -> bool:
+        """Everything that is asked of it."""
+        return self.named and not self.others and self.agrees and not self.failed
+
+
+def diagnose(params: Path, outputs: Path) -> None:
+    """As a user does, in processes of its own; what goes wrong is in the records."""
+    command = [sys.executable, "-m", "slowstep.cli", "diagnose", str(params), "--outputs", str(outputs)]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL, check=False)
+
+
+def truth(scenario: Scenario, params: Path) -> Truth:
+    """What the cure brings, trained bare."""
+    as_is, cured = bare.paces(*scenario.arms(params))
+    gains = np.log(cured) - np.log(as_is)
+    half = float(stats.t.ppf(0.975, len(gains) - 1)) * float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    mean = float(gains.mean())
+    return Truth(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half))
+
+
+def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
+    """Read the index as a user does: what stands first, what else is supported."""
+    folder = outputs / scenario.name
+    found = overview(folder)
+    store = Store(folder / "records")
+    summaries = [store.read(Summary, "summaries", p.stem) for p in (store.folder / "summaries").glob("*.json")]
+    first = found.causes[0] if found.causes else None
+    supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
+    stated = None
+    if first and first.effect:
+        stated = (first.effect.ratio, first.effect.low, first.effect.high)
+    elif first and first.share:
+        stated = tuple(1 / (1 - s) for s in (first.share.mean, first.share.lower, first.share.upper))
+    expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
+    came = (first.factor or f"unexplained: {first.phase}") if first else "nothing"
+    return Scored(
+        name=scenario.name,
+        expected=expected,
+        found=came,
+        named=came == expected,
+        others=sorted(supported - scenario.follows - {scenario.factor}),
+        size=stated,
+        truth=size,
+        agrees=size is None or (stated is not None and stated[1] <= size.high and size.low <= stated[2]),
+        steps=sum(s.steps for s in summaries if s),
+        seconds=sum(r.seconds for r in found.runs),
+        failed=[f"{r.notebook}: {r.reason}" for r in found.runs if r.status != "ok"],
+    )

@@ -1,0 +1,52 @@
+"""What the investigation as a whole points at: supported changes and unexplained time in one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowstep.factors import Meaning
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.verdict import Verdict, best_levels, percent
+from slowstep.report.baseline_figures import PHASE_NAMES
+from slowstep.report.words import effect, share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A factor whose change was supported, or a phase with time that nothing explains."""
+
+    factor: str | None
+    phase: str | None
+    ratio: float
+    """The speed-up: measured for a factor, what its removal would bring for a phase."""
+    text: str
+    effect: Interval | None = None
+    """Of a factor's change."""
+    share: Interval | None = None
+    """Of the wall time that a phase loses."""
+
+
+def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
+    """Largest first. A ceiling is a limit and no cause; it stands last, for want of anything better."""
+    supported = best_levels(verdicts)
+    found = [_factor(v) for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
+    found += [_phase(suspect, ratio) for suspect, ratio in unexplained(suspects, supported, minimum)]
+    ceilings = [_factor(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
+    return sorted(found, key=lambda c: -c.ratio) + ceilings
+
+
+def _factor(v: Verdict) -> Cause:
+    text = f"{v.name} ({effect(v.effect)}): {v.hypothesis}"
+    return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
+
+
+def _phase(suspect: Suspect, ratio: float) -> Cause:
+    taken = f"{share(suspect.share.mean)} [{share(suspect.share.lower)}, {share(suspect.share.upper)}]"
+    text = (
+        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken} of the wall time; {suspect.why}. Without it "
+        f"the run would be up to {percent(ratio)} faster, and no change tested here removes it: look at what your code "
+        "does there."
+    )
+    return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)
