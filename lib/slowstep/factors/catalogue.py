@@ -87,11 +87,6 @@ def _epoch_in_trial(s: Settings) -> str | None:
     """Why an epoch of a trial is not an epoch of the job."""
     if s.job.samples is None:
         return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
-    if s.dataset.num_samples is not None and s.dataset.num_samples < s.job.samples:
-        return (
-            f"it acts once an epoch, and a trial's epoch has {s.dataset.num_samples} samples (dataset.num_samples) "
-            f"where the job's has {s.job.samples}"
-        )
     return None
 
 

@@ -89,7 +89,7 @@ def _pace(block: Block) -> float:
 
 
 def _times(settings: Settings, event: str, steps: int) -> int:
-    """How often the job does `event`."""
+    """How often the job does `event`; Trainer also does it after the last step."""
     key = {"save": "save", "evaluate": "eval"}[event]
     strategy = str(settings.training(f"{key}_strategy") or "no")
     if strategy == "epoch":
@@ -97,5 +97,5 @@ def _times(settings: Settings, event: str, steps: int) -> int:
     if strategy == "steps":
         every = settings.training(f"{key}_steps") or settings.training("logging_steps") or steps
         every = every * steps if every < 1 else every
-        return int(steps // every)
+        return math.ceil(steps / every)
     return 0

@@ -76,8 +76,10 @@ class Trial:
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
         self.startup = {"imports": _imports(), "process": entered - launch.started}
-        self.steps_left = self.discards_left = 0
-        self.ready = False
+        self.steps_left = self.discards_left = self.trained = 0
+        self.ready = self.draining = False
+        self.patience = 0.0
+        self.waiting: threading.Timer | None = None
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""
@@ -99,6 +101,10 @@ class Trial:
 
     def at_border(self) -> None:
         """Between two steps: count on, or give the block that is complete and wait for what is asked next."""
+        self.trained += 1
+        if self.draining:
+            self._drain()
+            return
         if self.discards_left:
             self.discards_left -= 1
             if self.discards_left == 0:
@@ -118,16 +124,34 @@ class Trial:
             self._send_block()
         self._serve()
 
+    def _drain(self) -> None:
+        """The loader's workers stand still until what they made is used up; the steps until then don't count."""
+        if self.waiting:
+            self.waiting.cancel()
+        if self.probe.workers.ready == 0:
+            self._go_on()
+        else:
+            # batches come in order, and the next may be one that a standing worker was about to make
+            self.waiting = threading.Timer(self.patience, self._go_on)
+            self.waiting.daemon = True
+            self.waiting.start()
+
+    def _go_on(self) -> None:
+        self.draining = False
+        self.probe.workers.go_on()
+
     def _send_block(self) -> None:
         block = self.probe.close()
         loss = self.probe.losses[-1].float().item() if self.probe.losses else None
         if loss is not None and not math.isfinite(loss):
             self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             raise Stop
-        self.connection.send(Measured(block=block, memory=memory(), loss=loss))
+        self.connection.send(Measured(block=block, memory=memory(), loss=loss, trained=self.trained))
+        self.trained = 0
 
     def _serve(self) -> None:
         """Wait, without using the processor, for the next request; return to train on."""
+        self.probe.workers.stop()
         while True:
             try:
                 request = self.connection.recv()
@@ -135,6 +159,11 @@ class Trial:
                 raise Stop from None
             if isinstance(request, Run):
                 self.steps_left, self.discards_left = request.steps, request.discard
+                self.patience, self.draining = request.patience, request.patience > 0
+                if self.draining:
+                    self._drain()
+                else:
+                    self._go_on()
                 if not request.discard:
                     self.probe.open()
                 return

@@ -30,6 +30,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from slowstep.records import PHASES, Block, Work
 from slowstep.trials import work
 from slowstep.trials.clock import Clock, HostClock
+from slowstep.trials.loader import Workers
 
 STEP = "step"
 """The mark between two steps; what follows it is 'other' until a phase begins."""
@@ -53,6 +54,8 @@ class Probe:
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
+        self.workers = Workers()
+        """Those of the loader that training draws from."""
         self._depth = 0
         self._border_due = True
         self._batch_begins = True
@@ -179,7 +182,9 @@ class Probe:
         setattr(owner, name, marked)
         self._undo.append(lambda: setattr(owner, name, original))
 
-    def _loader_asked(self, *_: Any) -> None:
+    def _loader_asked(self, asked: Any) -> None:
+        if self._depth == 0 and isinstance(asked, loading._BaseDataLoaderIter):
+            self.workers.belong_to(asked)
         self._border()
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:

@@ -22,10 +22,14 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Ask for a block of `steps`, after `discard` steps that don't count."""
+    """Ask for a block of `steps`, after `discard` steps that don't count.
+
+    With `patience`, in seconds, what loader workers have made so far is used up first; a step of that takes no longer.
+    """
 
     steps: int
     discard: int = 0
+    patience: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,8 @@ class Measured:
     block: Block
     memory: Memory
     loss: float | None
+    trained: int
+    """Steps since the block before, those that don't count included."""
 
 
 @dataclass(frozen=True, kw_only=True)

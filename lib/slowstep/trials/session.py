@@ -6,7 +6,8 @@ The opinions here, and why:
   falls on both. If they don't fit in memory together they are relaunched by turns.
 - Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
 - The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
-- While an arm waits, its loader workers fill their queue; so many steps are discarded when its turn comes.
+- While an arm waits, its loader workers are stopped (`slowstep.trials.loader`), so that no batch comes for nothing; a
+  step for each of them, and one more, is discarded when its turn comes.
 - A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a comparison,
   and the record says so; nothing else is ever thrown away.
 """
@@ -40,6 +41,9 @@ SETTLED = 1.05
 OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
 
+PATIENT_STEPS, PATIENT_SECONDS = 3.0, 0.2
+"""A step on a batch that lies ready takes no longer than so many usual ones and so much more."""
+
 PATIENCE = 20.0
 """A block may take so many times what warm-up lets expect before it counts as hanging."""
 
@@ -57,6 +61,8 @@ class Trial:
     period: int
     """Blocks are multiples of so many steps, since something happens once in each."""
     discard: int
+    drained: bool
+    """Whether what its loader workers made during warm-up is used up."""
     began: float
     """`time.perf_counter()` of the launch."""
 
@@ -123,7 +129,6 @@ class Session:
         seen = process.ask(Observe(), self.budget.step_timeout_seconds)
         self.steps += steps + 1
         workers = seen.facts.get("dataloader_num_workers") or 0
-        prefetch = seen.facts.get("dataloader_prefetch_factor") or 2
         record = TrialRecord(
             arm=arm.label,
             status=Status.OK,
@@ -144,7 +149,8 @@ class Session:
             step_seconds=previous,
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
             period=seen.facts.get("event_period") or 1,
-            discard=workers * prefetch + 1,
+            discard=workers + 1,
+            drained=workers == 0,
             began=began,
         )
 
@@ -180,12 +186,14 @@ class Session:
 
         before = disturbance.read(own())
         steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
-        request = Run(steps=steps, discard=trial.discard)
+        patience = 0.0 if trial.drained else PATIENT_STEPS * trial.step_seconds + PATIENT_SECONDS
+        request = Run(steps=steps, discard=trial.discard, patience=patience)
+        trial.drained = True
         expected = (steps + trial.discard) * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
-        self.steps += steps + trial.discard
+        self.steps += measured.trained
         wall = dict(trial.record.wall)
         wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
         wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds

@@ -135,6 +135,35 @@ class OnTheFly(torch.utils.data.Dataset):
         return self.encode(self.raw[index])
 
 
+def epoch(examples: Sequence[Example], used: int | None, wanted: int | None) -> Sequence[Example]:
+    """An epoch as long as the job's, where trials use fewer samples (`used`) than it has (`wanted`).
+
+    What happens once an epoch (workers start, a last batch is short) then happens in a trial as often as in the job.
+    """
+    if not used or not wanted or wanted <= used:
+        return examples
+    return Repeated(examples, round(len(examples) * wanted / used))
+
+
+class Repeated(torch.utils.data.Dataset):
+    """The same examples over and over, up to a length."""
+
+    def __init__(self, examples: Sequence[Example], length: int):
+        self.examples, self.length = examples, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Example:
+        return self.examples[index % len(self.examples)]
+
+    def __getitems__(self, indices: list[int]) -> list[Example]:
+        """A batch at once, where the examples can do that."""
+        indices = [i % len(self.examples) for i in indices]
+        together = getattr(self.examples, "__getitems__", None)
+        return together(indices) if together else [self.examples[i] for i in indices]
+
+
 def pack(examples: Sequence[Example], max_length: int) -> list[Example]:
     """Whole examples one after another into sequences of at most `max_length`, in order; none is cut for it."""
     packed: list[Example] = []

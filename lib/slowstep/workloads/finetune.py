@@ -66,8 +66,9 @@ class FineTune:
         self.arguments = training_arguments(self.settings, self.folder)
         set_seed(self.arguments.seed)
         d = self.settings.dataset
-        self.examples, self.collate = self.load()
-        self.evaluation = Subset(self.examples, range(min(d.eval_samples, len(self.examples))))
+        self.source, self.collate = self.load()
+        self.evaluation = Subset(self.source, range(min(d.eval_samples, len(self.source))))
+        self.examples = data.epoch(self.source, d.num_samples, self.settings.job.samples)
         if d.cached_batches:
             cached = data.Cached(self.examples, self.collate)
             self.examples, self.collate = cached.indices, cached
@@ -117,7 +118,7 @@ class FineTune:
             "dataloader_pin_memory": loader.pin_memory and self.device != "cpu",
             "event_period": self._period(),
             "cached_batches": d.cached_batches if isinstance(self.collate, data.Cached) else 0,
-            "tokenize": "on_the_fly" if isinstance(self.examples, data.OnTheFly) else "once",
+            "tokenize": "on_the_fly" if isinstance(self.source, data.OnTheFly) else "once",
             "padding": self._padding(),
             "max_length": d.max_length,
             "examples": len(self.examples),
@@ -139,7 +140,7 @@ class FineTune:
     def _padding(self) -> str:
         """As the collator and the examples really are."""
         collate = self.collate.collate if isinstance(self.collate, data.Cached) else self.collate
-        if isinstance(self.examples, list):
+        if isinstance(self.source, list):
             return "packing"
         return "max_length" if collate.length else "longest"
 

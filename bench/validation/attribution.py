@@ -1,0 +1,212 @@
+"""Sleeps of known length planted at each place of a training: do they come back in their phase, and in no other?
+
+A real Trainer with a tiny model, so that what it does itself takes next to nothing; that little is measured without the
+sleep and taken off. Each step is a block of its own, and the median step is held against the plan: this asks where the
+probe puts time, and not how steady the machine is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slowstep.records import PHASES
+from slowstep.trials.process import context
+
+SLEEP = 0.1
+STEPS = 9
+WARM_STEPS = 3
+WORKERS = (0, 2)
+ACCUMULATION = (1, 4)
+
+PLACES = {
+    "sampler": "data",
+    "copy": "host_to_device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "on_log": "log",
+    "on_save": "save",
+    "on_evaluate": "evaluate",
+    "on_step_end": "other",
+}
+"""Where the sleep is planted, and the phase it belongs to."""
+
+EACH_MICRO_BATCH = ("sampler", "copy", "forward", "backward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One training: where it sleeps, if anywhere."""
+
+    place: str | None
+    workers: int
+    accumulation: int
+
+
+def measure() -> dict[str, Any]:
+    """All places under all settings."""
+    rows = []
+    for workers, accumulation in itertools.product(WORKERS, ACCUMULATION):
+        own = _phases(Plan(place=None, workers=workers, accumulation=accumulation))
+        for place, phase in PLACES.items():
+            found = _phases(Plan(place=place, workers=workers, accumulation=accumulation))
+            planted = SLEEP * (accumulation if place in EACH_MICRO_BATCH else 1)
+            seconds = {p: found[p] - own[p] for p in PHASES}
+            wrong = {p: abs(s - (planted if p == phase else 0.0)) / planted for p, s in seconds.items()}
+            rows.append(
+                {
+                    "workers": workers,
+                    "accumulation": accumulation,
+                    "place": place,
+                    "phase": phase,
+                    "planted, s": planted,
+                    "came back, s": round(seconds[phase], 4),
+                    "error": max(wrong.values()),
+                    "largest elsewhere": max(wrong[p] for p in PHASES if p != phase),
+                }
+            )
+        worst = max(r["error"] for r in rows)
+        print(f"attribution: {workers} workers, accumulation {accumulation}: worst so far {worst:.2%}", flush=True)
+    return {"attribution_error_max": max(r["error"] for r in rows), "rows": rows}
+
+
+def _phases(plan: Plan) -> dict[str, float]:
+    """Seconds a phase of the median step, trained in a process of its own."""
+    server = context()
+    ours, theirs = server.Pipe()
+    process = server.Process(target=_train, args=(theirs, plan))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def _train(connection: Any, plan: Plan) -> None:
+    import multiprocessing
+
+    import torch
+    from torch import nn
+    from transformers import BatchEncoding, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+    from slowstep.trials.probe import Probe
+
+    multiprocessing.set_start_method("fork", force=True)
+
+    def here(place: str) -> None:
+        if plan.place == place:
+            time.sleep(SLEEP)
+
+    class Carried(BatchEncoding):
+        def to(self, *args: Any, **kwargs: Any) -> Any:
+            here("copy")
+            return super().to(*args, **kwargs)
+
+    class Slept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            here("forward")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            here("backward")
+            return gradient
+
+    class Tiny(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(11, 4), nn.Linear(4, 11)
+
+        def forward(self, input_ids: torch.Tensor, labels: torch.Tensor, **_: Any) -> dict[str, torch.Tensor]:
+            logits = self.head(Slept.apply(self.embed(input_ids)))
+            return {"loss": nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())}
+
+    class Sampler(torch.utils.data.Sampler):
+        def __len__(self) -> int:
+            return 10_000
+
+        def __iter__(self) -> Iterator[int]:
+            for i in range(len(self)):
+                here("sampler")
+                yield i
+
+    class Told(TrainerCallback):
+        def on_log(self, *_: Any, **__: Any) -> None:
+            here("on_log")
+
+        def on_save(self, *_: Any, **__: Any) -> None:
+            here("on_save")
+
+        def on_evaluate(self, *_: Any, **__: Any) -> None:
+            here("on_evaluate")
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            here("on_step_end")
+
+    class OwnSampler(Trainer):
+        def _get_train_sampler(self, *_: Any) -> Sampler:
+            return Sampler()
+
+    def collate(examples: list[torch.Tensor]) -> Carried:
+        return Carried({"input_ids": torch.stack(examples), "labels": torch.stack(examples)})
+
+    steps: list[dict[str, float]] = []
+
+    def at_border() -> None:
+        if borders():
+            steps.append(probe.close().phases)
+        if len(steps) == STEPS:
+            connection.send({p: float(np.median([s[p] for s in steps])) for p in PHASES})
+            time.sleep(60)
+        probe.open()
+
+    count = itertools.count()
+
+    def borders() -> bool:
+        return next(count) > WARM_STEPS
+
+    examples = [torch.arange(8) % 11 for _ in range(10_000)]
+    every_step = {
+        "logging_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            use_cpu=True,
+            per_device_train_batch_size=1,
+            gradient_accumulation_steps=plan.accumulation,
+            dataloader_num_workers=plan.workers,
+            save_total_limit=1,
+            report_to="none",
+            disable_tqdm=True,
+            max_steps=10_000,
+            **every_step,
+        )
+        trainer = OwnSampler(
+            model=Tiny(),
+            args=arguments,
+            train_dataset=examples,
+            eval_dataset=examples[:1],
+            data_collator=collate,
+            callbacks=[Told()],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.create_optimizer()
+        trainer.optimizer.register_step_pre_hook(lambda *_: here("optimizer"))
+        probe = Probe(at_border=at_border)
+        with probe.attached():
+            trainer.train()

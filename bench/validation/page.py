@@ -1,0 +1,182 @@
+"""outputs/validation/index.html: every figure of the validation, failures included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat.v4 as nb4
+import plotly.graph_objects as go
+
+from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, Chart, Table, Text
+from slowstep.report.html import render
+
+MARKS = {
+    "slowstep": (BLUE, "circle"),
+    "one run each": (ORANGE, "x"),
+    "mean of 3 consecutive runs": (VERMILION, "square-open"),
+    "best of 5 runs": (GREEN, "diamond-open"),
+    "t-test on steps": (PURPLE, "triangle-up-open"),
+    "Mann-Whitney on steps": (BLACK, "triangle-down-open"),
+}
+
+WANTED = [
+    # what, where it is in the figures, how it is shown, what it should be
+    ("false readings of the rule, worst regime", "calibration.false_readings_max", "{:.1%}", "at most 5 %"),
+    ('false "equal" at the margin of 3 %, worst regime', "calibration.false_equal_max", "{:.1%}", "at most 5 %"),
+    ("power at +10 %, worst regime", "calibration.power_10pct_min", "{:.1%}", "at least 95 %"),
+    ("identical arms told apart, of so many real comparisons", "aa.false", "{} of {aa.comparisons}", "at most 1"),
+    ("planted causes found", "planted.correct", "{} of {planted.total}", "at least 15 of 16"),
+    ("healthy runs left alone", "healthy.correct", "{} of {healthy.total}", "4 of 4"),
+    ("jobs projected within 5 %", "prediction.within_5pct", "{} of {prediction.total}", "at least 8"),
+    ("cost of the probe", "probe.cost", "{:+.2%}", "below 1 %"),
+    ("planted seconds put in the wrong place, worst", "probe.attribution_error_max", "{:.1%}", "at most 2 %"),
+    ("steps of a grid over the steps of the kit, on quick.yaml", "price.ratio", "{:.1f}", "at least 5"),
+]
+
+
+def value(figures: dict[str, Any], key: str) -> Any:
+    """A figure by its dotted key."""
+    for part in key.split("."):
+        figures = figures[part]
+    return figures
+
+
+def summary(figures: dict[str, Any]) -> list[dict[str, str]]:
+    """The table that README shows too."""
+    total = {
+        "aa.comparisons": "aa",
+        "planted.total": "planted",
+        "healthy.total": "healthy",
+        "prediction.total": "prediction",
+    }
+    rows = []
+    for what, key, shape, wanted in WANTED:
+        for name in total:
+            shape = shape.replace("{" + name + "}", str(value(figures, name)))
+        rows.append({"asked": what, "measured": shape.format(value(figures, key)), "wanted": wanted})
+    return rows
+
+
+def write(figures: dict[str, Any], target: Path) -> None:
+    """Draw the page with the kit's own report template."""
+    own, notebook = target.with_suffix(".ipynb"), nb4.new_notebook()
+    notebook.cells = [_cell(part) for part in _parts(figures)]
+    for i, cell in enumerate(notebook.cells):
+        cell["id"] = str(i)
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(json.dumps(notebook), encoding="utf-8")
+    render(own, target, "slowstep: validation")
+
+
+def _cell(part: str | Chart | Table | Text) -> Any:
+    if isinstance(part, str):
+        return nb4.new_markdown_cell(part)
+    if isinstance(part, Chart):
+        data = part._repr_mimebundle_()
+    elif isinstance(part, Text):
+        data = {"text/markdown": part.markdown}
+    else:
+        data = {"text/html": part._repr_html_()}
+    tags = ["verdict"] if isinstance(part, Text) else []
+    return nb4.new_code_cell("", outputs=[nb4.new_output("display_data", data=data)], metadata={"tags": tags})
+
+
+def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
+    machine, aa = f["machine"], f["aa"]
+    where = (
+        f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu'] or 'none'}; "
+        + ", ".join(f"{k} {v}" for k, v in f["versions"].items())
+        + f"; {f['date']}, commit {f['commit']}."
+    )
+    return [
+        "# Can the verdicts be trusted?",
+        Text(_verdict(f)),
+        Table(summary(f)),
+        f"Measured on {where}",
+        "## Calibration in simulation\n\nStep times of machines whose truth is known. Every rule is asked the same "
+        "questions; the kit's is the library's own.",
+        _dots(f["calibration"]["rows"], "false readings", "Identical arms told apart, by regime and rule.", 0.05),
+        _dots(f["calibration"]["rows"], "power at +10%", "A true gain of 10 % found, by regime and rule.", 0.95),
+        Table(_rounded(f["calibration"]["rows"])),
+        "## Identical arms, really trained\n\nEach arm against a second launch of itself, several times. The mean "
+        f"ratio is {aa['mean_ratio']:.4f} [{aa['mean_ratio_low']:.4f}, {aa['mean_ratio_high']:.4f}].",
+        Table(aa["rows"]),
+        "## Planted causes\n\nOne cause each, diagnosed blind. The gain's true size was measured without the kit, in "
+        "three runs of each side.",
+        Table([_shown(r) for r in f["planted"]["rows"]]),
+        "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
+        Table([_shown(r) for r in f["healthy"]["rows"]]),
+        "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training.",
+        Table([{k: v for k, v in r.items() if k != "within"} for r in f["prediction"]["rows"]]),
+        "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
+        f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "
+        f"{f['probe']['pairs']} pairs. And where it puts sleeps of known length:",
+        Table(_rounded(f["probe"]["rows"])),
+        "## The price of a verdict\n\nOptimizer steps to judge every change listed in quick.yaml.",
+        Table(
+            [
+                {"what": "the kit, everything included", "steps": f["price"]["steps_kit"]},
+                {"what": f"a grid: {f['price']['arms']} arms, once each", "steps": f["price"]["steps_grid"]},
+            ]
+        ),
+        f["price"]["correctness"],
+    ]
+
+
+def _verdict(f: dict[str, Any]) -> str:
+    wrong = [r["name"] for kind in ("planted", "healthy") for r in f[kind]["rows"] if not r["correct"]]
+    far = [r["job"] for r in f["prediction"]["rows"] if not r["within"]]
+    planted, healthy, aa = f["planted"], f["healthy"], f["aa"]
+    parts = [
+        f"**Of {planted['total']} planted causes {planted['correct']} were found, and of {healthy['total']} healthy "
+        f"runs {healthy['correct']} were left alone.** {aa['false']} of {aa['comparisons']} identical arms told apart."
+    ]
+    if wrong:
+        parts.append("Wrong in: " + ", ".join(wrong) + ".")
+    if far:
+        parts.append("Projected more than 5 % off: " + ", ".join(far) + ".")
+    return "\n\n".join(parts)
+
+
+def _shown(r: dict[str, Any]) -> dict[str, str]:
+    def gain(size: Sequence[float] | None) -> str:
+        return "" if size is None else f"{size[0] - 1:+.1%} [{size[1] - 1:+.1%}, {size[2] - 1:+.1%}]"
+
+    truth = r["truth"]
+    return {
+        "run": r["name"].replace("_", " "),
+        "to be found": r["expected"],
+        "first in the index": r["found"],
+        "also supported": ", ".join(r["others"]),
+        "gain stated": gain(r["size"]),
+        "gain measured without the kit": gain((truth["ratio"], truth["low"], truth["high"])) if truth else "",
+        "right": "yes" if r["correct"] else "NO" + "".join(f"; {x}" for x in r["failed"]),
+        "steps": r["steps"],
+    }
+
+
+def _rounded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _dots(rows: Sequence[dict[str, Any]], key: str, description: str, line: float) -> Chart:
+    figure = go.Figure()
+    for rule, (colour, symbol) in MARKS.items():
+        own = [r for r in rows if r["rule"] == rule]
+        figure.add_scatter(
+            x=[100 * r[key] for r in own],
+            y=[r["regime"] for r in own],
+            mode="markers",
+            name=rule,
+            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
+            hoverinfo="skip",
+        )
+    figure.add_vline(x=100 * line, line={"color": BLACK, "dash": "dash", "width": 1})
+    figure.update_xaxes(title=f"{key}, % (dashed: {line:.0%})", range=[-3, 103])
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(legend={"orientation": "h", "y": -0.15, "yanchor": "top"})
+    shown = [{"regime": r["regime"], "rule": r["rule"], key: f"{r[key]:.1%}"} for r in rows]
+    return Chart(figure, description, shown, 520)

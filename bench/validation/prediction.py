@@ -1,0 +1,56 @@
+"""The projected time of a whole job against the same job really trained to its end, without the kit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.validation.scenarios import Scenario
+from slowstep.investigation import ROOT, open_investigation
+
+TOLERANCE = 0.05
+
+
+def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
+    """Project each job from short trials, then train it."""
+    # both sides compile from nothing: a cache that the first leaves would make the second another run
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+    os.environ["PYTHONPATH"] = str(ROOT)
+    rows = []
+    for case in cases:
+        params = case.write(folder / "params")
+        inv = open_investigation(str(params), outputs=str(folder / "projected"))
+        projected = inv.baseline.projection
+        inv.close()
+        real = _trained(params)
+        error = projected.seconds / real["seconds"] - 1
+        rows.append(
+            {
+                "job": case.name,
+                "projected, s": round(projected.seconds, 1),
+                "interval, s": f"{projected.low:.1f} to {projected.high:.1f}",
+                "trained, s": round(real["seconds"], 1),
+                "error": f"{error:+.1%}",
+                "within the interval": projected.low <= real["seconds"] <= projected.high,
+                "steps projected": projected.steps,
+                "steps trained": real["steps"],
+                "parts, s": {k: round(v, 1) for k, v in projected.parts.items()},
+                "within": abs(error) <= TOLERANCE,
+            }
+        )
+        print(f"prediction: {case.name}: {rows[-1]['error']} of {rows[-1]['trained, s']} s", flush=True)
+    return {"within_5pct": sum(r["within"] for r in rows), "total": len(rows), "rows": rows}
+
+
+def _trained(params: Path) -> dict[str, float]:
+    """Seconds from the start of the interpreter to the end of training, and the steps."""
+    began = time.time()
+    command = [sys.executable, "-m", "bench.validation.bare", str(params)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout.strip().splitlines()[-1])
+    return {"seconds": said["ended"] - began, "steps": said["steps"]}

@@ -1,0 +1,52 @@
+"""The loader's workers of a trial that waits for its turn.
+
+Left alone they would go on filling their queue, and the first steps of the next block would find their batches ready: a
+run that waits for its data would look as if it did not. So they are stopped (SIGSTOP) while the trial waits, and
+go on where they were. What they made before the first block, while the first steps were slow, is used up first: an
+empty queue is where a run that waits for data always is, and one that does not refills it unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Any
+
+
+class Workers:
+    """The workers of the iterator that was last asked for a batch; none if batches are made in the process itself."""
+
+    def __init__(self) -> None:
+        self._iterator: Any = None
+
+    def belong_to(self, iterator: Any) -> None:
+        """These are the ones to stop from now on."""
+        self._iterator = iterator
+
+    def stop(self) -> None:
+        """Let them stand where they are."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
+    @property
+    def ready(self) -> int:
+        """Batches that lie ready."""
+        it = self._iterator
+        if not self._pids():
+            return 0
+        received = sum(len(task) == 2 for task in it._task_info.values())  # (worker,) until its batch has come
+        queues = {id(q): q for q in (it._worker_result_queue, it._data_queue)}  # two where a thread pins memory
+        return received + sum(q.qsize() for q in queues.values())
+
+    def _pids(self) -> list[int]:
+        workers = getattr(self._iterator, "_workers", [])
+        return [w.pid for w in workers if w.pid is not None and w.is_alive()]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
