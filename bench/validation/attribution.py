@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
+from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,17 @@ class Plan:
     place: str | None
     workers: int
     accumulation: int
+
+
+class Carried(UserDict):
+    """A batch whose way to the device takes a while."""
+
+    seconds = 0.0
+
+    def to(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """The batch, there."""
+        time.sleep(self.seconds)
+        return dict(self)
 
 
 def measure() -> dict[str, Any]:
@@ -96,7 +108,7 @@ def _train(connection: Any, plan: Plan) -> None:
 
     import torch
     from torch import nn
-    from transformers import BatchEncoding, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
     from slowstep.trials.probe import Probe
 
@@ -105,11 +117,6 @@ def _train(connection: Any, plan: Plan) -> None:
     def here(place: str) -> None:
         if plan.place == place:
             time.sleep(SLEEP)
-
-    class Carried(BatchEncoding):
-        def to(self, *args: Any, **kwargs: Any) -> Any:
-            here("copy")
-            return super().to(*args, **kwargs)
 
     class Slept(torch.autograd.Function):
         @staticmethod
@@ -158,7 +165,9 @@ def _train(connection: Any, plan: Plan) -> None:
             return Sampler()
 
     def collate(examples: list[torch.Tensor]) -> Carried:
-        return Carried({"input_ids": torch.stack(examples), "labels": torch.stack(examples)})
+        batch = Carried({"input_ids": torch.stack(examples), "labels": torch.stack(examples)})
+        batch.seconds = SLEEP if plan.place == "copy" else 0.0
+        return batch
 
     steps: list[dict[str, float]] = []
 

@@ -14,7 +14,7 @@ from typing import Any
 from slowstep.settings import Settings, load, override
 
 ORDER = "ABBAAB"
-WARM_STEPS = 12
+WARM_STEPS = 10
 STEPS = 40
 """A multiple of everything that the scenarios do every few steps."""
 

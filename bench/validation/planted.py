@@ -27,7 +27,7 @@ DISK_SECONDS = 0.006
 REMOTE_SECONDS = 0.016
 """An item from the remote store."""
 
-SEEK_SECONDS = 0.003
+SEEK_SECONDS = 0.002
 """An item from the disk that has to seek: this long for one reader, and the square of the readers times it for more."""
 
 INDEX_SECONDS = 0.8

@@ -126,19 +126,18 @@ class Trial:
 
     def _drain(self) -> None:
         """The loader's workers stand still until what they made is used up; the steps until then don't count."""
+        workers = self.probe.workers
         if self.waiting:
             self.waiting.cancel()
-        if self.probe.workers.ready == 0:
-            self._go_on()
+        workers.stop()
+        if workers.ready == 0:
+            self.draining = False
+            workers.go_on()
         else:
-            # batches come in order, and the next may be one that a standing worker was about to make
-            self.waiting = threading.Timer(self.patience, self._go_on)
+            # batches come in order, and the next may be one that a worker had not finished when it was stopped
+            self.waiting = threading.Timer(self.patience, workers.go_on)
             self.waiting.daemon = True
             self.waiting.start()
-
-    def _go_on(self) -> None:
-        self.draining = False
-        self.probe.workers.go_on()
 
     def _send_block(self) -> None:
         block = self.probe.close()
@@ -163,7 +162,7 @@ class Trial:
                 if self.draining:
                     self._drain()
                 else:
-                    self._go_on()
+                    self.probe.workers.go_on()
                 if not request.discard:
                     self.probe.open()
                 return

@@ -41,6 +41,7 @@ SETTLED = 1.05
 OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
 
+ROUNDS = 3
 PATIENT_STEPS, PATIENT_SECONDS = 3.0, 0.2
 """A step on a batch that lies ready takes no longer than so many usual ones and so much more."""
 
@@ -148,7 +149,8 @@ class Session:
             occasions=ready.occasions,
             step_seconds=previous,
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
-            period=seen.facts.get("event_period") or 1,
+            # batches of several workers come in bursts, and a block holds whole bursts
+            period=math.lcm(seen.facts.get("event_period") or 1, workers or 1),
             discard=workers + 1,
             drained=workers == 0,
             began=began,
@@ -186,10 +188,12 @@ class Session:
 
         before = disturbance.read(own())
         steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
-        patience = 0.0 if trial.drained else PATIENT_STEPS * trial.step_seconds + PATIENT_SECONDS
-        request = Run(steps=steps, discard=trial.discard, patience=patience)
-        trial.drained = True
-        expected = (steps + trial.discard) * trial.step_seconds
+        patience, discard = 0.0, trial.discard
+        if not trial.drained:  # and then several rounds of all workers, until their batches come as evenly as they will
+            patience, discard = PATIENT_STEPS * trial.step_seconds + PATIENT_SECONDS, ROUNDS * trial.discard
+            trial.drained = True
+        request = Run(steps=steps, discard=discard, patience=patience)
+        expected = (steps + discard) * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
