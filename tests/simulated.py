@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from slowstep.factors import CATALOGUE, Contrast, combine
-from slowstep.judgement.comparison import change
+from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.machine import Machine
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord, Work
 from slowstep.settings import Settings
 
 SHARES = {"data": 0.1, "host_to_device": 0.02, "forward": 0.25, "backward": 0.45, "optimizer": 0.1, "other": 0.08}
+
+PAIRS = LOOKS[-1]
 
 CPU = Machine(
     system="Linux x86_64",
@@ -114,20 +117,22 @@ def step_times(
     correlation: float = 0.6,
     spikes: float = 0.02,
     drift: float = 0.0,
+    heavy: float = 0.0,
 ) -> np.ndarray:
-    """Step times of identical arms, shape (comparisons, pairs 12, turns 2, steps 20), in the order of the clock.
+    """Step times of identical arms, shape (comparisons, PAIRS, turns 2, steps 20), in the order of the clock.
 
-    An AR(1) process of that `sd` and `correlation` on the logarithm, a share of steps with an exponential spike, and
-    a `drift` per 60 steps: the regimes of docs/method.md.
+    An AR(1) process of that `sd` and `correlation` on the logarithm, a share of steps with an exponential spike, a
+    `drift` per 60 steps, and a share of `heavy` steps that take thirty times as long: the regimes of docs/method.md.
     """
-    n = 12 * 2 * 20
+    n = PAIRS * 2 * 20
     shocks = rng.normal(0.0, sd * np.sqrt(1 - correlation**2), (n, comparisons))
     shocks[0] = rng.normal(0.0, sd, comparisons)
     for i in range(1, n):
         shocks[i] += correlation * shocks[i - 1]
     times = 0.1 * np.exp(shocks.T + drift / 60 * np.arange(n))
     times *= 1 + (rng.random(times.shape) < spikes) * rng.exponential(1.0, times.shape)
-    return times.reshape(comparisons, 12, 2, 20)
+    times[rng.random(times.shape) < heavy] *= 30
+    return times.reshape(comparisons, PAIRS, 2, 20)
 
 
 def comparisons(rng: np.random.Generator, times: np.ndarray, slowdown: float | np.ndarray = 1.0) -> list[list[Pair]]:
@@ -141,8 +146,9 @@ def comparisons(rng: np.random.Generator, times: np.ndarray, slowdown: float | n
                     first="baseline" if f else "treatment",
                     baseline=block(turns[0] if f else turns[1]),
                     treatment=block((turns[1] if f else turns[0]) * slowdown),
+                    launch=bisect.bisect_right(LOOKS, i),
                 )
-                for f, turns in zip(first, one, strict=True)
+                for i, (f, turns) in enumerate(zip(first, one, strict=True))
             ]
         )
     return found

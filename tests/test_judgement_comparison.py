@@ -23,6 +23,7 @@ REGIMES = {
     "drift 5 %": {"drift": 0.05},
     "correlated and drift 10 %": {"correlation": 0.9, "drift": 0.10},
     "noisy with spikes": {"sd": 0.08, "spikes": 0.05},
+    "single steps thirty times as long": {"heavy": 1 / 500},
 }
 
 
@@ -48,7 +49,7 @@ def test_identical_arms_are_rarely_told_apart(regime: str) -> None:
     assert share[Kind.FASTER] + share[Kind.SLOWER] <= 0.05 + ALLOWANCE
 
 
-@pytest.mark.parametrize("regime", ["steady", "correlated steps", "drift 5 %"])
+@pytest.mark.parametrize("regime", ["steady", "correlated steps", "drift 5 %", "single steps thirty times as long"])
 def test_a_tenth_is_found(regime: str) -> None:
     """A true gain of 10 % reads faster in nine of ten comparisons at least, and never slower or equal."""
     rng = np.random.default_rng(2)

@@ -100,6 +100,56 @@ def test_a_twin_is_a_second_process_of_the_same_arm(session: Session, arm: Make)
     assert record.baseline.observed["pid"] != record.treatment.observed["pid"]
 
 
+def test_launches_are_spread_over_the_looks(session: Session, arm: Make) -> None:
+    """After each look both arms are launched anew, as often as the budget allows, and the pairs say which launch."""
+    with Session(replace(session.budget, launches=3), session.logs) as own:
+        record = own.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=never, looks=(1, 2, 4))
+
+    assert healthy(record, 5)
+    assert [0, 1, 2, 2, 2] == [pair.launch for pair in record.pairs]
+    assert 2 * 3 == own.launches
+
+
+def test_no_launch_follows_the_last_pair(session: Session, arm: Make) -> None:
+    """A look that decides ends the comparison; nothing is launched for pairs that nobody needs."""
+    with Session(session.budget, session.logs) as own:
+        own.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=lambda pairs: len(pairs) == 2, looks=(2,))
+
+    assert 2 == own.launches
+
+
+def test_nothing_is_fetched_while_a_trial_waits(session: Session, arm: Make) -> None:
+    """Loader workers stand still between blocks, so that the next block finds no batch that it did not wait for."""
+    trial = session.launch(arm(w.Draws, {"training_arguments.dataloader_num_workers": 2}), "draws")
+    drawn = Path(trial.record.observed["drawn"])
+    grown = []
+    for _ in range(2):
+        session.block(trial, 2 * trial.step_samples, [])
+        time.sleep(0.1)
+        before = drawn.stat().st_size
+        time.sleep(0.6)
+        grown.append(drawn.stat().st_size - before)
+    behind = drawn.stat().st_size
+    session.block(trial, 4 * trial.step_samples, [])
+
+    assert [0, 0] == grown
+    assert drawn.stat().st_size > behind
+
+
+def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
+    """What a comparison costs in steps is told: warm-up, what does not count, and blocks."""
+    with Session(session.budget, session.logs) as own:
+        trial = own.launch(arm(w.Tiny), "counted")
+        begun = own.steps
+        block = own.block(trial, 4 * w.BATCH, [])
+        again = own.steps
+        own.block(trial, 4 * w.BATCH, [])
+
+    assert begun == trial.record.warmup_steps + 1
+    assert again - begun > block.steps
+    assert own.steps - again == trial.discard + block.steps
+
+
 def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Make) -> None:
     """What an arm's own workers compute is the arm's, also after they ended with their epoch."""
     trial = session.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")

@@ -52,6 +52,16 @@ def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
     return [encode(example) for example in data.read_examples(settings)]
 
 
+def test_an_epoch_of_a_trial_is_as_long_as_the_jobs() -> None:
+    """Few samples come again and again, so that what happens once an epoch is as rare as in the job."""
+    few = [{"input_ids": [i]} for i in range(10)]
+    long = data.epoch(few, used=10, wanted=25)
+
+    assert 25 == len(long)
+    assert [few[i % 10] for i in range(25)] == [long[i] for i in range(25)] == long.__getitems__(list(range(25)))
+    assert [few] * 3 == [data.epoch(few, None, 25), data.epoch(few, 10, None), data.epoch(few, 10, 5)]
+
+
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:
     """All batches in order."""
     examples = data.tokenised(data.read_examples(settings), settings, tokenizer)

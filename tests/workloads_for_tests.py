@@ -97,6 +97,32 @@ class Laboured(TensorDataset):
         return super().__getitem__(index)
 
 
+class Draws(Tiny):
+    """Its dataset takes 20 ms an item and leaves a byte in a file for each, in whatever process draws it."""
+
+    def prepare_data(self) -> None:
+        super().prepare_data()
+        self.drawn = self.folder / "drawn"
+        self.data = Drawn(self.drawn, *self.data.tensors)
+
+    def observe(self) -> dict[str, Any]:
+        return super().observe() | {"drawn": str(self.drawn)}
+
+
+class Drawn(TensorDataset):
+    """The data of `Draws`."""
+
+    def __init__(self, path: Path, *tensors: torch.Tensor):
+        super().__init__(*tensors)
+        self.path = path
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        time.sleep(0.02)
+        with self.path.open("ab") as file:
+            file.write(b".")
+        return super().__getitem__(index)
+
+
 class Raises(Tiny):
     """Stops with an exception of the user's own code."""
 

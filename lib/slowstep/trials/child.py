@@ -78,8 +78,6 @@ class Trial:
         self.startup = {"imports": _imports(), "process": entered - launch.started}
         self.steps_left = self.discards_left = self.trained = 0
         self.ready = self.draining = False
-        self.patience = 0.0
-        self.waiting: threading.Timer | None = None
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""
@@ -125,19 +123,13 @@ class Trial:
         self._serve()
 
     def _drain(self) -> None:
-        """The loader's workers stand still until what they made is used up; the steps until then don't count."""
-        workers = self.probe.workers
-        if self.waiting:
-            self.waiting.cancel()
-        workers.stop()
-        if workers.ready == 0:
+        """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
+        workers, steps = self.probe.workers, self.trained - self.drain_began
+        if steps % max(workers.outstanding, 1) == 0:
+            self.draining = 0 < workers.ready < self.lay_ready
+            self.lay_ready = workers.ready
+        elif workers.ready == 0:
             self.draining = False
-            workers.go_on()
-        else:
-            # batches come in order, and the next may be one that a worker had not finished when it was stopped
-            self.waiting = threading.Timer(self.patience, workers.go_on)
-            self.waiting.daemon = True
-            self.waiting.start()
 
     def _send_block(self) -> None:
         block = self.probe.close()
@@ -158,11 +150,8 @@ class Trial:
                 raise Stop from None
             if isinstance(request, Run):
                 self.steps_left, self.discards_left = request.steps, request.discard
-                self.patience, self.draining = request.patience, request.patience > 0
-                if self.draining:
-                    self._drain()
-                else:
-                    self.probe.workers.go_on()
+                self.draining, self.drain_began, self.lay_ready = request.drain, self.trained, math.inf
+                self.probe.workers.go_on()
                 if not request.discard:
                     self.probe.open()
                 return

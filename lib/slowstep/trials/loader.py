@@ -1,9 +1,8 @@
 """The loader's workers of a trial that waits for its turn.
 
 Left alone they would go on filling their queue, and the first steps of the next block would find their batches ready: a
-run that waits for its data would look as if it did not. So they are stopped (SIGSTOP) while the trial waits, and
-go on where they were. What they made before the first block, while the first steps were slow, is used up first: an
-empty queue is where a run that waits for data always is, and one that does not refills it unnoticed.
+run that waits for its data would look as if it did not. So they are stopped (SIGSTOP) while the trial waits, and go on
+where they were. They can't be kept from filling it while the first steps are slow; how much lies ready can be asked.
 """
 
 from __future__ import annotations
@@ -31,6 +30,11 @@ class Workers:
     def go_on(self) -> None:
         """Let them go on."""
         self._signal(signal.SIGCONT)
+
+    @property
+    def outstanding(self) -> int:
+        """Batches that were asked for and not yet given: all that the queue may hold."""
+        return len(self._iterator._task_info) if self._pids() else 0
 
     @property
     def ready(self) -> int:

@@ -24,12 +24,12 @@ class Launch:
 class Run:
     """Ask for a block of `steps`, after `discard` steps that don't count.
 
-    With `patience`, in seconds, what loader workers have made so far is used up first; a step of that takes no longer.
+    `drain` uses up first what loader workers have made so far.
     """
 
     steps: int
     discard: int = 0
-    patience: float = 0.0
+    drain: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,8 +42,7 @@ OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
 
 ROUNDS = 3
-PATIENT_STEPS, PATIENT_SECONDS = 3.0, 0.2
-"""A step on a batch that lies ready takes no longer than so many usual ones and so much more."""
+"""After a launch so many times the usual steps are discarded."""
 
 PATIENCE = 20.0
 """A block may take so many times what warm-up lets expect before it counts as hanging."""
@@ -188,11 +187,10 @@ class Session:
 
         before = disturbance.read(own())
         steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
-        patience, discard = 0.0, trial.discard
-        if not trial.drained:  # and then several rounds of all workers, until their batches come as evenly as they will
-            patience, discard = PATIENT_STEPS * trial.step_seconds + PATIENT_SECONDS, ROUNDS * trial.discard
-            trial.drained = True
-        request = Run(steps=steps, discard=discard, patience=patience)
+        # after a launch several rounds of all workers, until their batches come as evenly as they will
+        discard = trial.discard * (1 if trial.drained else ROUNDS)
+        request = Run(steps=steps, discard=discard, drain=not trial.drained)
+        trial.drained = True
         expected = (steps + discard) * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))

@@ -1,0 +1,96 @@
+"""Time that a healthy run would not spend is named by its phase, and never blamed on a factor that did not show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulated import SHARES, facts
+from slowstep.factors import Meaning
+from slowstep.judgement.flops import TokenFlops
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.suspects import suspects, unexplained
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.report.causes import causes
+
+MINIMUM = 0.05
+HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
+FLOPS = TokenFlops(weights=6.0, attention=0.0, adapter=0.0, forward=2.0, recomputation=0.0)
+
+
+def baseline(**shares: float):
+    """Facts of a healthy step with time added in phases, as shares of the healthy step."""
+    whole = 1.0 + sum(shares.values())
+    taken = {p: (HEALTHY.get(p, 0.0) + shares.get(p, 0.0)) / whole for p in HEALTHY | shares}
+    return replace(facts(taken, noise=0.01), flops=FLOPS)
+
+
+def verdict(
+    factor: str, gain: float, meaning: Meaning = Meaning.EXACT, outcome: Outcome = Outcome.SUPPORTED
+) -> Verdict:
+    ratio = Interval(mean=gain, lower=gain - 0.02, upper=gain + 0.02, p=0.001, n=5)
+    return Verdict(
+        name=f"{factor}=x",
+        factor=factor,
+        title="",
+        hypothesis="it is slow.",
+        meaning=meaning,
+        changes="",
+        outcome=outcome,
+        reason="",
+        effect=ratio,
+    )
+
+
+def test_a_healthy_step_has_no_suspects() -> None:
+    """Passes in the ratio of their FLOPs and a few percent beside them are what training looks like."""
+    assert [] == suspects(baseline(), MINIMUM)
+
+
+@pytest.mark.parametrize("phase", ["data", "host_to_device", "log", "save", "evaluate", "other", "forward", "backward"])
+def test_added_time_comes_back_under_its_phase(phase: str) -> None:
+    """Half a step's time added to a phase makes that phase, and no other, a suspect of about that size."""
+    (found,) = suspects(baseline(**{phase: 0.6}), MINIMUM)
+
+    assert phase == found.phase
+    assert 1.4 < found.ratio < 1.8
+
+
+def test_without_known_flops_the_passes_are_not_suspected() -> None:
+    """A workload that does not say its sizes gives no ratio to hold the passes against."""
+    assert [] == suspects(replace(baseline(forward=0.6), flops=None), MINIMUM)
+
+
+def test_a_supported_change_explains_its_phase() -> None:
+    """What workers bring accounts for the wait for data; a change that can't touch the wait does not."""
+    found = suspects(baseline(data=0.6), MINIMUM)
+
+    assert [] == unexplained(found, [verdict("dataloader_num_workers", 0.47)], MINIMUM)
+    assert ["data"] == [s.phase for s, _ in unexplained(found, [verdict("optim", 0.47)], MINIMUM)]
+    assert ["data"] == [s.phase for s, _ in unexplained(found, [verdict("tokenize", 0.1)], MINIMUM)]
+
+
+def test_what_was_not_supported_explains_nothing() -> None:
+    """A refuted or inconclusive change leaves the time unexplained; a ceiling shows it and explains nothing either."""
+    found = suspects(baseline(data=0.6), MINIMUM)
+    weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE)
+    ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC)
+
+    assert ["data"] == [s.phase for s, _ in unexplained(found, [weak, ceiling], MINIMUM)]
+
+
+def test_the_largest_cause_stands_first() -> None:
+    """Supported changes and unexplained phases are one ranking by what they would bring; a ceiling comes last."""
+    found = suspects(baseline(save=0.3), MINIMUM)
+    small, large = verdict("gradient_checkpointing", 0.1), verdict("optim", 0.6)
+    ceiling = verdict("cached_batches", 0.9, meaning=Meaning.DIAGNOSTIC)
+    ranked = causes([small, ceiling, large], found, MINIMUM)
+
+    assert ["optim", None, "gradient_checkpointing", "cached_batches"] == [c.factor for c in ranked]
+    assert "unexplained time in phase saving" in ranked[1].text
+
+
+def test_without_anything_found_there_is_no_cause() -> None:
+    """Refuted changes and a healthy step make no cause."""
+    assert [] == causes([verdict("optim", -0.1, outcome=Outcome.REFUTED)], suspects(baseline(), MINIMUM), MINIMUM)

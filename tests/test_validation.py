@@ -1,0 +1,90 @@
+"""The proof of the verdicts: its scenarios are fair, and the figures shown are those that were measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slowstep.factors import CATALOGUE, check_levels
+from slowstep.records import PHASES
+from slowstep.settings import LEVEL_SECTIONS, load, override
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.validation import table  # noqa: E402
+from bench.validation.page import WANTED, value  # noqa: E402
+from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
+
+CASES = [case for kind in scenarios().values() for case in kind]
+PLANTED = scenarios()["planted"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_a_scenario_is_a_parameter_file_like_any_other(case: Scenario, tmp_path: Path) -> None:
+    """The kit takes it as it takes a user's, its cure included, and it does not hold the truth."""
+    path = case.write(tmp_path)
+    loaded = load(path)
+    override(loaded.settings, case.cure)
+
+    assert [] == [p for section in LEVEL_SECTIONS for p in check_levels(loaded.settings, section, str(path))]
+    assert not {"expect", "follows", "cure"} & set(case.data)
+
+
+@pytest.mark.parametrize("case", PLANTED, ids=lambda c: c.name)
+def test_a_planted_cause_has_a_truth(case: Scenario) -> None:
+    """What must come out is a factor that the file lists, or a phase; and something undoes it."""
+    listed = {name for section in LEVEL_SECTIONS for name in case.data.get(section, {})}
+
+    assert (case.factor in listed) if case.factor else (case.phase in PHASES)
+    assert case.follows <= CATALOGUE.keys()
+    assert case.cure
+
+
+def test_enough_is_planted() -> None:
+    """At least 16 causes, four healthy runs, eight jobs, and 20 comparisons of identical arms."""
+    kinds = {kind: len(cases) for kind, cases in scenarios().items()}
+
+    assert kinds["planted"] >= 16
+    assert kinds["healthy"] >= 4
+    assert kinds["jobs"] >= 8
+    assert kinds["identical"] * 3 >= 20
+
+
+def test_the_library_knows_nothing_of_them() -> None:
+    """No scenario and no planted workload is named in the library or the notebooks."""
+    sources = [*ROOT.glob("lib/**/*.py"), *ROOT.glob("notebooks/*.ipynb")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    names = [c.name for c in PLANTED] + ["bench.validation", "planted"]
+
+    assert [] == [name for name in names if name in text]
+
+
+def test_every_figure_asked_for_is_there() -> None:
+    """The committed figures hold every key, measured, and where and when."""
+    figures = json.loads(table.RESULTS.read_text(encoding="utf-8"))
+
+    assert all(isinstance(value(figures, key), int | float) for _, key, _, _ in WANTED)
+    assert all(figures[key] for key in ("machine", "versions", "date", "commit"))
+    assert figures["planted"]["total"] == len(figures["planted"]["rows"]) == len(PLANTED)
+    assert figures["planted"]["correct"] == sum(row["correct"] for row in figures["planted"]["rows"])
+
+
+def test_the_readme_shows_the_committed_figures() -> None:
+    """README's table is what the script makes of the committed file."""
+    text = table.README.read_text(encoding="utf-8")
+
+    assert table.renewed(text) == text
+
+
+def test_an_unknown_part_is_refused() -> None:
+    """`python -m bench.validation nosuch` says which parts there are."""
+    command = [sys.executable, "-m", "bench.validation", "nosuch"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert 2 == done.returncode
+    assert "no such part: nosuch; there are planted" in done.stderr
