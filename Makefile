@@ -5,7 +5,7 @@ SET ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose check lab test lint bench clean
+.PHONY: help setup diagnose check lab test lint bench validate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ lint: .venv/.ready  ## ruff, as the tests run it
 
 bench: .venv/.ready  ## print what is timed: probe, start of a trial, time budget of make diagnose
 	$(BIN)/python -m bench
+
+validate: .venv/.ready  ## measure how far the verdicts can be trusted (an hour and a half) and write outputs/validation/
+	$(BIN)/python -m bench.validation
 
 clean:  ## delete outputs/ and caches, keep .venv
 	rm -rf outputs .pytest_cache .ruff_cache build dist lib/*.egg-info

@@ -140,6 +140,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"budget.minimum_effect": float("nan")}, "budget.minimum_effect", "found nan"),
         ({"budget.block_seconds": -1.5}, "budget.block_seconds", "found -1.5; it must be above 0"),
         ({"budget.max_pairs": 2}, "budget.max_pairs", "found 2; an interval needs at least 3 pairs."),
+        ({"budget.launches": 0}, "budget.launches", "found 0; an arm is launched at least once."),
         ({"budget.redo_blocks": -1}, "budget.redo_blocks", "found -1; 0 or more."),
         # combinations that can't be
         ({"quantization": {"load_in_4bit": True, "load_in_8bit": True}}, "quantization", "are both true"),
