@@ -15,7 +15,7 @@ from pathlib import Path
 from slowstep.judgement.intervals import paired
 from slowstep.settings import load, override
 
-PAIRS = 250
+PAIRS = 150
 STEPS = 5
 
 
