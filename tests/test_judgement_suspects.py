@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from simulated import SHARES, facts
 from slowstep.factors import Meaning
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import suspects, unexplained
+from slowstep.judgement.suspects import Suspect, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.report.causes import causes
 
@@ -19,16 +17,21 @@ HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward
 FLOPS = TokenFlops(weights=6.0, attention=0.0, adapter=0.0, forward=2.0, recomputation=0.0)
 
 
-def baseline(**shares: float):
-    """Facts of a healthy step with time added in phases, as shares of the healthy step."""
+def found(flops: TokenFlops | None = FLOPS, **shares: float) -> list[Suspect]:
+    """The suspects of a healthy step with time added in phases, as shares of the healthy step."""
     whole = 1.0 + sum(shares.values())
     taken = {p: (HEALTHY.get(p, 0.0) + shares.get(p, 0.0)) / whole for p in HEALTHY | shares}
-    return replace(facts(taken, noise=0.01), flops=FLOPS)
+    return suspects(facts(taken, noise=0.01).blocks, flops, MINIMUM)
 
 
 def verdict(
-    factor: str, gain: float, meaning: Meaning = Meaning.EXACT, outcome: Outcome = Outcome.SUPPORTED
+    factor: str,
+    gain: float,
+    meaning: Meaning = Meaning.EXACT,
+    outcome: Outcome = Outcome.SUPPORTED,
+    left: dict[str, float] | None = None,
 ) -> Verdict:
+    """A verdict with a gain, on the logarithm, and what the changed run still loses."""
     ratio = Interval(mean=gain, lower=gain - 0.02, upper=gain + 0.02, p=0.001, n=5)
     return Verdict(
         name=f"{factor}=x",
@@ -40,52 +43,58 @@ def verdict(
         outcome=outcome,
         reason="",
         effect=ratio,
+        left=left if left is not None else {"data": 0.4, "save": 0.3},
     )
 
 
 def test_a_healthy_step_has_no_suspects() -> None:
     """Passes in the ratio of their FLOPs and a few percent beside them are what training looks like."""
-    assert [] == suspects(baseline(), MINIMUM)
+    assert [] == found()
 
 
 @pytest.mark.parametrize("phase", ["data", "host_to_device", "log", "save", "evaluate", "other", "forward", "backward"])
 def test_added_time_comes_back_under_its_phase(phase: str) -> None:
     """Half a step's time added to a phase makes that phase, and no other, a suspect of about that size."""
-    (found,) = suspects(baseline(**{phase: 0.6}), MINIMUM)
+    (one,) = found(**{phase: 0.6})
 
-    assert phase == found.phase
-    assert 1.4 < found.ratio < 1.8
+    assert phase == one.phase
+    assert 1.4 < one.ratio < 1.8
 
 
 def test_without_known_flops_the_passes_are_not_suspected() -> None:
     """A workload that does not say its sizes gives no ratio to hold the passes against."""
-    assert [] == suspects(replace(baseline(forward=0.6), flops=None), MINIMUM)
+    assert [] == found(flops=None, forward=0.6)
 
 
-def test_a_supported_change_explains_its_phase() -> None:
-    """What workers bring accounts for the wait for data; a change that can't touch the wait does not."""
-    found = suspects(baseline(data=0.6), MINIMUM)
+def test_a_change_explains_what_it_takes_away() -> None:
+    """Time that is gone under a supported change is explained, whatever the change is; time that stays is not."""
+    waiting = found(data=0.6)
 
-    assert [] == unexplained(found, [verdict("dataloader_num_workers", 0.47)], MINIMUM)
-    assert ["data"] == [s.phase for s, _ in unexplained(found, [verdict("optim", 0.47)], MINIMUM)]
-    assert ["data"] == [s.phase for s, _ in unexplained(found, [verdict("tokenize", 0.1)], MINIMUM)]
+    assert [] == unexplained(waiting, [{"data": 0.02}], MINIMUM)
+    assert [("data", 0.3)] == [(s.phase, stays) for s, stays in unexplained(waiting, [{"data": 0.3}], MINIMUM)]
+    assert ["data"] == [s.phase for s, _ in unexplained(waiting, [{"data": 0.9, "forward": 0.0}], MINIMUM)]
+
+
+def test_a_gain_elsewhere_explains_nothing() -> None:
+    """A large supported gain that leaves the wait as it was does not account for the wait."""
+    ranked = causes([verdict("optim", 0.8, left={"data": 0.37})], found(data=0.6), MINIMUM)
+
+    assert [("optim", None), (None, "data")] == [(c.factor, c.phase) for c in ranked]
 
 
 def test_what_was_not_supported_explains_nothing() -> None:
     """A refuted or inconclusive change leaves the time unexplained; a ceiling shows it and explains nothing either."""
-    found = suspects(baseline(data=0.6), MINIMUM)
-    weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE)
-    ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC)
+    weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE, left={"data": 0.0})
+    ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC, left={"data": 0.0})
 
-    assert ["data"] == [s.phase for s, _ in unexplained(found, [weak, ceiling], MINIMUM)]
+    assert ["data", None] == [c.phase for c in causes([weak, ceiling], found(data=0.6), MINIMUM)]
 
 
 def test_the_largest_cause_stands_first() -> None:
     """Supported changes and unexplained phases are one ranking by what they would bring; a ceiling comes last."""
-    found = suspects(baseline(save=0.3), MINIMUM)
     small, large = verdict("gradient_checkpointing", 0.1), verdict("optim", 0.6)
     ceiling = verdict("cached_batches", 0.9, meaning=Meaning.DIAGNOSTIC)
-    ranked = causes([small, ceiling, large], found, MINIMUM)
+    ranked = causes([small, ceiling, large], found(save=0.3), MINIMUM)
 
     assert ["optim", None, "gradient_checkpointing", "cached_batches"] == [c.factor for c in ranked]
     assert "unexplained time in phase saving" in ranked[1].text
@@ -93,4 +102,4 @@ def test_the_largest_cause_stands_first() -> None:
 
 def test_without_anything_found_there_is_no_cause() -> None:
     """Refuted changes and a healthy step make no cause."""
-    assert [] == causes([verdict("optim", -0.1, outcome=Outcome.REFUTED)], suspects(baseline(), MINIMUM), MINIMUM)
+    assert [] == causes([verdict("optim", -0.1, outcome=Outcome.REFUTED)], found(), MINIMUM)

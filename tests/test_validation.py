@@ -16,7 +16,8 @@ from slowstep.settings import LEVEL_SECTIONS, load, override
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.validation import table  # noqa: E402
+from bench.validation import page, table  # noqa: E402
+from bench.validation.diagnosed import Truth, _agree, score  # noqa: E402
 from bench.validation.page import WANTED, value  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 
@@ -88,3 +89,35 @@ def test_an_unknown_part_is_refused() -> None:
 
     assert 2 == done.returncode
     assert "no such part: nosuch; there are planted" in done.stderr
+
+
+def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
+    """A healthy scenario of which nothing was measured has no false alarm, and is no proof either."""
+    scored = score(scenarios()["healthy"][0], tmp_path, None)
+
+    assert ("nothing", False) == (scored.found, scored.correct)
+    assert any("00_baseline" in why for why in scored.failed)
+
+
+@pytest.mark.parametrize(
+    ("stated", "agrees"),
+    [
+        ((2.0, 1.9, 2.1), True),
+        ((1.9, 1.7, 2.1), True),
+        ((1.8, 1.75, 1.85), False),  # precise, and wrong
+        ((1.5, 1.0, 2.5), False),  # so wide that it holds anything
+    ],
+)
+def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, float], agrees: bool) -> None:
+    """Neither a wide interval nor a near miss alone counts as having told the size of a gain."""
+    assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05))
+
+
+def test_the_page_holds_every_scenario(tmp_path: Path) -> None:
+    """The page shows every run, right or wrong, and where and when it was measured."""
+    figures = json.loads(table.RESULTS.read_text(encoding="utf-8"))
+    page.write(figures, tmp_path / "index.html")
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert all(case.name.replace("_", " ") in text for kind in ("planted", "healthy") for case in scenarios()[kind])
+    assert figures["commit"] in text

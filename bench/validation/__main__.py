@@ -1,12 +1,14 @@
 """`make validate`: run all parts, write the page and bench/results/validation.json, and renew README's table.
 
-A part that was measured with the same sources is kept, so that a stopped validation goes on where it was; parts can be
+What was measured with the same sources is kept, so that a stopped validation goes on where it was; parts can be
 named: `python -m bench.validation calibration price`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +25,6 @@ from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
 
 OUTPUTS = ROOT / "outputs" / "validation"
-RESULTS = ROOT / "bench" / "results" / "validation.json"
 
 
 def main(names: Sequence[str]) -> int:
@@ -42,7 +43,10 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
-    figures = {name: _kept(name, parts[name]) for name in names or parts}
+    os.environ.update(prediction.ENVIRONMENT)
+    figures = {
+        name: parts[name]() if name in ("planted", "healthy") else _kept(name, parts[name]) for name in names or parts
+    }
     if set(figures) != set(parts):
         return 0
     figures["price"]["correctness"] = _correctness(figures["calibration"]["rows"])
@@ -50,10 +54,9 @@ def main(names: Sequence[str]) -> int:
         "machine": to_plain(this_machine()),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _git("rev-parse", "--short", "HEAD")
-        + ("" if not _git("status", "--porcelain", "lib") else " changed"),
+        "commit": _commit(),
     }
-    write_atomically(RESULTS, json.dumps(about | figures, indent=1) + "\n")
+    write_atomically(table.RESULTS, json.dumps(about | figures, indent=1) + "\n")
     page.write(about | figures, OUTPUTS / "index.html")
     table.renew()
     for row in page.summary(figures):
@@ -63,46 +66,64 @@ def main(names: Sequence[str]) -> int:
 
 
 def _kept(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The figures of a part, measured unless they were, by the same sources on the same machine."""
+    """What was measured for a part, with where its sources stood; measured now unless it was, by the same sources."""
     path = OUTPUTS / "parts" / f"{name}.json"
     key = identity(_sources(name), to_plain(this_machine()), versions())
     if path.is_file():
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["key"] == key:
             return known["figures"]
-    figures = to_plain(measure())
+    about = {"date": datetime.now(UTC).date().isoformat(), "commit": _commit()}
+    figures = to_plain(measure()) | about
     write_atomically(path, json.dumps({"key": key, "figures": figures}, indent=1))
     return figures
 
 
 def _sources(name: str) -> list[str]:
-    """What a part's figures rest on: the library, the notebooks, and the files that measure it."""
-    own = {"probe": ["probe.py", "validation/attribution.py"], "calibration": ["validation/processes.py"]}
-    own |= {"prediction": ["validation/bare.py"], "aa": ["validation/identical.py"], "price": ["../params/quick.yaml"]}
-    scenes = ["validation/scenarios.yaml", "validation/planted.py"]
-    used = own.get(name, ["validation/diagnosed.py", "validation/bare.py"])
-    used = used + ([] if name in ("probe", "calibration", "price") else scenes) + [f"validation/{name}.py"]
-    found = [*ROOT.glob("lib/slowstep/**/*.py"), *ROOT.glob("notebooks/*.ipynb")]
-    found += [p for p in (ROOT / "bench" / u for u in used) if p.is_file()]
-    return [identity(p.read_text(encoding="utf-8")) for p in sorted(found)]
+    """What a part's measurements rest on: what trains and times, and the files that ask for it. Judging is done anew
+    each time, from the records, so the code that judges is not among them."""
+    part, _, scenario = name.partition("/")
+    own = {
+        "probe": ["bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml"],
+        "calibration": ["bench/validation/processes.py", "lib/slowstep/judgement/*.py"],
+        "prediction": ["bench/validation/bare.py", "lib/slowstep/judgement/*.py"],
+        "aa": ["bench/validation/identical.py", "lib/slowstep/judgement/*.py"],
+        "price": ["params/quick.yaml", "lib/slowstep/judgement/*.py"],
+        "scenarios": ["bench/validation/bare.py"],
+    }[part]
+    scenes = ["bench/validation/scenarios.yaml", "bench/validation/planted.py"]
+    measures = [f"lib/slowstep/{room}/*.py" for room in ("settings", "factors", "trials", "workloads")]
+    patterns = [*own, *(scenes if part in ("scenarios", "aa", "prediction") else []), *measures]
+    found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+    return [scenario, *(identity(path.read_text(encoding="utf-8")) for path in found)]
 
 
 def _diagnosed(cases: Sequence[Scenario]) -> dict[str, Any]:
-    rows = [_kept(f"scenarios/{case.name}", lambda case=case: _one(case)) for case in cases]
+    rows = [_one(case) for case in cases]
     return {"correct": sum(r["correct"] for r in rows), "total": len(rows), "rows": rows}
 
 
 def _one(case: Scenario) -> dict[str, Any]:
+    """A scenario measured, if it was not, and judged."""
     params, outputs = OUTPUTS / "params", OUTPUTS / "diagnosed"
-    diagnosed.diagnose(case.write(params), outputs)
-    size = diagnosed.truth(case, params) if case.cure else None
+    path = case.write(params)
+
+    def measure() -> dict[str, Any]:
+        shutil.rmtree(outputs / case.name, ignore_errors=True)
+        diagnosed.diagnose(path, outputs)
+        return {"truth": diagnosed.truth(case, params) if case.cure else None}
+
+    known = _kept(f"scenarios/{case.name}", measure)
+    diagnosed.diagnose(path, outputs)  # draws what is up to date from its records
+    size = diagnosed.Truth(**known["truth"]) if known["truth"] else None
     scored = diagnosed.score(case, outputs, size)
     print(f"{case.name}: {scored.found} ({'right' if scored.correct else 'WRONG'}), {scored.seconds:.0f} s", flush=True)
-    return to_plain(scored) | {"correct": scored.correct}
+    return to_plain(scored) | {"correct": scored.correct, "date": known["date"], "commit": known["commit"]}
 
 
 def _price() -> dict[str, Any]:
     quick = ROOT / "params" / "quick.yaml"
+    shutil.rmtree(OUTPUTS / "diagnosed" / quick.stem, ignore_errors=True)
     diagnosed.diagnose(quick, OUTPUTS / "diagnosed")
     return price.measure(quick, OUTPUTS / "diagnosed")
 
@@ -117,6 +138,12 @@ def _correctness(rows: Sequence[dict[str, Any]]) -> str:
         f"In the worst regime of the calibration the grid's rule has {worst('one run each')}, the kit's has "
         f"{worst('slowstep')}."
     )
+
+
+def _commit() -> str:
+    """The commit, and whether what matters differs from it."""
+    changed = _git("status", "--porcelain", "lib", "bench", "notebooks", "params")
+    return _git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
 def _git(*arguments: str) -> str:

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from scipy import stats
 
 from bench.validation import bare
 from bench.validation.scenarios import Scenario
+from slowstep.batch import notebooks
 from slowstep.investigation import ROOT
+from slowstep.judgement.suspects import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Store
+from slowstep.report.causes import Cause
 from slowstep.report.index import overview
-from slowstep.summary import Summary
+from slowstep.summary import NotebookRun, Summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +44,14 @@ class Scored:
     named: bool
     """Whether the cause stands first in the index; for a healthy run, whether nothing does."""
     others: list[str]
-    """Factors that were supported and neither are the cause nor follow from it."""
+    """Factors supported, and phases called unexplained, that neither are the cause nor follow from it."""
     size: tuple[float, float, float] | None = None
     """The gain that the kit states, with its interval, as ratios."""
     truth: Truth | None = None
     agrees: bool = True
-    """Whether the two intervals of the size meet."""
+    """Whether the two intervals of the size meet, and the two estimates are no further apart than `FAR`."""
+    decided: int = 0
+    """Changes that were supported or refuted; a run in which nothing is decided finds nothing and proves nothing."""
     steps: int = 0
     seconds: float = 0.0
     failed: list[str] = field(default_factory=list)
@@ -53,7 +59,11 @@ class Scored:
     @property
     def correct(self) -> bool:
         """Everything that is asked of it."""
-        return self.named and not self.others and self.agrees and not self.failed
+        return self.named and not self.others and self.agrees and not self.failed and self.decided > 0
+
+
+FAR = math.log(1.25)
+"""Two estimates of a gain may differ by so much: 2.0 and 2.5 times."""
 
 
 def diagnose(params: Path, outputs: Path) -> None:
@@ -80,23 +90,37 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     summaries = [store.read(Summary, "summaries", p.stem) for p in (store.folder / "summaries").glob("*.json")]
     first = found.causes[0] if found.causes else None
     supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
-    stated = None
-    if first and first.effect:
-        stated = (first.effect.ratio, first.effect.low, first.effect.high)
-    elif first and first.share:
-        stated = tuple(1 / (1 - s) for s in (first.share.mean, first.share.lower, first.share.upper))
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
-    came = (first.factor or f"unexplained: {first.phase}") if first else "nothing"
+    named = [c.factor or f"unexplained: {c.phase}" for c in found.causes]
+    stated = _size(first) if first else None
     return Scored(
         name=scenario.name,
         expected=expected,
-        found=came,
-        named=came == expected,
-        others=sorted(supported - scenario.follows - {scenario.factor}),
+        found=named[0] if named else "nothing",
+        named=(named or ["nothing"])[0] == expected,
+        others=sorted((supported | set(named)) - {expected} - scenario.follows),
         size=stated,
         truth=size,
-        agrees=size is None or (stated is not None and stated[1] <= size.high and size.low <= stated[2]),
+        agrees=size is None or (stated is not None and _agree(stated, size)),
+        decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         steps=sum(s.steps for s in summaries if s),
         seconds=sum(r.seconds for r in found.runs),
-        failed=[f"{r.notebook}: {r.reason}" for r in found.runs if r.status != "ok"],
+        failed=[f"{n}: {why}" for n, why in _failures(found.runs).items()],
     )
+
+
+def _size(cause: Cause) -> tuple[float, float, float]:
+    if cause.effect:
+        return cause.effect.ratio, cause.effect.low, cause.effect.high
+    return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
+
+
+def _agree(stated: tuple[float, float, float], truth: Truth) -> bool:
+    near = abs(math.log(stated[0] / truth.ratio)) <= FAR
+    return near and stated[1] <= truth.high and truth.low <= stated[2]
+
+
+def _failures(runs: Sequence[NotebookRun]) -> dict[str, str]:
+    """Notebooks that did not run to their end, those that never began included."""
+    ended = {r.notebook: "" if r.status == "ok" else r.reason or r.status for r in runs}
+    return {n.stem: why for n in notebooks() if (why := ended.get(n.stem, "was not run"))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,12 +18,10 @@ TOLERANCE = 0.05
 
 def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
     """Project each job from short trials, then train it."""
-    # both sides compile from nothing: a cache that the first leaves would make the second another run
-    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
-    os.environ["PYTHONPATH"] = str(ROOT)
     rows = []
     for case in cases:
         params = case.write(folder / "params")
+        shutil.rmtree(folder / "projected" / case.name, ignore_errors=True)
         inv = open_investigation(str(params), outputs=str(folder / "projected"))
         projected = inv.baseline.projection
         inv.close()
@@ -45,6 +43,14 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
         )
         print(f"prediction: {case.name}: {rows[-1]['error']} of {rows[-1]['trained, s']} s", flush=True)
     return {"within_5pct": sum(r["within"] for r in rows), "total": len(rows), "rows": rows}
+
+
+ENVIRONMENT = {
+    # both sides compile from nothing: a cache that one leaves would make the other another run
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "PYTHONPATH": str(ROOT),
+}
+"""Set before the first trial of a process, since trials have the environment of the server that forks them."""
 
 
 def _trained(params: Path) -> dict[str, float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from bench.validation.page import summary
+from slowstep.investigation import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results" / "validation.json"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- validation: made by bench/validation/table.py -->", "<!-- end of validation -->"

@@ -88,7 +88,7 @@ class Investigation:
 
     @cached_property
     def noise(self) -> ComparisonRecord:
-        """The A/A comparison: the baseline against a second launch of itself."""
+        """The A/A comparison: the baseline against other launches of itself."""
         pairs = self.settings.budget.noise_pairs
         return self._comparison("A/A", self.arm, self.arm, pairs, lambda got: False, twin=True)
 
@@ -142,7 +142,8 @@ class Investigation:
     @property
     def suspects(self) -> list[Suspect]:
         """Where the baseline loses time, whatever the cause."""
-        return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
+        facts = self.baseline.facts
+        return suspects(facts.blocks, facts.flops, self.settings.budget.minimum_effect)
 
     # -- hypotheses --
 

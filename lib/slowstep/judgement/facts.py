@@ -13,7 +13,7 @@ from slowstep.records import PHASES, Block, ComparisonRecord
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineFacts:
-    """From the A/A comparison: two launches of the baseline, so launch-to-launch noise is in the intervals."""
+    """From the A/A comparison: several launches of the baseline, so their differences are in the intervals."""
 
     blocks: Sequence[Block]
     shares: dict[str, Interval]
@@ -44,10 +44,7 @@ def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts |
         return None
     shares = {phase: interval([b.phases[phase] / b.seconds for b in blocks]) for phase in PHASES}
     observed = record.baseline.observed
-    padded = [b.work.padded_tokens for b in blocks]
-    micro_batches = sum(b.steps for b in blocks) * int(observed.get("gradient_accumulation_steps") or 1)
-    sequences = micro_batches * int(observed.get("per_device_train_batch_size") or 0)
-    length = sum(padded) / sequences if sequences and None not in padded else None
+    length = mean_length(blocks, observed)
     return BaselineFacts(
         blocks=blocks,
         shares=shares,
@@ -57,3 +54,11 @@ def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts |
         observed=observed,
         noise=noise,
     )
+
+
+def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float | None:
+    """Mean positions a sequence, padding included; None where there are no tokens."""
+    padded = [b.work.padded_tokens for b in blocks]
+    micro_batches = sum(b.steps for b in blocks) * int(observed.get("gradient_accumulation_steps") or 1)
+    sequences = micro_batches * int(observed.get("per_device_train_batch_size") or 0)
+    return sum(padded) / sequences if sequences and None not in padded else None

@@ -2,21 +2,19 @@
 
 Waiting for data, copying, logging, saving, evaluating and whatever lies between the phases is no training at all. The
 forward and the backward pass are held against each other: their FLOPs stand in a known ratio, so a pass that takes much
-more than its part does something else besides. What no supported change explains stays "unexplained", and is
-never blamed on a factor that happens to be listed.
+more than its part does something else besides. A change explains such time if the time is gone in its own blocks;
+what no supported change takes away stays "unexplained", and is never blamed on a factor that happens to be listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slowstep.factors import CATALOGUE, Meaning
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval, interval
-from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Block
 
 BESIDES = ("data", "host_to_device", "log", "save", "evaluate", "other")
@@ -27,6 +25,9 @@ UNEVEN = 1.5
 
 LONG = 1.5
 """A step that takes so many times the median is one of the long ones."""
+
+OFTEN = 1 / 3
+"""A phase whose time is spread over more of the steps than this does not come now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,64 +41,72 @@ class Suspect:
     @property
     def ratio(self) -> float:
         """The speed-up if that time were gone."""
-        return 1.0 / (1.0 - min(self.share.mean, 0.99))
+        return speed_up(self.share.mean)
 
     @property
     def least(self) -> float:
         """The same at the lower end of the share."""
-        return 1.0 / (1.0 - min(max(self.share.lower, 0.0), 0.99))
+        return speed_up(self.share.lower)
 
 
-def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
-    """The phases whose lost time would bring `minimum` at least, beyond what the noise explains; largest first."""
-    found = [Suspect(phase=p, share=facts.shares[p], why=_besides(facts.blocks)) for p in BESIDES]
-    found += _uneven(facts)
-    return sorted((s for s in found if s.least - 1 >= minimum), key=lambda s: -s.ratio)
+def speed_up(share: float) -> float:
+    """What is gained by not spending a share of the wall time."""
+    return 1.0 / (1.0 - min(max(share, 0.0), 0.99))
 
 
-def unexplained(found: Sequence[Suspect], verdicts: Sequence[Verdict], minimum: float) -> list[tuple[Suspect, float]]:
-    """The suspects that no supported change accounts for, each with the speed-up that is left to be had there."""
-    left = []
-    for suspect in found:
-        gains = [1.0] + [
-            v.effect.ratio
-            for v in verdicts
-            if v.outcome is Outcome.SUPPORTED
-            and v.effect is not None
-            and v.meaning is not Meaning.DIAGNOSTIC
-            and suspect.phase in CATALOGUE[v.factor].touches
-        ]
-        if suspect.least / max(gains) - 1 >= minimum:
-            left.append((suspect, suspect.ratio / max(gains)))
-    return left
-
-
-def _besides(blocks: Sequence[Block]) -> str:
-    return "a step that only trains would not spend it" + _now_and_then(blocks)
-
-
-def _uneven(facts: BaselineFacts) -> list[Suspect]:
-    if facts.flops is None or not facts.flops.forward or not facts.flops.backward:
-        return []
-    part = facts.flops.forward / facts.flops.backward
-    found = []
-    for phase, other, ratio in (("forward", "backward", part), ("backward", "forward", 1 / part)):
-        beyond = interval([(b.phases[phase] - UNEVEN * ratio * b.phases[other]) / b.seconds for b in facts.blocks])
-        if beyond.lower > 0:
-            excess = interval([(b.phases[phase] - ratio * b.phases[other]) / b.seconds for b in facts.blocks])
-            why = (
-                f"{phase} and {other} stand as {ratio:.2f} to 1 in FLOPs, and this time is beyond that"
-                f"{_now_and_then(facts.blocks)}"
-            )
-            found.append(Suspect(phase=phase, share=excess, why=why))
+def lost(blocks: Sequence[Block], flops: TokenFlops | None) -> dict[str, Interval]:
+    """Share of the wall time a phase that trains nothing; a pass is there only if it takes more than its part."""
+    found = {p: interval([b.phases[p] / b.seconds for b in blocks]) for p in BESIDES}
+    for phase, other, part in _parts(flops):
+        if _excess(blocks, phase, other, UNEVEN * part).lower > 0:
+            found[phase] = _excess(blocks, phase, other, part)
     return found
 
 
-def _now_and_then(blocks: Sequence[Block]) -> str:
-    """A word on how often, where a few long steps hold most of what a step takes beyond its median."""
+def suspects(blocks: Sequence[Block], flops: TokenFlops | None, minimum: float) -> list[Suspect]:
+    """The phases whose lost time would bring `minimum` at least, beyond what the noise explains; largest first."""
+    parts = {phase: f"{phase} and {other} stand as {part:.2f} to 1 in FLOPs" for phase, other, part in _parts(flops)}
+    found = [
+        Suspect(
+            phase=phase,
+            share=share,
+            why=(f"{parts[phase]}, and this time is beyond that" if phase in parts else "it trains nothing")
+            + _now_and_then(blocks, share.mean),
+        )
+        for phase, share in lost(blocks, flops).items()
+    ]
+    return sorted((s for s in found if s.least - 1 >= minimum), key=lambda s: -s.ratio)
+
+
+def unexplained(
+    found: Sequence[Suspect], left: Sequence[Mapping[str, float]], minimum: float
+) -> list[tuple[Suspect, float]]:
+    """The suspects that no change takes away, each with the share of the wall time that stays at best.
+
+    `left` holds, for each supported change, the share of the wall time a phase still loses under it.
+    """
+    stays = [(s, min([s.share.mean, *(changed.get(s.phase, 0.0) for changed in left)])) for s in found]
+    return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
+
+
+def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:
+    """Each pass with the other, and their ratio in FLOPs; nothing where the workload does not say its sizes."""
+    if flops is None or flops.forward <= 0 or flops.backward <= 0:
+        return []
+    part = flops.forward / flops.backward
+    return [("forward", "backward", part), ("backward", "forward", 1 / part)]
+
+
+def _excess(blocks: Sequence[Block], phase: str, other: str, part: float) -> Interval:
+    return interval([(b.phases[phase] - part * b.phases[other]) / b.seconds for b in blocks])
+
+
+def _now_and_then(blocks: Sequence[Block], share: float) -> str:
+    """A word on how often, where a few long steps hold about as much as the phase loses."""
     steps = np.concatenate([b.step_seconds for b in blocks])
-    long = steps > LONG * np.median(steps)
-    if not 0 < long.mean() <= 0.34:
+    median = float(np.median(steps))
+    long = steps > LONG * median
+    held = float((steps[long] - median).sum() / steps.sum()) if long.any() else 0.0
+    if not 0 < long.mean() <= OFTEN or abs(held - share) > 0.5 * share:
         return ""
-    lost = float((steps[long] - np.median(steps)).sum() / steps.sum())
-    return f"; one step in {1 / long.mean():.0f} is a long one, and together they cost {lost:.1%}"
+    return f"; one step in {1 / long.mean():.0f} is a long one, and those hold about as much"

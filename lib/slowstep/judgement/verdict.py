@@ -12,8 +12,10 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.facts import BaselineFacts, mean_length
+from slowstep.judgement.flops import token_flops
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.suspects import lost
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 
 LOSS_TOLERANCE = 0.01
@@ -46,6 +48,8 @@ class Verdict:
     bound: Bound | None = None
     status: Status | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
+    """Share of the wall time a phase that the changed run still loses (`slowstep.judgement.suspects`)."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -108,7 +112,12 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
     read = reading(record.pairs)
     verdict = replace(
-        prior, effect=read.effect, kind=read.kind, status=Status.OK, warnings=_warnings(prior, record, read)
+        prior,
+        effect=read.effect,
+        kind=read.kind,
+        status=Status.OK,
+        left=_left(record),
+        warnings=_warnings(prior, record, read),
     )
     missing = _no_effect(contrast, record.treatment)
     if missing:
@@ -225,6 +234,13 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     if disturbed:
         notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")
     return notes
+
+
+def _left(record: ComparisonRecord) -> dict[str, float]:
+    blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
+    length = mean_length(blocks, observed)
+    flops = token_flops(observed, length) if length else None
+    return {phase: share.mean for phase, share in lost(blocks, flops).items()}
 
 
 def _losses_differ(record: ComparisonRecord) -> bool:

@@ -66,11 +66,11 @@ def time_budget(baseline: Baseline) -> Chart:
 
 
 def step_times(baseline: Baseline) -> Chart:
-    """Every measured step of both launches, in the order of time."""
+    """Every measured step of both sides, in the order of time."""
     figure, rows, outliers = go.Figure(), [], 0
     for side, name, colour, symbol in (
-        ("baseline", "first launch", BLUE, "circle"),
-        ("treatment", "second launch", ORANGE, "x"),
+        ("baseline", "one side", BLUE, "circle"),
+        ("treatment", "the other side", ORANGE, "x"),
     ):
         steps = [s for pair in baseline.record.pairs for s in getattr(pair, side).step_seconds]
         median = float(np.median(steps))
@@ -85,7 +85,7 @@ def step_times(baseline: Baseline) -> Chart:
         figure.add_hline(y=1e3 * median, line={"color": colour, "dash": "dash", "width": 1})
         rows.append(
             {
-                "launch": name,
+                "A/A side": name,
                 "steps": len(steps),
                 "median": duration(median),
                 "fastest": duration(min(steps)),

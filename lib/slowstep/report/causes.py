@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowstep.factors import Meaning
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.suspects import Suspect, speed_up, unexplained
 from slowstep.judgement.verdict import Verdict, best_levels, percent
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.words import effect, share
@@ -31,8 +31,9 @@ class Cause:
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
     """Largest first. A ceiling is a limit and no cause; it stands last, for want of anything better."""
     supported = best_levels(verdicts)
-    found = [_factor(v) for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
-    found += [_phase(suspect, ratio) for suspect, ratio in unexplained(suspects, supported, minimum)]
+    real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
+    open_ones = unexplained(suspects, [v.left for v in real], minimum)
+    found = [_factor(v) for v in real] + [_phase(suspect, stays, bool(real)) for suspect, stays in open_ones]
     ceilings = [_factor(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
     return sorted(found, key=lambda c: -c.ratio) + ceilings
 
@@ -42,11 +43,13 @@ def _factor(v: Verdict) -> Cause:
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
-def _phase(suspect: Suspect, ratio: float) -> Cause:
-    taken = f"{share(suspect.share.mean)} [{share(suspect.share.lower)}, {share(suspect.share.upper)}]"
+def _phase(suspect: Suspect, stays: float, changed: bool) -> Cause:
+    taken = f"{share(suspect.share.mean)} [{share(suspect.share.lower)}, {share(suspect.share.upper)}] of the wall time"
+    if changed and stays < suspect.share.mean:
+        taken += f", of which the changes above leave a share of {share(stays)}"
+    ratio = speed_up(stays)
     text = (
-        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken} of the wall time; {suspect.why}. Without it "
-        f"the run would be up to {percent(ratio)} faster, and no change tested here removes it: look at what your code "
-        "does there."
+        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}. Without it the run would be "
+        f"up to {percent(ratio)} faster, and no change tested here removes it: look at what your code does there."
     )
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)

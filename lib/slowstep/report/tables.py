@@ -97,12 +97,12 @@ def _utilisation(baseline: Baseline) -> str:
 
 
 def trial_time(baseline: Baseline) -> Table:
-    """The whole wall time of the baseline's two trials: what a measurement costs, to 100 %."""
+    """The whole wall time of both sides of the baseline's A/A comparison: what a measurement costs, to 100 %."""
     rows = []
-    for name, trial in (("first launch", baseline.record.baseline), ("second launch", baseline.record.treatment)):
+    for name, trial in (("one side", baseline.record.baseline), ("the other side", baseline.record.treatment)):
         whole = sum(trial.wall.values()) or 1.0
         parts = {part: f"{duration(s)} ({share(s / whole)})" for part, s in trial.wall.items()}
-        rows.append({"trial": name, **parts, "all": duration(whole)})
+        rows.append({"A/A side": name, **parts, "all": duration(whole)})
     return Table(rows)
 
 
