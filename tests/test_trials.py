@@ -157,7 +157,7 @@ def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Mak
     for _ in range(20):
         session.block(trial, 4 * trial.step_samples, [])
         seconds.append(trial.process.cpu_seconds())
-    session._end("with workers")
+    session.end("with workers")
 
     assert sorted(seconds) == seconds  # ten blocks make an epoch, and no time is lost with its workers
 

@@ -54,12 +54,13 @@ def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
 
 def test_an_epoch_of_a_trial_is_as_long_as_the_jobs() -> None:
     """Few samples come again and again, so that what happens once an epoch is as rare as in the job."""
-    few = [{"input_ids": [i]} for i in range(10)]
-    long = data.epoch(few, used=10, wanted=25)
+    few = tuple({"input_ids": [i]} for i in range(10))
+    long = data.epoch(few, wanted=25)
 
     assert 25 == len(long)
     assert [few[i % 10] for i in range(25)] == [long[i] for i in range(25)] == long.__getitems__(list(range(25)))
-    assert [few] * 3 == [data.epoch(few, None, 25), data.epoch(few, 10, None), data.epoch(few, 10, 5)]
+    assert [few] * 2 == [data.epoch(few, None), data.epoch(few, 5)]
+    assert 6 == len(data.epoch([{"samples": 5}, {"samples": 3}, {"samples": 2}], wanted=20))  # packed
 
 
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from slowstep.records import PHASES
-from slowstep.trials.process import context
+from slowstep.trials.helper import errand
 
 SLEEP = 0.1
 STEPS = 9
@@ -91,16 +91,7 @@ def measure() -> dict[str, Any]:
 
 def _phases(plan: Plan) -> dict[str, float]:
     """Seconds a phase of the median step, trained in a process of its own."""
-    server = context()
-    ours, theirs = server.Pipe()
-    process = server.Process(target=_train, args=(theirs, plan))
-    process.start()
-    theirs.close()
-    try:
-        return ours.recv()
-    finally:
-        process.kill()
-        process.join()
+    return errand(_train, plan, daemon=False)
 
 
 def _train(connection: Any, plan: Plan) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.settings import Settings, load, override
+from slowstep.trials.helper import errand
 
 ORDER = "ABBAAB"
 WARM_STEPS = 10
@@ -25,25 +26,9 @@ def paces(a: Settings, b: Settings) -> tuple[list[float], list[float]]:
     """Useful tokens a second of runs of two arms, one run after the other in the order `ORDER`."""
     found: dict[str, list[float]] = {"A": [], "B": []}
     for arm in ORDER:
-        found[arm].append(_pace({"A": a, "B": b}[arm]))
+        settings = {"A": a, "B": b}[arm]
+        found[arm].append(errand(_train, settings, timeout=TIMEOUT, daemon=False))
     return found["A"], found["B"]
-
-
-def _pace(settings: Settings) -> float:
-    from slowstep.trials.process import context
-
-    server = context()
-    ours, theirs = server.Pipe()
-    process = server.Process(target=_train, args=(theirs, settings))
-    process.start()
-    theirs.close()
-    try:
-        if not ours.poll(TIMEOUT):
-            raise RuntimeError("the bare run came to no end")
-        return ours.recv()
-    finally:
-        process.kill()
-        process.join()
 
 
 def _train(connection: Any, settings: Settings) -> None:

@@ -45,6 +45,13 @@ OUT_OF_MEMORY_TEXTS = (
 """The faces of a full device or host in the text of a RuntimeError."""
 
 
+ROUNDS = 3
+"""Where a loader lags behind, so many times the steps are discarded after its queue is used up."""
+
+DRAIN_AT_MOST = 3
+"""A queue is given so many times the steps that its batches last before it is taken for one that keeps up."""
+
+
 class Stop(BaseException):
     """Unwinds the training loop; not an Exception, so that no handler in between takes it for a failure."""
 
@@ -125,11 +132,13 @@ class Trial:
     def _drain(self) -> None:
         """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
         workers, steps = self.probe.workers, self.trained - self.drain_began
-        if steps % max(workers.outstanding, 1) == 0:
-            self.draining = 0 < workers.ready < self.lay_ready
-            self.lay_ready = workers.ready
-        elif workers.ready == 0:
+        if workers.ready == 0:
             self.draining = False
+            self.discards_left *= ROUNDS  # until the batches of all workers come as evenly as they will
+        elif steps % (workers.number + 1) == 0:
+            falling = workers.ready < self.lay_ready
+            self.draining = falling and steps < DRAIN_AT_MOST * workers.outstanding
+            self.lay_ready = workers.ready
 
     def _send_block(self) -> None:
         block = self.probe.close()
@@ -150,7 +159,8 @@ class Trial:
                 raise Stop from None
             if isinstance(request, Run):
                 self.steps_left, self.discards_left = request.steps, request.discard
-                self.draining, self.drain_began, self.lay_ready = request.drain, self.trained, math.inf
+                self.draining = request.drain and self.probe.workers.ready > 0
+                self.drain_began, self.lay_ready = self.trained, self.probe.workers.ready
                 self.probe.workers.go_on()
                 if not request.discard:
                     self.probe.open()

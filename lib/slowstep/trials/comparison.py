@@ -37,6 +37,8 @@ class Comparison:
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
         self.by_turns = False
+        self.before: list[dict[str, float]] = [{}, {}]
+        """Wall time of the arms when this comparison began; the baseline may have served others."""
         self.launch = 0
         """Number of the launches that the next pair is measured in."""
         self.samples = 0.0
@@ -46,12 +48,11 @@ class Comparison:
 
     def run(self, most: int, enough: Enough) -> None:
         self.session.keep_only(set(self.keys[:1]))
-        for key in self.keys:
-            self.session.lived.pop(key, None)
+        self.before = [self.session.wall(key) for key in self.keys]
         try:
             self._settle_in()
             while len(self.pairs) < most and not enough(self.pairs):
-                if len(self.pairs) in self.looks and self.launch + 1 < self.session.budget.launches:
+                if len(self.pairs) in self.looks and not self.by_turns:
                     self._relaunch()
                 self.pairs.append(self._pair())
         except _Failed:
@@ -59,8 +60,10 @@ class Comparison:
 
     def _relaunch(self) -> None:
         """Give the next pairs new launches of both arms, so that what a launch keeps for its life averages out."""
-        self.launch += 1
-        self.session.keep_only(set())
+        if self.launch + 1 < self.session.budget.launches:
+            self.launch += 1
+            self.session.keep_only(set())
+            self._settle_in()
 
     def _settle_in(self) -> None:
         """Both arms launched, if they fit; one that runs out of memory beside the other is given the machine alone."""
@@ -81,12 +84,17 @@ class Comparison:
         if self.by_turns:
             self.session.keep_only({self.keys[side]})
         trial = self.session.launch(self.arms[side], self.keys[side])
-        self.seen[side] = trial.record
+        self._see(side, trial)
         budget = self.session.budget
         if not self.pairs:
             steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
             self.samples = max(self.samples, steps * trial.step_samples)
         return trial
+
+    def _see(self, side: int, trial: Trial) -> None:
+        """Keep what is known of the arm: its last launch, but the start-up of the first, which finds no caches."""
+        first = self.seen.get(side, trial.record)
+        self.seen[side] = replace(trial.record, startup=first.startup, warmup_steps=first.warmup_steps)
 
     def _trial(self, side: int) -> Trial:
         try:
@@ -117,7 +125,8 @@ class Comparison:
             first="treatment" if first else "baseline",
             baseline=blocks[0],
             treatment=blocks[1],
-            launch=len(self.pairs) if self.by_turns else self.launch,
+            # by turns, an arm that was last in one pair and is first in the next keeps its launch
+            launch=len(self.pairs) // 2 if self.by_turns else self.launch,
         )
 
     def _undisturbed(self, side: int) -> Block:
@@ -127,12 +136,12 @@ class Comparison:
             try:
                 block = self.session.block(trial, self.samples, others)
             except TrialEnded as ended:
-                self.session.resident.pop(self.keys[side], None)
+                self.session.end(self.keys[side])
                 if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
                     self.by_turns = True  # the other arm was beside it; alone it may fit
                     continue
                 raise self._note(side, ended) from None
-            self.seen[side] = trial.record
+            self._see(side, trial)
             if block.disturbed is None or len(self.redone) >= self.session.budget.redo_blocks:
                 self.session.measured_seconds += block.seconds
                 return block
@@ -152,7 +161,7 @@ class Comparison:
             absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
             found = self.failed.get(i) or self.seen.get(i) or absent
             wall = self.session.wall(self.keys[i])
-            return replace(found, wall=wall) if wall else found
+            return replace(found, wall={part: s - self.before[i].get(part, 0.0) for part, s in wall.items()})
 
         return ComparisonRecord(
             baseline=side(0),

@@ -8,11 +8,14 @@ from typing import Any
 from slowstep.trials.process import context
 
 
-def errand(target: Callable[..., None], *arguments: Any, timeout: float = 600.0) -> Any:
-    """What `target(connection, *arguments)` sends back; RuntimeError if it ends without a word."""
+def errand(target: Callable[..., None], *arguments: Any, timeout: float = 600.0, daemon: bool = True) -> Any:
+    """What `target(connection, *arguments)` sends back; RuntimeError if it ends without a word.
+
+    A target that starts processes of its own (loader workers) can't be a `daemon`.
+    """
     server = context()
     ours, theirs = server.Pipe()
-    process = server.Process(target=target, args=(theirs, *arguments), daemon=True)
+    process = server.Process(target=target, args=(theirs, *arguments), daemon=daemon)
     process.start()
     theirs.close()
     try:

@@ -32,6 +32,11 @@ class Workers:
         self._signal(signal.SIGCONT)
 
     @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self._pids())
+
+    @property
     def outstanding(self) -> int:
         """Batches that were asked for and not yet given: all that the queue may hold."""
         return len(self._iterator._task_info) if self._pids() else 0

@@ -41,9 +41,6 @@ SETTLED = 1.05
 OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
 
-ROUNDS = 3
-"""After a launch so many times the usual steps are discarded."""
-
 PATIENCE = 20.0
 """A block may take so many times what warm-up lets expect before it counts as hanging."""
 
@@ -61,8 +58,6 @@ class Trial:
     period: int
     """Blocks are multiples of so many steps, since something happens once in each."""
     discard: int
-    drained: bool
-    """Whether what its loader workers made during warm-up is used up."""
     began: float
     """`time.perf_counter()` of the launch."""
 
@@ -91,7 +86,7 @@ class Session:
     def close(self) -> None:
         """End every trial."""
         for key in list(self.resident):
-            self._end(key)
+            self.end(key)
 
     # -- trials --
 
@@ -127,8 +122,13 @@ class Session:
             if settled:
                 break
         seen = process.ask(Observe(), self.budget.step_timeout_seconds)
-        self.steps += steps + 1
         workers = seen.facts.get("dataloader_num_workers") or 0
+        self.steps += steps + 1
+        if workers:  # what they made while the first steps were slow would feed the next ones
+            request = Run(steps=WARMUP_CHUNK, discard=workers + 1, drain=True)
+            chunk = process.ask(request, self.budget.startup_timeout_seconds)
+            previous = chunk.block.seconds / WARMUP_CHUNK
+            self.steps += chunk.trained
         record = TrialRecord(
             arm=arm.label,
             status=Status.OK,
@@ -148,10 +148,8 @@ class Session:
             occasions=ready.occasions,
             step_seconds=previous,
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
-            # batches of several workers come in bursts, and a block holds whole bursts
-            period=math.lcm(seen.facts.get("event_period") or 1, workers or 1),
+            period=_period(seen.facts.get("event_period") or 1, workers),
             discard=workers + 1,
-            drained=workers == 0,
             began=began,
         )
 
@@ -160,12 +158,13 @@ class Session:
         limit = peaks.limit or process.limit
         return replace(peaks, host=max(peaks.host or 0, family), limit=limit)
 
-    def _end(self, key: str) -> None:
+    def end(self, key: str) -> None:
+        """End the trial of that key and keep what it lived."""
         self.lived[key] = Counter(self.wall(key))
-        self.resident.pop(key).process.end()
+        self.resident.pop(key).process.end()  # harmless where it ended by itself
 
     def wall(self, key: str) -> dict[str, float]:
-        """Seconds by part of all launches of an arm in this comparison, with the time they waited for their turn."""
+        """Seconds by part of all launches of an arm so far, with the time they waited for their turn."""
         lived, trial = Counter(self.lived.get(key)), self.resident.get(key)
         if trial:
             waited = time.perf_counter() - trial.began - sum(trial.record.wall.values())
@@ -175,7 +174,7 @@ class Session:
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""
         for key in set(self.resident) - keys:
-            self._end(key)
+            self.end(key)
 
     # -- blocks --
 
@@ -187,11 +186,8 @@ class Session:
 
         before = disturbance.read(own())
         steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
-        # after a launch several rounds of all workers, until their batches come as evenly as they will
-        discard = trial.discard * (1 if trial.drained else ROUNDS)
-        request = Run(steps=steps, discard=discard, drain=not trial.drained)
-        trial.drained = True
-        expected = (steps + discard) * trial.step_seconds
+        request = Run(steps=steps, discard=trial.discard)
+        expected = (steps + trial.discard) * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
@@ -227,7 +223,7 @@ class Session:
             record = comparison.record()
         finally:
             if keys[1] in self.resident:
-                self._end(keys[1])
+                self.end(keys[1])
         return replace(
             record,
             seconds=time.time() - began,
@@ -249,7 +245,8 @@ class Session:
                     done = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
                     seconds.setdefault(event, []).append(done.seconds)
             except TrialEnded as ended:
-                self.resident.pop(key, None)
+                if key in self.resident:
+                    self.end(key)
                 failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
                 continue
             if done.bytes is not None:
@@ -257,3 +254,9 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+
+
+def _period(events: int, workers: int) -> int:
+    """Steps after which a trial repeats itself: what happens every so many steps, and the bursts in which batches of
+    several workers come; a long period holds many bursts as it is."""
+    return events if events >= workers else math.lcm(events, workers)

@@ -135,14 +135,16 @@ class OnTheFly(torch.utils.data.Dataset):
         return self.encode(self.raw[index])
 
 
-def epoch(examples: Sequence[Example], used: int | None, wanted: int | None) -> Sequence[Example]:
-    """An epoch as long as the job's, where trials use fewer samples (`used`) than it has (`wanted`).
+def epoch(examples: Sequence[Example], wanted: int | None) -> Sequence[Example]:
+    """An epoch of as many samples as the job's, where trials have fewer: they come again.
 
     What happens once an epoch (workers start, a last batch is short) then happens in a trial as often as in the job.
     """
-    if not used or not wanted or wanted <= used:
+    packed = isinstance(examples, list)
+    samples = sum(e["samples"] for e in examples) if packed else len(examples)
+    if not wanted or wanted <= samples:
         return examples
-    return Repeated(examples, round(len(examples) * wanted / used))
+    return Repeated(examples, round(len(examples) * wanted / samples))
 
 
 class Repeated(torch.utils.data.Dataset):

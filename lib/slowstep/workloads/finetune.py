@@ -68,7 +68,7 @@ class FineTune:
         d = self.settings.dataset
         self.source, self.collate = self.load()
         self.evaluation = Subset(self.source, range(min(d.eval_samples, len(self.source))))
-        self.examples = data.epoch(self.source, d.num_samples, self.settings.job.samples)
+        self.examples = data.epoch(self.source, self.settings.job.samples)
         if d.cached_batches:
             cached = data.Cached(self.examples, self.collate)
             self.examples, self.collate = cached.indices, cached
@@ -148,7 +148,7 @@ class FineTune:
         """Steps after which the events that stay in a trial repeat together."""
         a = self.trainer.args
         every = [int(a.save_steps)] * (a.save_strategy != "no") + [int(a.eval_steps or 1)] * (a.eval_strategy != "no")
-        steps = len(self.examples) // self.settings.effective_batch_size
+        steps = math.ceil(len(self.trainer.callback_handler.train_dataloader) / a.gradient_accumulation_steps)
         if a.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
             every.append(steps)  # workers start with each epoch, and whole epochs hold as many starts as the job's
         return math.lcm(*every)
