@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +15,7 @@ from slowstep.settings import LEVEL_SECTIONS, load, override
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.validation import page, table  # noqa: E402
 from bench.validation.diagnosed import Truth, _agree, score  # noqa: E402
-from bench.validation.page import WANTED, value  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 
 CASES = [case for kind in scenarios().values() for case in kind]
@@ -65,23 +62,6 @@ def test_the_library_knows_nothing_of_them() -> None:
     assert [] == [name for name in names if name in text]
 
 
-def test_every_figure_asked_for_is_there() -> None:
-    """The committed figures hold every key, measured, and where and when."""
-    figures = json.loads(table.RESULTS.read_text(encoding="utf-8"))
-
-    assert all(isinstance(value(figures, key), int | float) for _, key, _, _ in WANTED)
-    assert all(figures[key] for key in ("machine", "versions", "date", "commit"))
-    assert figures["planted"]["total"] == len(figures["planted"]["rows"]) == len(PLANTED)
-    assert figures["planted"]["correct"] == sum(row["correct"] for row in figures["planted"]["rows"])
-
-
-def test_the_readme_shows_the_committed_figures() -> None:
-    """README's table is what the script makes of the committed file."""
-    text = table.README.read_text(encoding="utf-8")
-
-    assert table.renewed(text) == text
-
-
 def test_an_unknown_part_is_refused() -> None:
     """`python -m bench.validation nosuch` says which parts there are."""
     command = [sys.executable, "-m", "bench.validation", "nosuch"]
@@ -111,13 +91,3 @@ def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
 def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, float], agrees: bool) -> None:
     """Neither a wide interval nor a near miss alone counts as having told the size of a gain."""
     assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05))
-
-
-def test_the_page_holds_every_scenario(tmp_path: Path) -> None:
-    """The page shows every run, right or wrong, and where and when it was measured."""
-    figures = json.loads(table.RESULTS.read_text(encoding="utf-8"))
-    page.write(figures, tmp_path / "index.html")
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
-
-    assert all(case.name.replace("_", " ") in text for kind in ("planted", "healthy") for case in scenarios()[kind])
-    assert figures["commit"] in text
