@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from scipy import stats
 from bench.validation import bare
 from bench.validation.scenarios import Scenario
 from slowstep.batch import notebooks
-from slowstep.investigation import ROOT
+from slowstep.cli import main
 from slowstep.judgement.suspects import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Store
@@ -67,10 +66,9 @@ FAR = math.log(1.25)
 
 
 def diagnose(params: Path, outputs: Path) -> None:
-    """As a user does, in processes of its own; what goes wrong is in the records."""
-    command = [sys.executable, "-m", "slowstep.cli", "diagnose", str(params), "--outputs", str(outputs)]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL, check=False)
+    """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(["diagnose", str(params), "--outputs", str(outputs)])
 
 
 def truth(scenario: Scenario, params: Path) -> Truth:
