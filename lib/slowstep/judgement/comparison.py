@@ -87,7 +87,7 @@ def reading(pairs: Sequence[Pair]) -> Reading:
     d = log_ratios(pairs)
     medians = np.array([math.log(_median_rate(p.treatment) / _median_rate(p.baseline)) for p in pairs])
     gap = interval(d - medians) if len(pairs) else interval([])
-    effect = change(pairs)
+    effect = paired(d, launches(pairs))
     return Reading(
         kind=read(d, launches(pairs)),
         effect=effect,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,7 +129,7 @@ def _spread(n: int, launches: Sequence[Hashable]) -> float:
     return LAUNCH * math.sqrt(2 * sum(share**2 for share in shares))
 
 
-def _chance(limits_at: object, values: np.ndarray, spread: float) -> float:
+def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.ndarray, spread: float) -> float:
     """The two-sided p at which the interval just reaches 0, by bisection."""
 
     def holds_zero(p: float) -> bool:

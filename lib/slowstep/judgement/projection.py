@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, paired
 from slowstep.records import Block, EventRecord, Pair, TrialRecord
 from slowstep.settings import Settings
@@ -46,7 +47,7 @@ def project(
     pace = sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks)
     half = interval([b.seconds / b.work.samples for b in blocks]).half
     if pairs:
-        change = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in pairs], [p.launch for p in pairs])
+        change = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in pairs], launches(pairs))
         spread = math.hypot(half / pace, change.half)
         pace *= change.ratio
         half = pace * spread
