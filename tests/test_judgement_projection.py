@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulated import block
 from slowstep.judgement.projection import project
-from slowstep.records import EventRecord, Status, TrialRecord
+from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 
 STARTED = TrialRecord(
@@ -23,7 +25,15 @@ STARTED = TrialRecord(
     },
     warmup_steps=10,
 )
-BLOCKS = [block([1.0] * 5, samples=4)] * 4
+
+
+def measured(*blocks: Block, **observed: object) -> ComparisonRecord:
+    """An A/A comparison whose pairs are twice the same block."""
+    pairs = [Pair(first="baseline", baseline=b, treatment=b, launch=i) for i, b in enumerate(blocks)]
+    return ComparisonRecord(baseline=replace(STARTED, observed=observed), treatment=STARTED, pairs=pairs)
+
+
+EVEN = measured(*[block([1.0] * 5, samples=4)] * 4)
 
 
 @pytest.fixture
@@ -44,7 +54,7 @@ def job(quick: Settings) -> Settings:
 def test_all_costs_are_in(job: Settings) -> None:
     """Start-up, compilation, steps, saves and evaluations are all part of the job's time, and add up to it."""
     events = EventRecord(seconds={"save": [2.0, 4.0], "evaluate": [10.0]})
-    found = project(job, BLOCKS, STARTED, events)
+    found = project(job, EVEN, events)
 
     assert {
         "start-up": 15.0,
@@ -58,16 +68,16 @@ def test_all_costs_are_in(job: Settings) -> None:
 
 def test_stalled_blocks_count_by_their_time(job: Settings) -> None:
     """If every second block takes twice its time, the job takes 1.5 times as long, not the mean of the rates."""
-    steady = project(job, BLOCKS, STARTED, None).parts["training steps"]
-    stalling = project(job, [block([1.0] * 5, samples=4), block([2.0] * 5, samples=4)] * 2, STARTED, None)
+    steady = project(job, EVEN, None).parts["training steps"]
+    stalling = project(job, measured(*[block([1.0] * 5, samples=4), block([2.0] * 5, samples=4)] * 2), None)
 
     assert 1.5 * steady == pytest.approx(stalling.parts["training steps"])
 
 
 def test_the_interval_holds_the_estimate(job: Settings) -> None:
     """Blocks that scatter give a range around the estimate; identical blocks give none."""
-    wide = project(job, [block([s] * 5, samples=4) for s in (0.9, 1.0, 1.1)], STARTED, None)
-    exact = project(job, BLOCKS, STARTED, None)
+    wide = project(job, measured(*(block([s] * 5, samples=4) for s in (0.9, 1.0, 1.1))), None)
+    exact = project(job, EVEN, None)
 
     assert 0 < wide.low < wide.seconds < wide.high
     assert (exact.seconds, exact.seconds) == (exact.low, exact.high)
@@ -75,13 +85,13 @@ def test_the_interval_holds_the_estimate(job: Settings) -> None:
 
 def test_one_block_gives_no_false_certainty(job: Settings) -> None:
     """A single block says nothing about its spread: the range is open, and asking is no error."""
-    assert float("inf") == project(job, BLOCKS[:1], STARTED, None).high
+    assert float("inf") == project(job, measured(block([1.0] * 5, samples=4)), None).high
 
 
 def test_a_job_costs_its_hours(job: Settings) -> None:
     """Two hours at 2 an hour cost 4; without a price there is no cost, rather than 0."""
-    priced = project(job, BLOCKS, STARTED, None)
-    unpriced = project(override(job, {"job.price_per_hour": None}), BLOCKS, STARTED, None)
+    priced = project(job, EVEN, None)
+    unpriced = project(override(job, {"job.price_per_hour": None}), EVEN, None)
 
     assert (4.0, None) == (priced.cost(7200.0), unpriced.cost(7200.0))
 
@@ -89,11 +99,27 @@ def test_a_job_costs_its_hours(job: Settings) -> None:
 @pytest.mark.parametrize("missing", ["job.samples", "job.epochs"])
 def test_a_job_of_unknown_size_is_not_projected(job: Settings, missing: str) -> None:
     """Without its size a job has no time."""
-    assert project(override(job, {missing: None}), BLOCKS, STARTED, None) is None
+    assert project(override(job, {missing: None}), EVEN, None) is None
 
 
 def test_a_job_that_saves_nothing_spends_nothing_on_it(job: Settings) -> None:
     """save_strategy: no leaves saving out of the cost, whatever a save would take."""
     quiet = override(job, {"training_arguments.save_strategy": "no"})
 
-    assert 0 == project(quiet, BLOCKS, STARTED, EventRecord(seconds={"save": [60.0]})).parts["saving"]
+    assert 0 == project(quiet, EVEN, EventRecord(seconds={"save": [60.0]})).parts["saving"]
+
+
+def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:
+    """The blocks met batches a quarter longer than the epoch's: the job takes the time of its own positions."""
+    long = [block([1.0] * 5, samples=4, tokens=125)] * 4
+    found = project(job, measured(*long, epoch_padded_tokens=1000 * 100), None)
+    unknown = project(job, measured(*long), None)
+
+    assert found.parts["training steps"] == pytest.approx(750.0 / 1.25)
+    assert unknown.parts["training steps"] == pytest.approx(750.0)
+
+
+def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
+    """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
+    assert project(job, EVEN, None).steps == 750
+    assert project(job, measured(block([1.0] * 5, samples=4), epoch_steps=199), None).steps == 3 * 199

@@ -292,6 +292,24 @@ def test_real_sleeps_are_seen_by_the_real_clock() -> None:
     assert max(block.phases, key=block.phases.get) == "data"
 
 
+def test_a_compiled_model_is_compiled_once() -> None:
+    """What finds the model in the first step leaves no trace that torch.compile would have to compile again for."""
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: list) -> Callable:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    loop = Loop(Planted(), accumulation=2)
+    loop.model = torch.compile(loop.model, backend=backend, dynamic=False)
+    block = record(loop.train, steps=3).block
+
+    assert block.steps == 3
+    assert block.phases["forward"] > 0
+    assert len(graphs) == 1
+
+
 def test_waiting_at_a_border_belongs_to_no_block() -> None:
     """Whatever time passes between the end of a block and the opening of the next, no block holds it."""
     clock, blocks = HandClock(), []

@@ -186,8 +186,7 @@ def _is_passenger(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> boo
 
 
 def _projected(inv: Investigation, chosen: Measured) -> Projection | None:
-    settings, trial = chosen.contrast.treatment.settings, chosen.record.treatment
-    return project(settings, inv.baseline.facts.blocks, trial, inv.events, chosen.record.pairs)
+    return project(chosen.contrast.treatment.settings, inv.noise, inv.events, chosen.record)
 
 
 def _name(pick: Pick) -> str:

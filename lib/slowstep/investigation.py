@@ -13,9 +13,9 @@ from slowstep import __version__
 from slowstep.factors import Arm, Contrast, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
-from slowstep.judgement.facts import BaselineFacts, baseline_facts
+from slowstep.judgement.facts import baseline_facts
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
@@ -108,7 +108,7 @@ class Investigation:
             reading=reading(record.pairs),
             events=self.events,
             peak=self.peak,
-            projection=self.projection(facts, record, self.settings),
+            projection=project(self.settings, record, self.events),
         )
 
     @cached_property
@@ -134,10 +134,6 @@ class Investigation:
             return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)
         except RuntimeError:  # no memory left beside the trials, say; then MFU is not measured
             return None
-
-    def projection(self, facts: BaselineFacts, record: ComparisonRecord, settings: Settings) -> Projection | None:
-        """The real job at the baseline's speed."""
-        return project(settings, facts.blocks, record.baseline, self.events)
 
     @property
     def suspects(self) -> list[Suspect]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, paired
-from slowstep.records import Block, EventRecord, Pair, TrialRecord
+from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
 
 
@@ -31,29 +30,28 @@ class Projection:
 
 def project(
     settings: Settings,
-    blocks: Sequence[Block],
-    trial: TrialRecord,
+    noise: ComparisonRecord,
     events: EventRecord | None,
-    pairs: Sequence[Pair] = (),
+    change: ComparisonRecord | None = None,
 ) -> Projection | None:
-    """The job of `settings.job` at the speed of `blocks`; None if the job's size is not given.
+    """The job of `settings.job` at the speed of the baseline, measured in `noise`; None if its size is not given.
 
-    With `pairs` it is the job after a change: the baseline's speed in `blocks`, times the change that the pairs
-    measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair.
+    With a `change` it is the job after it: the baseline's speed, times the change that those pairs measured. A change
+    is known better than a speed, since the machine's drift falls on both sides of a pair.
     """
-    job = settings.job
-    if not job.samples or not job.epochs or not blocks:
+    job, trial = settings.job, change.treatment if change else noise.baseline
+    if not job.samples or not job.epochs or not noise.pairs:
         return None
-    pace = sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks)
-    half = interval([b.seconds / b.work.samples for b in blocks]).half
-    if pairs:
-        change = paired([math.log(_pace(p.treatment) / _pace(p.baseline)) for p in pairs], launches(pairs))
-        spread = math.hypot(half / pace, change.half)
-        pace *= change.ratio
+    pace, half = _pace_of_job(job.samples, noise)
+    if change:
+        slower = [math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs]
+        ratio = paired(slower, launches(change.pairs))
+        spread = math.hypot(half / pace, ratio.half)
+        pace *= ratio.ratio
         half = pace * spread
-        blocks = [p.treatment for p in pairs]
+    blocks = [p.treatment for p in (change or noise).pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
-    per_epoch = math.ceil(job.samples / per_step)
+    per_epoch = trial.observed.get("epoch_steps") or math.ceil(job.samples / per_step)
     steps = math.ceil(per_epoch * job.epochs)
     samples = job.samples * job.epochs
     training = samples * pace
@@ -82,6 +80,25 @@ def project(
         price_per_hour=job.price_per_hour,
         currency=job.currency,
     )
+
+
+def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
+    """Seconds a sample of the job, and half the interval around it.
+
+    The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
+    positions of a whole epoch are known, it is the time a position that is measured. Both blocks of a pair train on
+    about the same batches, so a pair is one measurement and not two.
+    """
+    positions = noise.baseline.observed.get("epoch_padded_tokens")
+    pairs = [(p.baseline, p.treatment) for p in noise.pairs]
+    known = positions and all(b.work.padded_tokens for pair in pairs for b in pair)
+
+    def amount(block: Block) -> float:
+        return block.work.padded_tokens * samples / positions if known else block.work.samples
+
+    paces = [sum(b.seconds for b in pair) / sum(amount(b) for b in pair) for pair in pairs]
+    whole = [b for pair in pairs for b in pair]
+    return sum(b.seconds for b in whole) / sum(amount(b) for b in whole), interval(paces).half
 
 
 def _pace(block: Block) -> float:

@@ -5,8 +5,9 @@ same for the built-in workload, for a Trainer script and for a plain loop. What 
 
 - Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
   one batch ahead, so callbacks can't see them: the loader's own `__next__` is marked.
-- The model is whatever module is called outermost. It is found in the first step by a global hook, which then makes
-  way for hooks on that module alone: a global hook would slow down every submodule's call.
+- The model is whatever module is called outermost. It is found in the first step by a global hook, which makes way for
+  hooks on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile
+  would compile the model once with it and once without.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it.
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow.
@@ -155,8 +156,9 @@ class Probe:
             register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
             register_optimizer_step_post_hook(lambda *_: self._optimizer_stepped()),
         )
-        self._discovery = register_module_forward_pre_hook(self._discover)
-        self._undo += [hook.remove for hook in (*hooks, self._discovery)]
+        self._undo += [hook.remove for hook in hooks] + [self._stop_seeking]
+        self._seeking = True
+        self._seek()
 
     def _wrap(
         self,
@@ -202,20 +204,35 @@ class Probe:
     def _optimizer_stepped(self) -> None:
         self._leave()
         self._border_due = True
+        self._seeking = False
+        self._stop_seeking()
+
+    def _seek(self) -> None:
+        self._discovery = register_module_forward_pre_hook(self._discover)
+
+    def _stop_seeking(self) -> None:
         if self._discovery is not None:
             self._discovery.remove()
             self._discovery = None
 
     def _discover(self, module: torch.nn.Module, *_: Any) -> None:
         """In the first step: a module called while no other is running is a model (or a loss)."""
-        if self._depth == 0 and id(module) not in self._roots:
+        if self._depth:
+            return
+        self._stop_seeking()
+        if id(module) not in self._roots:
             self._roots.add(id(module))
             handles = (
                 module.register_forward_pre_hook(lambda *_: self._forward_begins()),
-                module.register_forward_hook(lambda *_: self._leave(), always_call=True),
+                module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True),
             )
             self._undo += [handle.remove for handle in handles]
             self._forward_begins()
+
+    def _forward_ended(self) -> None:
+        self._leave()
+        if self._seeking and self._depth == 0 and self._discovery is None:
+            self._seek()
 
     def _forward_begins(self) -> None:
         training = torch.is_grad_enabled()

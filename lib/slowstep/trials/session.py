@@ -74,6 +74,8 @@ class Session:
         self.launches = 0
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
+        self.pace: dict[str, float] = {}
+        """Seconds a step of each arm's last launch, when it was warm."""
         self.lived: dict[str, Counter[str]] = {}
         """Wall time by part of each arm's launches that have ended."""
 
@@ -101,14 +103,15 @@ class Session:
         process = TrialProcess(arm, log, self.budget)
         try:
             ready: Ready = process.ask(None, self.budget.startup_timeout_seconds)
-            trial = self._warmed_up(process, arm, ready, began)
+            trial = self._warmed_up(process, arm, ready, began, self.pace.get(key, 0.0))
         except BaseException:
             process.end()
             raise
-        self.resident[key] = trial
+        self.resident[key], self.pace[key] = trial, trial.step_seconds
         return trial
 
-    def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready, began: float) -> Trial:
+    def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready, began: float, known: float) -> Trial:
+        """Steps until they get no faster, or are as fast as the arm is known to be."""
         first: Measured = process.ask(Run(steps=1), self.budget.startup_timeout_seconds)
         startup = dict(ready.startup) | {"first step": first.block.seconds}
         previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
@@ -117,7 +120,7 @@ class Session:
             chunk: Measured = process.ask(Run(steps=WARMUP_CHUNK), timeout)
             mean = chunk.block.seconds / WARMUP_CHUNK
             steps, spent = steps + WARMUP_CHUNK, spent + chunk.block.seconds
-            settled = previous / mean < SETTLED
+            settled = previous / mean < SETTLED or mean / SETTLED < known
             previous = min(previous, mean)
             if settled:
                 break

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -19,6 +21,9 @@ IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
 
 TRAINED_VOCABULARY = 4096
+
+LOOKED_AT_LEAST, LOOKED_AT_MOST, LOOKING_SECONDS = 500, 2000, 0.5
+"""Examples whose lengths stand for all, and the time that looking at them may take."""
 
 Example = dict[str, Any]
 
@@ -164,6 +169,22 @@ class Repeated(torch.utils.data.Dataset):
         indices = [i % len(self.examples) for i in indices]
         together = getattr(self.examples, "__getitems__", None)
         return together(indices) if together else [self.examples[i] for i in indices]
+
+
+def lengths(examples: Sequence[Example]) -> np.ndarray | None:
+    """Tokens an example, of as many drawn at random as can be looked at in a moment; None if those are too few."""
+    order, found, began = np.random.default_rng(0).permutation(len(examples))[:LOOKED_AT_MOST], [], time.perf_counter()
+    for i in order:
+        found.append(len(examples[int(i)]["input_ids"]))
+        if time.perf_counter() - began > LOOKING_SECONDS:
+            break
+    return np.array(found) if len(found) >= min(LOOKED_AT_LEAST, len(order)) else None
+
+
+def longest_of(found: np.ndarray, batch: int) -> float:
+    """The mean longest of `batch` examples drawn from `found`: the expected maximum, by its distribution function."""
+    ranks = np.arange(len(found) + 1) / len(found)
+    return float((np.sort(found) * np.diff(ranks**batch)).sum())
 
 
 def pack(examples: Sequence[Example], max_length: int) -> list[Example]:

@@ -122,6 +122,7 @@ class FineTune:
             "padding": self._padding(),
             "max_length": d.max_length,
             "examples": len(self.examples),
+            **self._epoch(),
             "per_device_train_batch_size": t.args.per_device_train_batch_size,
             "gradient_accumulation_steps": t.args.gradient_accumulation_steps,
             "gradient_checkpointing": any(m.gradient_checkpointing for m in modules if m.training),
@@ -143,6 +144,19 @@ class FineTune:
         if isinstance(self.source, list):
             return "packing"
         return "max_length" if collate.length else "longest"
+
+    def _epoch(self) -> dict[str, int]:
+        """Steps and positions of the job's epoch, of which the blocks see a small part; a trial's epoch is as long."""
+        a, loader = self.trainer.args, self.trainer.callback_handler.train_dataloader
+        batches, batch = len(loader), a.per_device_train_batch_size
+        found = {"epoch_steps": math.ceil(batches / a.gradient_accumulation_steps)}
+        if isinstance(self.collate, data.Cached):
+            return found
+        seen = None if self.collate.length else data.lengths(self.source)
+        length = self.collate.length if seen is None else data.longest_of(seen, batch)
+        if length is not None:
+            found["epoch_padded_tokens"] = round(min(len(self.examples), batches * batch) * length)
+        return found
 
     def _period(self) -> int:
         """Steps after which the events that stay in a trial repeat together."""
