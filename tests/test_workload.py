@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bitsandbytes as bnb
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -61,6 +62,24 @@ def test_an_epoch_of_a_trial_is_as_long_as_the_jobs() -> None:
     assert [few[i % 10] for i in range(25)] == [long[i] for i in range(25)] == long.__getitems__(list(range(25)))
     assert [few] * 2 == [data.epoch(few, None), data.epoch(few, 5)]
     assert 6 == len(data.epoch([{"samples": 5}, {"samples": 3}, {"samples": 2}], wanted=20))  # packed
+
+
+def test_lengths_are_those_of_examples_that_have_tokens() -> None:
+    """A few hundred stand for all; raw examples, which a collator tokenises, have none, and that is no error."""
+    examples = [{"input_ids": [0] * (i % 7)} for i in range(600)]
+
+    assert sorted(data.lengths(examples)) == sorted(i % 7 for i in range(600))
+    assert [None, None] == [data.lengths(raw * 600) for raw in ([{"prompt": "x"}], [("x", "y")])]
+
+
+def test_the_longest_of_a_batch_is_longer_than_the_mean() -> None:
+    """Of batches of one the mean, of large ones the maximum; what random batches give lies between, and agrees."""
+    found = np.arange(1, 101)
+    drawn = np.random.default_rng(0).choice(found, (20_000, 4)).max(1).mean()
+
+    assert data.longest_of(found, 1) == pytest.approx(found.mean())
+    assert data.longest_of(found, 10_000) == pytest.approx(100, rel=1e-3)
+    assert data.longest_of(found, 4) == pytest.approx(drawn, rel=0.01)
 
 
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:

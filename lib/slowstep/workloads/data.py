@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +172,14 @@ class Repeated(torch.utils.data.Dataset):
 
 
 def lengths(examples: Sequence[Example]) -> np.ndarray | None:
-    """Tokens an example, of as many drawn at random as can be looked at in a moment; None if those are too few."""
+    """Tokens an example, of as many drawn at random as can be looked at in a moment; None if those are too few, or if
+    an example has none yet (it is tokenised in the collator)."""
     order, found, began = np.random.default_rng(0).permutation(len(examples))[:LOOKED_AT_MOST], [], time.perf_counter()
     for i in order:
-        found.append(len(examples[int(i)]["input_ids"]))
+        example = examples[int(i)]
+        if not isinstance(example, Mapping) or "input_ids" not in example:
+            return None
+        found.append(len(example["input_ids"]))
         if time.perf_counter() - began > LOOKING_SECONDS:
             break
     return np.array(found) if len(found) >= min(LOOKED_AT_LEAST, len(order)) else None
