@@ -72,6 +72,25 @@ def test_lengths_are_those_of_examples_that_have_tokens() -> None:
     assert [None, None] == [data.lengths(raw * 600) for raw in ([{"prompt": "x"}], [("x", "y")])]
 
 
+def test_a_dataset_of_ones_own_is_not_asked_beside_training() -> None:
+    """What it opens or caches when it is first asked would be there before the loader's workers start."""
+
+    class Own(torch.utils.data.Dataset):
+        asked = 0
+
+        def __len__(self) -> int:
+            return 600
+
+        def __getitem__(self, index: int) -> dict:
+            self.asked += 1
+            return {"input_ids": [index]}
+
+    own = Own()
+
+    assert data.lengths(own) is None
+    assert own.asked == 0
+
+
 def test_the_longest_of_a_batch_is_longer_than_the_mean() -> None:
     """Of batches of one the mean, of large ones the maximum; what random batches give lies between, and agrees."""
     found = np.arange(1, 101)

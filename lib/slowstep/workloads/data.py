@@ -173,7 +173,12 @@ class Repeated(torch.utils.data.Dataset):
 
 def lengths(examples: Sequence[Example]) -> np.ndarray | None:
     """Tokens an example, of as many drawn at random as can be looked at in a moment; None if those are too few, or if
-    an example has none yet (it is tokenised in the collator)."""
+    an example has none yet (it is tokenised in the collator).
+
+    A dataset of one's own is left alone: what it opens when it is asked here, loader workers would find open.
+    """
+    if not isinstance(examples, datasets.Dataset | OnTheFly | list):
+        return None
     order, found, began = np.random.default_rng(0).permutation(len(examples))[:LOOKED_AT_MOST], [], time.perf_counter()
     for i in order:
         example = examples[int(i)]
