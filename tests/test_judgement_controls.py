@@ -54,6 +54,15 @@ def test_a_ratio_of_two_tiny_times_means_nothing() -> None:
     assert [] == moved_controls(with_treatment({"host_to_device": 0.007}), frozenset({"data"}))
 
 
+def test_a_large_change_may_move_its_neighbours_a_little() -> None:
+    """Nearly half of the step is gone, and a neighbour took a little less: warmer caches, and no other cause."""
+    assert [] == moved_controls(with_treatment({"backward": -0.4, "optimizer": -0.03}), frozenset({"backward"}))
+    assert ["optimizer"] == [
+        m.phase
+        for m in moved_controls(with_treatment({"backward": -0.04, "optimizer": -0.03}), frozenset({"backward"}))
+    ]
+
+
 def test_more_work_in_a_block_moves_no_control() -> None:
     """A treatment that does the same work in half the time by doing half of everything is compared per work done."""
     assert [] == moved_controls(pairs(around(0.05)), NONE)

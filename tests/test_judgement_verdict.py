@@ -11,7 +11,7 @@ from simulated import CPU, SHARES, around, comparisons, contrast, facts, pairs, 
 from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.comparison import Kind
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, reconsidered
 from slowstep.records import ComparisonRecord, Status, TrialRecord
 from slowstep.settings import Settings
 
@@ -298,3 +298,14 @@ def test_a_gain_is_supported_among_others(batch: Contrast) -> None:
         found.append(holm([*others, judged(batch, measured)])[-1].outcome)
 
     assert found.count(Outcome.SUPPORTED) >= 54
+
+
+def test_support_that_fresh_pairs_refute_is_none(batch: Contrast) -> None:
+    """The change that noise flattered is no cause any more; one that was confirmed, or not asked again, still is."""
+    seen = {"per_device_train_batch_size": 8}
+    first, other, again = (judged(batch, record(pairs(around(g)), observed=seen)) for g in (0.2, 0.3, 0.0))
+    found = reconsidered([first, replace(other, name="another")], [first, again])
+
+    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [v.outcome for v in found]
+    assert "refuted by fresh ones" in found[0].reason
+    assert [first] == reconsidered([first], [other])

@@ -21,6 +21,10 @@ MOVED = math.log(1.10)
 NOTICEABLE = 0.02
 """And when it moved by 2 % of the step at least: a ratio of two tiny times means nothing."""
 
+MATERIAL = 0.25
+"""And by a quarter of what the whole step changed: a slow optimizer that walks through all memory leaves cold caches to
+the next forward pass, and a change that halves the step may move its neighbours by a few percent of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
@@ -36,6 +40,7 @@ class Moved:
 def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:
     """The untouchable phases that moved nevertheless."""
     found = []
+    whole = _change(pairs)
     for phase in CONTROLS:
         if phase in touched or not pairs:
             continue
@@ -47,6 +52,13 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved
         change = interval([math.log(b / a) for a, b in times])
         step = sum(p.baseline.seconds / work(p.baseline) for p in pairs) / len(pairs)
         shift = abs(sum(b - a for a, b in times) / len(times)) / step
-        if abs(change.mean) - change.half > MOVED and shift > NOTICEABLE:
+        if abs(change.mean) - change.half > MOVED and shift > max(NOTICEABLE, MATERIAL * whole):
             found.append(Moved(phase=phase, ratio=change.ratio))
     return found
+
+
+def _change(pairs: Sequence[Pair]) -> float:
+    """By how much the step changed, as a share of the baseline's."""
+    before = sum(p.baseline.seconds / work(p.baseline) for p in pairs)
+    after = sum(p.treatment.seconds / work(p.treatment) for p in pairs)
+    return abs(after / before - 1) if before else 0.0

@@ -9,7 +9,7 @@ what no supported change takes away stays "unexplained", and is never blamed on 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,9 @@ BESIDES = ("data", "host_to_device", "log", "save", "evaluate", "other")
 
 UNEVEN = 1.5
 """A pass is suspected beyond so many times its part: kernels of both passes reach similar, not equal, rates."""
+
+KNOWN_TO = 1.15
+"""The part of a pass is known to so much, for the same reason; the interval of what it loses holds that, too."""
 
 LONG = 1.5
 """A step that takes so many times the median is one of the long ones."""
@@ -59,7 +62,8 @@ def lost(blocks: Sequence[Block], flops: TokenFlops | None) -> dict[str, Interva
     found = {p: interval([b.phases[p] / b.seconds for b in blocks]) for p in BESIDES}
     for phase, other, part in _parts(flops):
         if _excess(blocks, phase, other, UNEVEN * part).lower > 0:
-            found[phase] = _excess(blocks, phase, other, part)
+            least, most = (_excess(blocks, phase, other, part * by) for by in (KNOWN_TO, 1 / KNOWN_TO))
+            found[phase] = replace(_excess(blocks, phase, other, part), lower=least.lower, upper=most.upper)
     return found
 
 

@@ -153,6 +153,23 @@ def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
     ]
 
 
+def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts in the light of later ones on the same changes: support that fresh pairs refute is none.
+
+    The change that looks best of many is often one that noise flattered (the winner's curse).
+    """
+    later = {v.name: v for v in again if v.outcome is Outcome.REFUTED and v.effect is not None}
+    found = []
+    for v in verdicts:
+        fresh = later.get(v.name)
+        if v.outcome is Outcome.SUPPORTED and fresh:
+            reason = f"supported by the pairs that found it ({span(v.effect)}), and refuted by fresh ones"
+            found.append(replace(v, outcome=Outcome.INCONCLUSIVE, effect=fresh.effect, reason=reason))
+        else:
+            found.append(v)
+    return found
+
+
 def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The supported changes of one factor, the best level of each, largest gain first."""
     best: dict[str, Verdict] = {}

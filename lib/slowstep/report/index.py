@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Verdict, reconsidered
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.causes import Cause, causes
@@ -50,13 +50,14 @@ def overview(folder: Path) -> Overview:
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
+    known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
     adopted = final.verdicts[-1] if final and final.verdicts and final.adopted else None
     baseline = summaries.get("00_baseline")
     return Overview(
         name=folder.name,
         runs=runs,
-        verdicts=sorted(verdicts.values(), key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
-        causes=causes(list(verdicts.values()), baseline.suspects, baseline.minimum_effect) if baseline else [],
+        verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
+        causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=baseline.cause if baseline else "",
         gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
