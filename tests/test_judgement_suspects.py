@@ -103,3 +103,12 @@ def test_the_largest_cause_stands_first() -> None:
 def test_without_anything_found_there_is_no_cause() -> None:
     """Refuted changes and a healthy step make no cause."""
     assert [] == causes([verdict("optim", -0.1, outcome=Outcome.REFUTED)], found(), MINIMUM)
+
+
+def test_the_interval_of_a_pass_bears_kernels_of_other_rates() -> None:
+    """The healthy forward pass takes 2 % of the step more than its FLOPs say; the truth is inside all the same."""
+    (forward,) = found(forward=0.02 + 0.8)
+
+    assert forward.phase == "forward"
+    assert forward.share.lower < 0.8 / 1.82 < forward.share.upper
+    assert forward.share.mean == pytest.approx((0.29 + 0.82 - 0.57 / 2) / 1.82, rel=0.02)
