@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from slowstep.settings import LEVEL_SECTIONS, load, override
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.validation import page, table  # noqa: E402
 from bench.validation.diagnosed import Truth, _agree, score  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 
@@ -91,3 +94,42 @@ def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
 def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, float], agrees: bool) -> None:
     """Neither a wide interval nor a near miss alone counts as having told the size of a gain."""
     assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05))
+
+
+@pytest.fixture(scope="module")
+def committed() -> dict:
+    """The figures of the last full run."""
+    return json.loads(table.RESULTS.read_text(encoding="utf-8"))
+
+
+def test_every_figure_that_is_asked_for_was_measured(committed: dict) -> None:
+    """bench/results/validation.json has them all, with the machine, versions, date and commit that they hold for."""
+    numbers = [page.value(committed, key) for _, key, _, _ in page.WANTED]
+    totals = [f"{part}.total" for part in ("planted", "healthy", "prediction")]
+    numbers += [
+        page.value(committed, key) for key in (*totals, "aa.comparisons", "price.steps_kit", "price.steps_grid")
+    ]
+
+    assert all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
+    assert all(committed[about] for about in ("machine", "versions", "date", "commit"))
+    for kind in ("planted", "healthy"):
+        rows = committed[kind]["rows"]
+        assert {r["name"] for r in rows} == {case.name for case in scenarios()[kind]}
+        assert (committed[kind]["correct"], committed[kind]["total"]) == (sum(r["correct"] for r in rows), len(rows))
+
+
+def test_the_readme_shows_the_committed_figures() -> None:
+    """The table in README is made from the file, and nobody has touched either since."""
+    text = table.README.read_text(encoding="utf-8")
+
+    assert table.renewed(text) == text
+
+
+def test_the_page_shows_every_scenario(committed: dict, tmp_path: Path) -> None:
+    """Failures are not left out, and what was measured can be found again by its commit."""
+    page.write(committed, tmp_path / "index.html")
+    shown = (tmp_path / "index.html").read_text(encoding="utf-8")
+    names = [r["name"].replace("_", " ") for kind in ("planted", "healthy") for r in committed[kind]["rows"]]
+
+    assert [] == [name for name in names if name not in shown]
+    assert committed["commit"] in shown
