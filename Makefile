@@ -5,7 +5,7 @@ SET ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose check lab test lint bench validate clean
+.PHONY: help setup diagnose check lab test lint bench validate docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ bench: .venv/.ready  ## print what is timed: probe, start of a trial, time budge
 
 validate: .venv/.ready  ## measure how far the verdicts can be trusted (an hour and a half) and write outputs/validation/
 	$(BIN)/python -m bench.validation
+
+docs: .venv/.ready  ## write docs/factors.md anew from the catalogue
+	$(BIN)/python -m slowstep.factors.page > docs/factors.md
 
 clean:  ## delete outputs/ and caches, keep .venv
 	rm -rf outputs .pytest_cache .ruff_cache build dist lib/*.egg-info

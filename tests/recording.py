@@ -55,7 +55,7 @@ def record(train: Callable[[], None], steps: int, clock: Clock | None = None) ->
             probe.open()
         if borders == steps:
             block = probe.close()
-            taken.append(Recorded(block, [x.item() for x in probe.losses], time.perf_counter() - began))
+            taken.append(Recorded(block, probe.losses, time.perf_counter() - began))
             raise _Enough
         borders += 1
 

@@ -119,11 +119,32 @@ def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], 
     assert words in contrast(on_cpu, GPU, **level).untestable
 
 
-def test_a_run_without_adapters_has_no_rank() -> None:
-    """LoRA's rank is not testable in a run without LoRA."""
-    found = contrast(override(QUICK, {"peft": None}), GPU, lora_r=8)
+@pytest.mark.parametrize(
+    ("changes", "levels", "words"),
+    [
+        ({"peft": None}, {"lora_r": [4]}, "the run trains no LoRA adapter"),
+        ({"peft": None}, {"weights": ["16bit", "4bit"]}, "quantised weights need LoRA"),
+        ({}, {"bnb_4bit_quant_type": ["nf4"]}, "the run has no 4-bit weights"),
+        ({}, {"gradient_accumulation_steps": [3]}, "effective batch of 4 samples can't be accumulated in 3"),
+        ({}, {"eval_steps": [50]}, "the run never evaluates"),
+        (
+            {"dataset.padding": "max_length"},
+            {"train_sampling_strategy": ["group_by_length"]},
+            "only with padding: longest",
+        ),
+        (
+            {"training_arguments.optim": "adamw_torch_fused"},
+            {"foreach": [True]},
+            "the fused optimizer takes no foreach",
+        ),
+    ],
+)
+def test_what_a_run_cannot_have_is_refused_before_any_trial(changes: dict, levels: dict, words: str) -> None:
+    """A factor that these settings can't have on any machine is an error in the parameter file, with the reason."""
+    (problem,) = check_levels(override(QUICK, changes | {"compute": levels}), "compute", "my.yaml")
 
-    assert "no LoRA adapter" in found.untestable
+    assert words in problem
+    assert f"compute.{next(iter(levels))}[" in problem
 
 
 def test_a_combination_means_what_its_costliest_part_means() -> None:

@@ -61,9 +61,15 @@ def test_checkpointing_on_brings_no_speed() -> None:
 
 
 def test_padding_brings_at_most_the_padding() -> None:
-    """With a fifth of the positions padding, its removal brings 1.25 at most, and padding to the maximum nothing."""
-    assert 1.25 == pytest.approx(ratio("padding", "longest", padding=25))
+    """With a fifth of the positions padding, its removal brings 1.25 at most where attention is nearly free, a little
+    more where it is not, and padding to the maximum nothing."""
+    assert 1.25 < ratio("padding", "longest", padding=25, observed=SIZES) < 1.25 * 1.02
     assert 1.0 == ratio("padding", "max_length", padding=25)
+
+
+def test_padding_of_an_unknown_model_has_no_bound() -> None:
+    """Attention over padding is quadratic, and how much that is nobody can say without the model's sizes."""
+    assert bound("padding", facts(padding=25), "longest", None) is None
 
 
 def test_packing_has_no_bound() -> None:

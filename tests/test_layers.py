@@ -23,6 +23,18 @@ LEFT = {
     "judgement": {"settings", "factors", "records", "machine"},
     "summary": {"settings", "factors", "records", "machine", "judgement"},
     "report": {"settings", "factors", "records", "machine", "judgement", "summary"},
+    "final": {
+        "settings",
+        "factors",
+        "records",
+        "machine",
+        "judgement",
+        "summary",
+        "report",
+        "investigation",
+        "batch_size",
+        "workloads",
+    },
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
 

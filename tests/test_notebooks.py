@@ -12,11 +12,19 @@ from slowstep import cli
 from slowstep.batch import notebooks
 from slowstep.factors import CATALOGUE
 from slowstep.records import ComparisonRecord, Store
-from slowstep.settings import load
+from slowstep.settings import LEVEL_SECTIONS, load
 from slowstep.summary import NotebookRun, Summary
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["00_baseline", "10_data_loading", "20_gradient_checkpointing", "30_sequence_length", "90_final_config"]
+NAMES = [
+    "00_baseline",
+    "10_data_loading",
+    "20_gradient_checkpointing",
+    "30_sequence_length",
+    "40_compute",
+    "50_overheads",
+    "90_final_config",
+]
 
 
 def store(outputs: Path) -> Store:
@@ -34,10 +42,10 @@ def test_every_notebook_ran_to_its_end(diagnosed):
 
 def test_every_listed_level_has_a_verdict_from_real_pairs_or_a_reason(diagnosed):
     """No hypothesis that the parameter file lists gets lost, and none is judged without evidence or a reason."""
-    verdicts = [v for name in NAMES[1:4] for v in store(diagnosed).read(Summary, "summaries", name).verdicts]
+    verdicts = [v for name in NAMES[1:6] for v in store(diagnosed).read(Summary, "summaries", name).verdicts]
     judged = {v.factor for v in verdicts}
     settings = load(ROOT / "params" / "smoke.yaml").settings
-    listed = {*settings.data_loading, *settings.gradient_checkpointing, *settings.sequence_length}
+    listed = {factor for section in LEVEL_SECTIONS for factor in getattr(settings, section)}
 
     assert listed == judged
     assert listed <= set(CATALOGUE)
@@ -84,7 +92,9 @@ def test_the_final_files_are_what_the_ecosystem_reads(diagnosed, tmp_path):
     assert given["per_device_train_batch_size"] == arguments.per_device_train_batch_size
     assert lora.r == again.peft["r"]
     assert again.name == "smoke_final"
-    assert "## Decision" in (final / "decision.md").read_text()
+    decision = (final / "decision.md").read_text()
+    assert all(part in decision for part in ("Status: ", "## Options", "as it is", "## Decision", "## Consequences"))
+    compile((final / "train.py").read_text(), "train.py", "exec")
 
 
 def test_a_second_run_measures_nothing_again(diagnosed, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,7 +145,11 @@ def test_names_hold_between_processes(quick: Settings) -> None:
         f"print(identity(load({str(Path(__file__).resolve().parents[1] / 'params' / 'quick.yaml')!r}).settings))"
     )
     found = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert identity(quick) == found.stdout.strip()

@@ -11,11 +11,13 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-background-networking"]
 CHARTS = {
-    "00_baseline": 3,
+    "00_baseline": 4,
     "10_data_loading": 2,
     "20_gradient_checkpointing": 3,
     "30_sequence_length": 3,
-    "90_final_config": 1,
+    "40_compute": 2,
+    "50_overheads": 2,
+    "90_final_config": 2,
 }
 
 pytestmark = [

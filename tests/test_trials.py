@@ -27,6 +27,8 @@ GIB = 2**30
 SOON = 30.0
 """Seconds in which a process that must go is gone; in practice it takes one or two."""
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 def never(pairs: list[Pair]) -> bool:
     """Go on to the last pair."""
@@ -345,6 +347,22 @@ def test_nothing_survives_the_owner_of_the_session(
     assert len(pids) >= 4  # the fork server, the trial and two workers
     assert ended
     assert [folder.exists() for folder in folders] == [False]
+
+
+def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
+    """Python's exit ends a resident trial instead of waiting for it."""
+    code = (
+        "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
+        "from slowstep.trials.session import Session\n"
+        f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
+        f"session = Session(settings.budget, Path({str(tmp_path)!r}))\n"
+        "session.launch(Arm(label='baseline', settings=settings), 'one')"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", code], timeout=120, env=environment)
+
+    assert ended.returncode == 0
+    assert list(tmp_path.glob("slowstep-trial-*")) == []
 
 
 def test_the_fork_server_touches_no_device() -> None:

@@ -53,15 +53,41 @@ def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
     return [encode(example) for example in data.read_examples(settings)]
 
 
-def test_an_epoch_of_a_trial_is_as_long_as_the_jobs() -> None:
+def test_an_epoch_of_a_trial_is_as_long_as_the_jobs(smoke: Settings) -> None:
     """Few samples come again and again, so that what happens once an epoch is as rare as in the job."""
     few = tuple({"input_ids": [i]} for i in range(10))
-    long = data.epoch(few, wanted=25)
+    sizes = {n: override(smoke, {"job.samples": n}) for n in (None, 5, 25)}
+    long = data.epoch(few, sizes[25])
 
     assert 25 == len(long)
-    assert [few[i % 10] for i in range(25)] == [long[i] for i in range(25)] == long.__getitems__(list(range(25)))
-    assert [few] * 2 == [data.epoch(few, None), data.epoch(few, 5)]
-    assert 6 == len(data.epoch([{"samples": 5}, {"samples": 3}, {"samples": 2}], wanted=20))  # packed
+    assert [few[i % 10] for i in range(25)] == [long[i] for i in range(25)]
+    assert [10, 10] == [len(data.epoch(few, sizes[n])) for n in (None, 5)]
+    packed = [{"samples": 5}, {"samples": 3}, {"samples": 2}]
+    assert 6 == len(data.epoch(packed, override(smoke, {"job.samples": 20})))
+
+
+@pytest.mark.parametrize("given", [None, True, False])
+@pytest.mark.parametrize("tokenize", ["once", "on_the_fly"])
+def test_a_batch_is_fetched_as_asked(smoke: Settings, tokenizer: object, tokenize: str, given: bool | None) -> None:
+    """One by one or at once, the examples are the same; and PyTorch's loader can tell which it is."""
+    settings = override(smoke, {"dataset.tokenize": tokenize, "dataset.batched_fetching": given, "job.samples": None})
+    examples = data.epoch(data.tokenised(data.read_examples(settings), settings, tokenizer), settings)
+    at_once = getattr(examples, "__getitems__", None)
+    loader = torch.utils.data.DataLoader(examples, batch_size=4, collate_fn=list)
+
+    assert bool(at_once) is (tokenize == "once" if given is None else given)
+    assert [e["input_ids"] for e in next(iter(loader))] == [examples[i]["input_ids"] for i in range(4)]
+
+
+def test_a_local_copy_is_read_from_its_folder(smoke: Settings, tokenizer: object, tmp_path: Path) -> None:
+    """Wherever the examples are read from they are the same; a copy lies in the folder, and memory needs no file."""
+    where = {s: override(smoke, {"dataset.storage": s}) for s in ("as_is", "local_copy", "in_memory")}
+    read = {s: data.read_examples(settings, tmp_path) for s, settings in where.items()}
+
+    assert read["as_is"].to_list() == read["local_copy"].to_list() == read["in_memory"].to_list()
+    assert all(Path(f["filename"]).is_relative_to(tmp_path) for f in read["local_copy"].cache_files)
+    assert not any(Path(f["filename"]).is_relative_to(tmp_path) for f in read["as_is"].cache_files)
+    assert not read["in_memory"].cache_files
 
 
 def test_lengths_are_those_of_examples_that_have_tokens() -> None:

@@ -171,20 +171,8 @@ class WaitsInForward(FineTune):
 
 
 class Recompiles(FineTune):
-    """A compiled function gets the tokens without their padding: a new shape, and a new compilation, in each step."""
+    """A compiled model is told to take each length for itself, and allowed to do so for ever."""
 
     def build_model(self) -> None:
         super().build_model()
         torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10**9
-
-        def scale(x: torch.Tensor) -> torch.Tensor:
-            return (x.float().pow(2).mean(-1) + 1e-6).rsqrt().mean()
-
-        compiled = torch.compile(scale, backend="eager", dynamic=False)
-        embed = self.model.get_input_embeddings()
-
-        def measure(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
-            ids = inputs[0]
-            compiled(output[ids != 0].detach())
-
-        embed.register_forward_hook(measure)

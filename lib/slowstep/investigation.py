@@ -13,19 +13,19 @@ from slowstep import __version__
 from slowstep.factors import Arm, Contrast, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
-from slowstep.judgement.facts import baseline_facts
+from slowstep.judgement.facts import baseline_facts, occasional_shares
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
-from slowstep.records import ComparisonRecord, EventRecord, Pair, Status, Store, identity
+from slowstep.records import ComparisonRecord, EventRecord, Pair, ProfileRecord, Status, Store, identity
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
 from slowstep.trials.entry import enter_ceiling
 from slowstep.trials.helper import errand
-from slowstep.trials.process import context
+from slowstep.trials.process import TrialEnded, context
 from slowstep.trials.progress import Progress, to_file
 from slowstep.trials.session import Session
 
@@ -102,9 +102,10 @@ class Investigation:
             logs = self.folder / "records" / "logs"
             why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
             raise Unmeasurable(f"the baseline can't be trained: {why}")
+        occasional = occasional_shares(self.settings, facts.blocks, self.events)
         return Baseline(
             record=record,
-            facts=facts,
+            facts=replace(facts, occasional=occasional, peak_flops=self.peak.most if self.peak else None),
             reading=reading(record.pairs),
             events=self.events,
             peak=self.peak,
@@ -117,14 +118,22 @@ class Investigation:
         key = identity("events", self.arm.determinants(), self._place())
         return self._kept(EventRecord, "events", key, lambda: self.session.occasional(self.arm))
 
+    def profile(self, arm: Arm) -> ProfileRecord | None:
+        """Where the operators' time goes in `arm`, by torch.profiler in a trial of its own; None if that failed."""
+        key = identity("profile", arm.determinants(), self._place())
+        trace = self.folder / "traces" / f"{self.notebook}-{key}.json.gz"
+        try:
+            return self._kept(ProfileRecord, "profiles", key, lambda: self.session.profile(arm, trace))
+        except TrialEnded:
+            return None
+
     @cached_property
     def peak(self) -> Peak | None:
         """What the device could do: from the data sheet if its name is known, else measured for a second."""
         known = PEAKS.get(self.machine.gpu or "")
         if known and self.device == "cuda":
             return known
-        half = self.settings.training("bf16") or self.settings.model.dtype == "bfloat16"
-        dtype = "bfloat16" if half else "float32"
+        dtype = _computed_in(self.settings)
 
         def measure() -> Peak:
             tflops, bandwidth, device = errand(enter_ceiling, dtype)
@@ -178,15 +187,16 @@ class Investigation:
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
-    def compare(self, contrast: Contrast, name: str) -> Verdict:
-        """The verdict on one contrast outside the notebook's list (a combination with and without a factor)."""
+    def compare(self, contrast: Contrast, name: str) -> Measured:
+        """One contrast outside the notebook's list: a combination with and without a factor, or against another."""
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
-        return self._measure(contrast, name, prior, 1).verdict
+        return self._measure(contrast, name, prior, 1)
 
     def _measure(self, contrast: Contrast, name: str, prior: Verdict, comparisons: int, purpose: str = "") -> Measured:
         budget = self.settings.budget
         stop = enough(budget.minimum_effect, comparisons, budget.max_pairs)
-        record = self._comparison(name, contrast.baseline, contrast.treatment, budget.max_pairs, stop, purpose=purpose)
+        arms, events = (contrast.baseline, contrast.treatment), contrast.events
+        record = self._comparison(name, *arms, budget.max_pairs, stop, purpose=purpose, events=events)
         device = str(record.baseline.observed.get("device", self.device))
         verdict = judge(prior, contrast, record, budget.minimum_effect, device)
         return Measured(contrast=contrast, verdict=verdict, record=record)
@@ -232,9 +242,10 @@ class Investigation:
         stop: Callable[[list[Pair]], bool],
         twin: bool = False,
         purpose: str = "",
+        events: frozenset[str] = frozenset(),
     ) -> ComparisonRecord:
         b = self.settings.budget
-        effort = [replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3)), purpose]
+        effort = [replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3)), purpose, sorted(events)]
         key = identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
         began = time.time()
 
@@ -246,7 +257,7 @@ class Investigation:
             ComparisonRecord,
             "comparisons",
             key,
-            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose, LOOKS),
+            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose, LOOKS, events),
             name=name,
             treatment=treatment.determinants(),
         )
@@ -277,3 +288,11 @@ class Investigation:
             from slowstep.report.live import show_line
 
             self._line = show_line(progress.line(), self._line)
+
+
+def _computed_in(s: Settings) -> str:
+    """The arithmetic of the matrix products."""
+    if s.training("bf16") or s.training("fp16"):
+        return "bfloat16" if s.training("bf16") else "float16"
+    four_bit = (s.quantization or {}).get("bnb_4bit_compute_dtype")
+    return str(four_bit) if four_bit else s.model.dtype

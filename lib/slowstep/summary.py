@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
@@ -43,6 +44,24 @@ class Measured:
     record: ComparisonRecord | None
     family: str = ""
     """The comparisons that Holm's correction counts together share it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSize:
+    """One size with its throughput over the baseline's; 1 for the baseline's own, None if it can't be trained."""
+
+    value: int
+    ratio: float | None
+    too_big: bool = False
+    """Whether it ran out of memory."""
+    measured: Measured | None = None
+
+
+def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize | None:
+    """The smallest size within the minimum effect of the fastest."""
+    best = max((s.ratio for s in tried if s.ratio is not None), default=0.0)
+    close = [s for s in tried if s.ratio is not None and s.ratio * (1 + minimum_effect) >= best]
+    return min(close, key=lambda s: s.value, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from slowstep.factors.factor import Factor, Level, Meaning, show
 from slowstep.machine import Machine
 from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
+from slowstep.settings.events import ARGUMENTS, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,12 @@ class Arm:
         """The settings that decide what the trial does, for the identity of its record."""
         named = {section: getattr(self.settings, section) for section in TRAINED}
         # an epoch is as large as the job says, and a local file's content may change under its name
-        return named | {"job.samples": self.settings.job.samples, "content": self.settings.local_content()}
+        intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in ARGUMENTS]
+        return named | {
+            "job.samples": self.settings.job.samples,
+            "intervals": intervals,  # of events by a share of the job they depend on its epochs
+            "content": self.settings.local_content(),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,8 @@ class Contrast:
     """Why it can't be tested on this machine."""
     unmet: str | None = None
     """Why trials of these settings can't meet what the factor acts on."""
+    against: tuple[tuple[Factor, Level], ...] = ()
+    """Levels that the baseline has beyond the run's own, where one change stands against another."""
     crossed: bool = False
     """Part of a matrix, which is measured in full whatever the bounds say."""
 
@@ -61,9 +69,14 @@ class Contrast:
         """The costliest meaning among the levels."""
         return max((f.meaning for f, _ in self.levels), key=list(Meaning).index)
 
+    @property
+    def events(self) -> frozenset[str]:
+        """The occasional events that count in the comparison, however rare they are."""
+        return frozenset(f.event for f, _ in (*self.levels, *self.against) if f.event)
+
     def touched(self, device: str) -> frozenset[str]:
         """The phases the change can touch."""
-        return frozenset().union(*(f.touched(device) for f, _ in self.levels))
+        return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
 
 
 CROSSED = {
@@ -138,7 +151,7 @@ def check_levels(settings: Settings, section: str, source: str) -> list[str]:
             continue
         for i, value in enumerate(values):
             key = f"{section}.{name}[{i}]"
-            wrong = factor.accepts(value)
+            wrong = factor.accepts(value) or factor.refuses(value, settings)
             if wrong:
                 problems.append(f"{source}: {key}: {wrong}.")
                 continue

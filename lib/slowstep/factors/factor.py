@@ -55,14 +55,20 @@ class Factor:
     level: Callable[[Any, Settings], Level]
     touches: frozenset[str]
     """The phases it can touch; the others are negative controls."""
+    examples: tuple[Any, ...]
+    """Levels worth trying: documented, and each one run by the tests."""
     bound: str | None = None
     """Name of the bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
+    event: str | None = None
+    """The occasional event that it changes, 'save' or 'evaluate': it counts in the comparison however rare it is."""
     shares_cores: bool = False
     """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
     requires: Callable[[Any, Settings, Machine], str | None] = lambda value, settings, machine: None
-    """Why a level can't be tested here, or None."""
+    """What this machine lacks for a level, or None."""
+    refuses: Callable[[Any, Settings], str | None] = lambda value, settings: None
+    """Why a run of these settings can't have a level, whatever the machine, or None."""
     unmet: Callable[[Settings], str | None] = lambda settings: None
-    """Why a trial of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
+    """Why trials of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
     """What is wrong with a level's value as a user wrote it, or None."""
 
@@ -77,4 +83,6 @@ class Factor:
 
 def show(value: Any) -> str:
     """A level's value as labels show it: `true`, not `True`."""
+    if isinstance(value, list):
+        return ",".join(map(show, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

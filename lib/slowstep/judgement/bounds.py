@@ -16,6 +16,9 @@ ALLOWANCE = 3.0
 """Attention and low-rank products run at a lower rate than the large products, so a share of the FLOPs is not a share
 of the time. Up to three times the FLOP share is allowed for; beyond that no one has seen it on current devices."""
 
+IMPLAUSIBLE = 0.9
+"""Nothing trains at more of a device's peak than this; where it seems to, the peak or the FLOPs are not the run's."""
+
 WORKER_START_SECONDS = 10.0
 """Generous: starting loader workers at an epoch's begin, imports included."""
 
@@ -84,22 +87,82 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
     )
 
 
+def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    if not facts.observed.get("gradient_checkpointing"):
+        return None  # both sides are given checkpointing, and of that run nothing is known yet
+    now = int(facts.observed.get("every_n_layers") or 1)
+    share = facts.most("forward") * max(0.0, 1 / now - 1 / asked.value)
+    why = f"one layer in {asked.value} is still computed again; those that no longer are take {share:.1%} of the step"
+    return Bound(ratio=_without(share), why=why)
+
+
+def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """All the device can do: every useful token at its peak, nothing recomputed, half of the attention left out."""
+    rate, flops, peak = facts.throughput.useful_tokens_per_second, facts.flops, facts.peak_flops
+    if rate is None or flops is None or peak is None or facts.observed.get("tf32"):
+        return None  # a peak of plain 32-bit products says nothing of TF32
+    used = rate * (flops.needed - flops.attention / 2) / peak
+    if used > IMPLAUSIBLE:
+        return None
+    return Bound(ratio=1.0 / used, why=f"the useful tokens take {used:.0%} of what the device can compute")
+
+
+def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
+    def of_event(facts: BaselineFacts, asked: Asked) -> Bound | None:
+        rare = facts.occasional.get(event, 0.0)
+        if rare is None:
+            return None
+        share = min(rare + facts.most(event), 0.99)
+        why = f"its time is at most {share:.1%} of the job"
+        now = facts.observed.get(every)
+        if every and isinstance(now, int) and isinstance(asked.value, int):
+            share *= max(0.0, 1 - now / asked.value)
+            why += f", and with {asked.value} steps between in place of {now} this falls by {share:.1%}"
+        return Bound(ratio=_without(share), why=why)
+
+    return of_event
+
+
+def _on_host(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound | None]:
+    """For what makes the host wait for a device: there it moves time between all phases, and nothing is known."""
+    known = _phase(phase, words)
+    return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
+
+
 def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
     useful = facts.throughput.useful_share
     if useful is None:
         return None
     if asked.value == "max_length":
+        if facts.observed.get("compiled"):
+            return None  # one length for all batches ends compiling anew for each
         return Bound(ratio=1.0, why="padding every sequence to the maximum only adds positions")
     if asked.value == "packing":
         return None  # besides the padding it fills the step with more tokens, which can help by any amount
-    return Bound(ratio=1.0 / useful, why=f"{1 - useful:.1%} of the computed positions are padding")
+    share = _quadratic(facts)
+    if share is None:
+        return None
+    why = (
+        f"{1 - useful:.1%} of the computed positions are padding, and attention among them is quadratic "
+        f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time)"
+    )
+    return Bound(ratio=_without(share) / useful, why=why)
+
+
+def _sampling(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    return _padding(facts, Asked(value="longest", epoch_samples=None)) if asked.value == "group_by_length" else None
+
+
+def _quadratic(facts: BaselineFacts) -> float | None:
+    """Share of the time that attention's quadratic part may take."""
+    return min(ALLOWANCE * facts.flops.attention_share, 0.9) if facts.flops else None
 
 
 def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
     useful = facts.throughput.useful_share
     if facts.flops is None or useful is None or asked.value > int(facts.observed.get("max_length") or 0):
         return None
-    share = min(ALLOWANCE * facts.flops.attention_share, 0.9)
+    share = _quadratic(facts)
     why = (
         f"per useful token only padding ({1 - useful:.1%} of positions) and the quadratic part of attention "
         f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time) can shrink"
@@ -128,9 +191,18 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "data": _data,
     "host_to_device": _phase("host_to_device", "copying to the device"),
     "optimizer": _phase("optimizer", "the optimizer"),
+    "host_work": _on_host("other", "what Trainer does between the phases"),
+    "log": _on_host("log", "logging"),
+    "save": _event("save"),
+    "save_interval": _event("save", "save_steps"),
+    "evaluate": _event("evaluate"),
+    "evaluation_interval": _event("evaluate", "eval_steps"),
+    "ceiling": _ceiling,
     "recomputation": _recomputation,
     "padding": _padding,
+    "sampling": _sampling,
     "attention": _attention,
+    "recomputed_layers": _recomputed_layers,
     "lora_rank": _lora_rank,
     "epoch_start": _epoch_start,
 }

@@ -112,4 +112,5 @@ def _whole(blocks: Sequence[Block]) -> float:
 
 
 def _median_rate(block: Block) -> float:
-    return work(block) / (block.steps * float(np.median(block.step_seconds)))
+    rare = sum(block.amortised.values())  # no stall: each block bears the same share
+    return work(block) / (block.steps * float(np.median(block.step_seconds)) + rare)

@@ -13,6 +13,14 @@ class Peak:
     bandwidth: float
     source: str
 
+    @property
+    def most(self) -> float:
+        """FLOP/s that nothing exceeds: a data sheet's figure as it is, and more than was measured in a busy moment."""
+        return self.tflops * 1e12 * (1.0 if self.source == SHEET else MARGIN)
+
+
+MARGIN = 1.25
+"""A peak that was measured may lie so much below what the device can do."""
 
 SHEET = "the vendor's data sheet, dense bf16"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.intervals import Interval, interval
 from slowstep.judgement.units import Throughput, throughput
-from slowstep.records import PHASES, Block, ComparisonRecord
+from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord
+from slowstep.settings import Settings
+from slowstep.settings.events import ARGUMENTS, is_rare, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,11 @@ class BaselineFacts:
     """The A/A comparison."""
     data_ceiling: Interval | None = None
     """What batches ready in memory brought, once that is measured."""
+    occasional: Mapping[str, float | None] = field(default_factory=dict)
+    """Share of the job's time, 0 to 1, that each event takes at most which is too rare to meet in a block; None where
+    that is not known."""
+    peak_flops: float | None = None
+    """The most that the device could compute in a second."""
 
     def share(self, phase: str) -> float:
         """The mean share of a phase."""
@@ -54,6 +61,21 @@ def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts |
         observed=observed,
         noise=noise,
     )
+
+
+def occasional_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
+    """Share of the job's time a rare event, by its longest occurrence; None where it was not measured, or nobody knows
+    how often it comes."""
+    steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)
+    step = sum(b.seconds for b in blocks) / steps
+    each: dict[str, float | None] = {}
+    for event in (e for e in ARGUMENTS if is_rare(settings, e)):
+        seconds, seen = events.seconds.get(event), events.samples.get(event)
+        between = steps_between(settings, event, samples / steps)
+        whole = settings.dataset.eval_samples / seen if seen else 1.0
+        each[event] = max(seconds) * whole / between if seconds and between else None
+    total = step + sum(seconds or 0.0 for seconds in each.values())
+    return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
 
 
 def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float | None:

@@ -52,11 +52,12 @@ def token_flops(observed: dict[str, Any], length: float) -> TokenFlops | None:
     lora = observed.get("lora_r") is not None
     frozen = matmul - trained if lora else 0
     weights = 4.0 * frozen if lora else 6.0 * matmul
+    again = 1.0 / (observed.get("every_n_layers") or 1) if observed.get("gradient_checkpointing") else 0.0
     forward = 2.0 * matmul + 4.0 * layers * hidden * length
     return TokenFlops(
         weights=weights,
         attention=12.0 * layers * hidden * length,
         adapter=6.0 * trained if lora else 0.0,
         forward=forward,
-        recomputation=forward if observed.get("gradient_checkpointing") else 0.0,
+        recomputation=again * forward,
     )

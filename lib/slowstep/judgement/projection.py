@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
+from slowstep.settings.events import occurrences, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +66,9 @@ def project(
         "training steps": training,
     }
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
-        seconds = (events.seconds.get(event) if events else None) or []
-        if seconds:
-            # an evaluation was timed over as many samples as the trial had; the job evaluates all of them
-            seen = events.samples.get(event)
-            scale = settings.dataset.eval_samples / seen if seen else 1.0
-            parts[name] = _times(settings, event, steps) * scale * sum(seconds) / len(seconds)
+        seconds = _beside(blocks, settings, event) or _apart(events, settings, event)
+        if seconds is not None:
+            parts[name] = occurrences(settings, event, steps) * seconds
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -101,19 +100,23 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return sum(b.seconds for b in whole) / sum(amount(b) for b in whole), interval(paces).half
 
 
+def _apart(events: EventRecord | None, settings: Settings, event: str) -> float | None:
+    """Mean seconds of an occurrence in the baseline."""
+    seconds = events.seconds.get(event) if events else None
+    if not seconds:
+        return None
+    # an evaluation was timed over as many samples as the trial had; the job evaluates all of them
+    seen = events.samples.get(event)
+    return sum(seconds) / len(seconds) * (settings.dataset.eval_samples / seen if seen else 1.0)
+
+
+def _beside(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:
+    """Mean seconds of an occurrence where it was made to happen beside each block of a changed run."""
+    between = [steps_between(settings, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
+    shares = [b.amortised[event] / b.steps for b in blocks if event in b.amortised]
+    return sum(n * s for n, s in zip(between, shares, strict=True)) / len(shares) if shares else None
+
+
 def _pace(block: Block) -> float:
-    """Seconds a sample."""
-    return block.seconds / block.work.samples
-
-
-def _times(settings: Settings, event: str, steps: int) -> int:
-    """How often the job does `event`; Trainer also does it after the last step."""
-    key = {"save": "save", "evaluate": "eval"}[event]
-    strategy = str(settings.training(f"{key}_strategy") or "no")
-    if strategy == "epoch":
-        return math.ceil(settings.job.epochs)
-    if strategy == "steps":
-        every = settings.training(f"{key}_steps") or settings.training("logging_steps") or steps
-        every = every * steps if every < 1 else every
-        return math.ceil(steps / every)
-    return 0
+    """Seconds a sample, without the shares of rare events, which the job's own number of them counts."""
+    return (block.seconds - sum(block.amortised.values())) / block.work.samples

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.factors import Contrast, Meaning
+from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
 from slowstep.judgement.controls import moved_controls
@@ -18,8 +19,8 @@ from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.suspects import lost
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 
-LOSS_TOLERANCE = 0.01
-"""Relative difference of the first losses that an exact change may make: order of summation, nothing more."""
+LATE_SECONDS = 2.0
+"""A start that is later by no more is not worth a word."""
 
 
 class Outcome(StrEnum):
@@ -50,6 +51,8 @@ class Verdict:
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     """Share of the wall time a phase that the changed run still loses (`slowstep.judgement.suspects`)."""
+    loss_change: float | None = None
+    """Relative change of the loss over the first samples, where both arms trained on the same."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -117,6 +120,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         kind=read.kind,
         status=Status.OK,
         left=_left(record),
+        loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
     missing = _no_effect(contrast, record.treatment)
@@ -126,7 +130,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if prior.meaning is Meaning.EXACT and _losses_differ(record):
+    if prior.meaning is Meaning.EXACT and not losses.same(record):
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )
@@ -243,6 +247,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
+    notes += _start(record)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
@@ -260,6 +265,21 @@ def _left(record: ComparisonRecord) -> dict[str, float]:
     return {phase: share.mean for phase, share in lost(blocks, flops).items()}
 
 
-def _losses_differ(record: ComparisonRecord) -> bool:
-    pairs = zip(record.baseline.losses, record.treatment.losses, strict=False)
-    return any(abs(a - b) > LOSS_TOLERANCE * abs(a) for a, b in pairs)
+def _start(record: ComparisonRecord) -> list[str]:
+    """A change that starts much later than the baseline (it compiles, it tokenises) is not free: when it has paid."""
+    late = _until_warm(record.treatment) - _until_warm(record.baseline)
+    blocks = [(p.baseline, p.treatment) for p in record.pairs]
+    before, after = (sum(b[i].seconds for b in blocks) / sum(b[i].work.samples for b in blocks) for i in (0, 1))
+    notes = []
+    if late > LATE_SECONDS:
+        step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
+        paid = f"regained after {late / ((before - after) * step):,.0f} steps" if after < before else "never regained"
+        notes.append(f"it starts {late:.0f} s later, which is {paid}")
+    graphs = record.treatment.observed.get("compiled_graphs") or 0
+    if graphs > 1:
+        notes.append(f"{graphs} graphs were compiled by the end")
+    return notes
+
+
+def _until_warm(trial: TrialRecord) -> float:
+    return sum(trial.startup.values())

@@ -46,6 +46,8 @@ class Block:
     """Seconds a phase; the sum is `seconds`."""
     step_seconds: list[float]
     work: Work
+    amortised: dict[str, float] = field(default_factory=dict)
+    """Seconds within `seconds` that stand for events too rare to meet: this block's share of each, measured apart."""
     disturbed: str | None = None
     """Why this block does not count, if the machine was visibly taken away while it ran."""
 
@@ -79,7 +81,7 @@ class TrialRecord:
     observed: dict[str, object] = field(default_factory=dict)
     """What the trial really ran with, read from the objects and not from the settings."""
     losses: list[float] = field(default_factory=list)
-    """Of the first micro-batches."""
+    """Of the first optimizer steps."""
     memory: Memory = Memory()
     log: str = ""
     log_tail: str = ""
@@ -111,6 +113,33 @@ class ComparisonRecord:
     machine: dict[str, object] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     date: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator of PyTorch, or a kernel on the device, over all profiled steps; seconds of its own, without parts."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRecord:
+    """Some steps under torch.profiler, in a trial that is never judged, since the profiler slows it."""
+
+    device: Literal["cpu", "cuda"]
+    steps: int
+    seconds: float
+    operators: list[Operator]
+    idle: float
+    """Share of the time, 0 to 1, in which the device runs no kernel; without a device, in which no operator runs."""
+    gaps_per_step: float
+    """Stretches of more than 10 us in which that is so."""
+    gap_seconds: float
+    """Seconds a step that they take."""
+    trace: str
+    """File beside records/, in traces/; https://ui.perfetto.dev shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,11 @@ from slowstep.report.baseline_figures import bounds, step_times, time_budget
 from slowstep.report.causes import causes
 from slowstep.report.chart import Chart, Table
 from slowstep.report.figures import intervals, matrix, memory
+from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
 from slowstep.report.tables import (
     arms,
+    batch_sizes,
     before_after,
     best_each_way,
     facts,
@@ -25,11 +27,13 @@ __all__ = [
     "Table",
     "arms",
     "baseline_conclusion",
+    "batch_sizes",
     "before_after",
     "best_each_way",
     "bounds",
     "causes",
     "conclusion",
+    "device_idle",
     "facts",
     "files",
     "final_conclusion",
@@ -40,6 +44,7 @@ __all__ = [
     "lost_time",
     "matrix",
     "memory",
+    "operators",
     "settings_table",
     "step_times",
     "time_budget",

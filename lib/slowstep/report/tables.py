@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slowstep.factors import CATALOGUE
+from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
@@ -14,16 +14,17 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.records import Status
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
-from slowstep.report.words import SIGNS, duration, effect, rate, share, size
+from slowstep.report.words import SIGNS, duration, effect, loss_change, rate, share, size
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
-from slowstep.summary import Baseline, Measured
+from slowstep.summary import Baseline, BatchSize, Measured, worth_having
 
 
 def findings(verdicts: Sequence[Verdict]) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
     warned = any(v.warnings for v in verdicts)
+    rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
     return Table(
         [
             {
@@ -31,6 +32,7 @@ def findings(verdicts: Sequence[Verdict]) -> Table:
                 "verdict": SIGNS[v.outcome],
                 "effect [interval]": effect(v.effect),
                 "class": str(v.meaning),
+                **({"loss, first samples": _loss(v)} if rounded else {}),
                 "because": v.reason,
                 **({"mind": "; ".join(v.warnings)} if warned else {}),
             }
@@ -38,6 +40,11 @@ def findings(verdicts: Sequence[Verdict]) -> Table:
         ],
         empty="No hypothesis was listed for this notebook in the parameter file.",
     )
+
+
+def _loss(v: Verdict) -> str:
+    """Of a change that is not exact, where it trained on the same samples."""
+    return "" if v.effect is None or v.meaning is Meaning.EXACT else loss_change(v.loss_change)
 
 
 def _units(t: Throughput) -> dict[str, str]:
@@ -118,6 +125,26 @@ def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
     return Table(
         [{factor: level, "best": name, "effect [interval]": shown} for level, (_, name, shown) in best.items()]
     )
+
+
+def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: float) -> Table:
+    """Every size that the search tried, with what it brings and takes, and the one that is worth having."""
+    chosen = worth_having(tried, minimum_effect)
+    rows = []
+    for s in tried:
+        record = s.measured.record if s.measured else baseline.record
+        memory = record.treatment.memory if record else None
+        peak = memory.reserved if memory and memory.reserved is not None else memory and memory.host
+        rows.append(
+            {
+                "batch size": s.value,
+                "effect [interval]": effect(s.measured.verdict.effect) if s.measured else "the baseline",
+                "peak memory": size(peak),
+                "ended": s.measured.verdict.reason if s.measured and s.ratio is None else "trained",
+                "worth having": "this one" if s is chosen else "",
+            }
+        )
+    return Table(rows, empty="No search was asked for: set budget.find_batch in the parameter file.")
 
 
 def trials(measured: Sequence[Measured]) -> Table:
@@ -208,6 +235,7 @@ def files(paths: Sequence[Path], folder: Path) -> Table:
         "lora_config.yaml": "LoraConfig(**...)",
         "quantization_config.yaml": "BitsAndBytesConfig(**...)",
         "decision.md": "the decision with its reasons, to keep beside the code",
+        "train.py": "trains the job with this configuration; plain transformers and peft",
     }
     new = "the run as it now is, for the next make diagnose"
     return Table([{"file": str(p.relative_to(folder)), "use": uses.get(p.name, new)} for p in paths])

@@ -46,6 +46,11 @@ def share(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.1%}"
 
 
+def loss_change(value: float | None) -> str:
+    """A relative change of the loss over the same samples."""
+    return "other samples" if value is None else f"{value:+.2%}"
+
+
 def strength(verdict: Verdict) -> str:
     """How sure a measured verdict is, in words a manager reads."""
     if verdict.effect is None:

@@ -82,7 +82,14 @@ def optimizer_names() -> frozenset[str]:
     return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
 
 
-RENAMED = {"activation_checkpointing": "gradient_checkpointing"}
+REPORTERS = {"tensorboard": ("tensorboard", "tensorboardX"), "mlflow": ("mlflow",), "wandb": ("wandb",)}
+"""Experiment trackers that can write to a local folder, and the packages that bring them."""
+
+
+RENAMED = {
+    "activation_checkpointing": "gradient_checkpointing",
+    "activation_checkpointing_kwargs": "gradient_checkpointing_kwargs",
+}
 """Newer names of transformers for the same argument; the kit knows one of the two."""
 
 

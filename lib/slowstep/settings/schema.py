@@ -25,6 +25,10 @@ class Model:
     tokenizer: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attn_implementation: str | None = None
+    sdpa_backend: Literal["math", "flash", "efficient", "cudnn"] | None = None
+    """The one kernel that scaled_dot_product_attention may use; PyTorch chooses if none is named."""
+    torch_compile_dynamic: bool | None = None
+    """`dynamic` of torch.compile, for which TrainingArguments has no name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,9 @@ class Dataset:
     tokenize: Literal["once", "on_the_fly"] = "on_the_fly"
     padding: Literal["longest", "max_length", "packing"] = "longest"
     cached_batches: int = 0
+    storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
+    batched_fetching: bool | None = None
+    """Fetch the examples of a batch together (`__getitems__`); as `datasets` does it if not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +78,8 @@ class Budget:
     step_timeout_seconds: float = 300.0
     memory_limit_gib: float | None = None
     exhaustive: bool = False
+    find_batch: bool = False
+    """Search for the batch size in 20_gradient_checkpointing, beside the sizes that are listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +106,23 @@ class Settings:
     training_arguments: dict[str, object] = field(default_factory=dict)
     peft: dict[str, object] | None = None
     quantization: dict[str, object] | None = None
+    optimizer_kwargs: dict[str, object] | None = None
+    """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, `foreach` for one."""
     job: Job = Job()
     budget: Budget = Budget()
     allow: Allow = Allow()
     data_loading: Levels = field(default_factory=dict)
     gradient_checkpointing: Levels = field(default_factory=dict)
     sequence_length: Levels = field(default_factory=dict)
+    compute: Levels = field(default_factory=dict)
+    overheads: Levels = field(default_factory=dict)
+
+    @property
+    def batched_fetching(self) -> bool:
+        """Whether a batch is fetched at once: a tokenised set of `datasets` does so by itself, a class of one's own
+        that tokenises what it is asked for does not."""
+        given = self.dataset.batched_fetching
+        return self.dataset.tokenize == "once" if given is None else given
 
     def training(self, name: str) -> object:
         """A training argument as it will be: as given, else the default of the installed transformers."""
@@ -131,10 +151,10 @@ class Settings:
 WORKLOADS = {"finetune": "slowstep.workloads.finetune:FineTune"}
 """The registered workloads and their classes; as text, since settings are checked without importing torch."""
 
-TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization")
+TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization", "optimizer_kwargs")
 """The sections that decide what a trial does; the others decide how it is measured and judged."""
 
-LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length")
+LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length", "compute", "overheads")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,19 @@ import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status
 from slowstep.trials.clock import clock_for
 from slowstep.trials.probe import Probe
-from slowstep.trials.protocol import Failed, Launch, Measured, Observe, Observed, Occur, Occurred, Ready, Run
+from slowstep.trials.profiling import Profiling, warm_up_profiler
+from slowstep.trials.protocol import (
+    Failed,
+    Launch,
+    Measured,
+    Observe,
+    Observed,
+    Occur,
+    Occurred,
+    Profile,
+    Ready,
+    Run,
+)
 from slowstep.workloads import NotTestable, Workload, named
 
 OUT_OF_MEMORY_TEXTS = (
@@ -85,6 +97,7 @@ class Trial:
         self.startup = {"imports": _imports(), "process": entered - launch.started}
         self.steps_left = self.discards_left = self.trained = 0
         self.ready = self.draining = False
+        self.profiling: tuple[Profiling, Profile] | None = None
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""
@@ -125,6 +138,8 @@ class Trial:
             if torch.cuda.is_initialized():
                 torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
             self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
+        elif self.profiling:
+            self._send_profile(*self.profiling)
         else:
             self._send_block()
         self._serve()
@@ -142,12 +157,21 @@ class Trial:
 
     def _send_block(self) -> None:
         block = self.probe.close()
-        loss = self.probe.losses[-1].float().item() if self.probe.losses else None
+        loss = self.probe.last_loss
         if loss is not None and not math.isfinite(loss):
             self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             raise Stop
-        self.connection.send(Measured(block=block, memory=memory(), loss=loss, trained=self.trained))
+        graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        measured = Measured(
+            block=block, memory=memory(), losses=self.probe.losses, trained=self.trained, compiled_graphs=graphs
+        )
+        self.connection.send(measured)
         self.trained = 0
+
+    def _send_profile(self, profiling: Profiling, request: Profile) -> None:
+        self.profiling = None
+        seconds = self.probe.close().seconds
+        self.connection.send(profiling.stop(request.steps, seconds, Path(request.trace)))
 
     def _serve(self) -> None:
         """Wait, without using the processor, for the next request; return to train on."""
@@ -165,11 +189,17 @@ class Trial:
                 if not request.discard:
                     self.probe.open()
                 return
+            if isinstance(request, Profile):
+                self.steps_left = request.steps
+                self.probe.workers.go_on()
+                warm_up_profiler()
+                self.profiling = (Profiling(self.workload.device), request)
+                self.probe.open()
+                return
             if isinstance(request, Occur):
                 self.connection.send(self._occur(request.event))
             elif isinstance(request, Observe):
-                losses = [loss.float().item() for loss in self.probe.losses[:8]]
-                self.connection.send(Observed(facts=self.workload.observe(), losses=losses))
+                self.connection.send(Observed(facts=self.workload.observe()))
             else:
                 raise Stop
 
@@ -179,7 +209,9 @@ class Trial:
         began = time.perf_counter()
         left = self.workload.occasions()[event]()
         clock.synchronize()
-        return Occurred(seconds=time.perf_counter() - began, bytes=left.bytes, samples=left.samples)
+        seconds = time.perf_counter() - began
+        left.clear()
+        return Occurred(seconds=seconds, bytes=left.bytes, samples=left.samples)
 
 
 def _imports() -> float:

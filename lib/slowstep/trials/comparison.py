@@ -29,9 +29,15 @@ class Comparison:
     """One comparison under way."""
 
     def __init__(
-        self, session: Session, arms: tuple[Arm, Arm], keys: tuple[str, str], purpose: str, looks: Collection[int]
+        self,
+        session: Session,
+        arms: tuple[Arm, Arm],
+        keys: tuple[str, str],
+        purpose: str,
+        looks: Collection[int],
+        events: Collection[str],
     ):
-        self.session, self.arms, self.keys, self.looks = session, arms, keys, looks
+        self.session, self.arms, self.keys, self.looks, self.events = session, arms, keys, looks, events
         self.seed = int(identity(session.budget.seed, *keys, purpose), 16) % 2**32
         self.order = random.Random(self.seed)
         self.pairs: list[Pair] = []
@@ -135,6 +141,7 @@ class Comparison:
             others = [t for t in self.session.resident.values() if t is not trial]
             try:
                 block = self.session.block(trial, self.samples, others)
+                block = self.session.amortised(trial, self.arms[side].settings, block, self.events)
             except TrialEnded as ended:
                 self.session.end(self.keys[side])
                 if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:

@@ -49,7 +49,12 @@ class Probe:
     def __init__(self, clock: Clock | None = None, at_border: Callable[[], None] = lambda: None):
         self.clock = clock or HostClock()
         self.at_border = at_border
-        self.losses: list[torch.Tensor] = []
+        self._losses: list[torch.Tensor] = []
+        self._last_loss: torch.Tensor | None = None
+        self._parts: list[torch.Tensor] = []
+        """Of the optimizer step under way: one a micro-batch, scaled so that their sum is the step's loss."""
+        self._unscaled: torch.Tensor | None = None
+        """The loss before fp16's scaling, which keeps small gradients from vanishing."""
         self._marks: list[tuple[Any, str]] = []
         self._works: list[Work] = []
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
@@ -64,6 +69,16 @@ class Probe:
         self._undo: list[Callable[[], None]] = []
         self._discovery: Any = None
         self._roots: set[int] = set()
+
+    @property
+    def losses(self) -> list[float]:
+        """Of the first optimizer steps."""
+        return [float(loss.float()) for loss in self._losses]
+
+    @property
+    def last_loss(self) -> float | None:
+        """Of the last optimizer step."""
+        return None if self._last_loss is None else float(self._last_loss.float())
 
     # -- blocks --
 
@@ -139,6 +154,7 @@ class Probe:
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
         self._wrap(torch.Tensor, "backward", "backward", before=self._keep_loss)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self._before_scaling)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer")
         self._wrap(torch.nn.Module, "zero_grad", "optimizer")
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -194,16 +210,21 @@ class Probe:
             self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
             self._source.append(work.count(batch))
 
+    def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
+        self._unscaled = loss
+
     def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
-        if len(self.losses) < LOSSES_KEPT:
-            self.losses.append(loss.detach())
-        else:
-            self.losses[-1] = loss.detach()
+        true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
+        self._parts.append(true.detach())
         self._batch_begins = True
 
     def _optimizer_stepped(self) -> None:
         self._leave()
         self._border_due = True
+        if self._parts:
+            self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
+            self._losses += [self._last_loss] * (len(self._losses) < LOSSES_KEPT)
+            self._parts = []
         self._seeking = False
         self._stop_seeking()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import multiprocessing.connection
@@ -74,6 +75,7 @@ class TrialProcess:
         launch = Launch(settings=arm.settings, folder=str(self.folder), log=str(log), started=time.time())
         self.process = server.Process(target=enter, args=(theirs, launch), name=f"slowstep {arm.label}", daemon=False)
         self.process.start()
+        atexit.register(self.end)  # before multiprocessing's own, which would wait for the trial to end by itself
         theirs.close()
 
     def ask(self, request: Any, timeout: float) -> Any:
@@ -151,6 +153,7 @@ class TrialProcess:
 
     def end(self) -> None:
         """Kill the process group and delete the trial's folder; harmless when repeated."""
+        atexit.unregister(self.end)
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):

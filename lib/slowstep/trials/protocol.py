@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from slowstep.records import Block, Memory, Status
@@ -40,6 +40,14 @@ class Occur:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Ask for `steps` under torch.profiler, whose trace goes to the file of that path."""
+
+    steps: int
+    trace: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observe:
     """Ask what is in effect."""
 
@@ -59,9 +67,12 @@ class Measured:
 
     block: Block
     memory: Memory
-    loss: float | None
+    losses: list[float]
+    """Of the first optimizer steps since the start."""
     trained: int
     """Steps since the block before, those that don't count included."""
+    compiled_graphs: int = 0
+    """By torch.compile, since the start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +86,9 @@ class Occurred:
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What is in effect, and the first losses."""
+    """What is in effect."""
 
     facts: dict[str, Any]
-    losses: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,13 +25,24 @@ from pathlib import Path
 
 from slowstep.factors import Arm
 from slowstep.machine import this_machine, versions
-from slowstep.records import Block, ComparisonRecord, EventRecord, Memory, Status, TrialRecord, identity
+from slowstep.records import (
+    Block,
+    ComparisonRecord,
+    EventRecord,
+    Memory,
+    ProfileRecord,
+    Status,
+    TrialRecord,
+    identity,
+)
+from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
+from slowstep.settings.events import steps_between
 from slowstep.settings.schema import Budget
 from slowstep.trials import disturbance
 from slowstep.trials.comparison import Comparison, Enough
 from slowstep.trials.process import TrialEnded, TrialProcess, host_memory
-from slowstep.trials.protocol import Measured, Observe, Occur, Ready, Run
+from slowstep.trials.protocol import Measured, Observe, Occur, Occurred, Profile, Ready, Run
 
 WARMUP_CHUNK = 3
 WARMUP_CHUNKS_MAX = 12
@@ -40,6 +51,9 @@ SETTLED = 1.05
 
 OCCURRENCES = 3
 """Times an occasional event is repeated; the first may be slower, and the report shows them all."""
+
+PROFILED_STEPS = 5
+"""Enough to see what a step is made of; a trace of more is too large to look at."""
 
 PATIENCE = 20.0
 """A block may take so many times what warm-up lets expect before it counts as hanging."""
@@ -140,7 +154,7 @@ class Session:
             warmup_steps=steps,
             settled=settled,
             observed=seen.facts,
-            losses=seen.losses,
+            losses=chunk.losses,
             memory=self._memory(process, chunk.memory),
             log=str(process.log.name),
         )
@@ -199,8 +213,23 @@ class Session:
         wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
         wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds
         memory = self._memory(trial.process, measured.memory)
-        trial.record = replace(trial.record, memory=memory, wall=wall)
+        observed = trial.record.observed | {"compiled_graphs": measured.compiled_graphs}
+        changed = {"memory": memory, "wall": wall, "observed": observed, "losses": measured.losses}
+        trial.record = replace(trial.record, **changed)
         return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
+
+    def amortised(self, trial: Trial, settings: Settings, block: Block, events: Collection[str]) -> Block:
+        """The block with its share of rare events: each is made to happen once, and counts as often as in the job."""
+        phases, added = dict(block.phases), {}
+        for event in sorted(set(events) & set(trial.occasions)):
+            between = steps_between(settings, event, block.work.samples / block.steps)
+            if between is None:
+                continue
+            done: Occurred = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
+            whole = settings.dataset.eval_samples / done.samples if done.samples else 1.0
+            added[event] = done.seconds * whole * block.steps / between
+            phases[event] += added[event]
+        return replace(block, seconds=block.seconds + sum(added.values()), phases=phases, amortised=added)
 
     def compare(
         self,
@@ -211,16 +240,18 @@ class Session:
         twin: bool = False,
         purpose: str = "",
         looks: Collection[int] = (),
+        events: Collection[str] = (),
     ) -> ComparisonRecord:
         """Interleaved pairs of the two arms until they are `enough` or `most`; a failed trial is part of the record.
 
         `twin` runs the treatment as a second process although it is the same arm (an A/A comparison); `purpose` makes
         the order of the pairs another one than that of the same arms' other comparisons. After as many pairs as
-        `looks` names, both arms are launched anew, up to `budget.launches` launches each.
+        `looks` names, both arms are launched anew, up to `budget.launches` launches each. Of `events` that are too rare
+        to meet in a block, each block is given its share (`amortised`).
         """
         began = time.time()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
-        comparison = Comparison(self, (baseline, treatment), keys, purpose, looks)
+        comparison = Comparison(self, (baseline, treatment), keys, purpose, looks, events)
         try:
             comparison.run(most, enough)
             record = comparison.record()
@@ -234,6 +265,17 @@ class Session:
             versions=versions(),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+        """Some steps of `arm` under torch.profiler, in a trial of its own that serves for nothing else."""
+        self.keep_only(set())
+        key = identity(arm.determinants(), "profiled")
+        trial = self.launch(arm, key)
+        try:
+            request = Profile(steps=PROFILED_STEPS, trace=str(trace))
+            return trial.process.ask(request, self.budget.startup_timeout_seconds)
+        finally:
+            self.end(key)
 
     def occasional(self, arm: Arm) -> EventRecord:
         """What saving and evaluating cost in `arm`, each repeated; an event that fails says so."""

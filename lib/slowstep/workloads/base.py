@@ -18,10 +18,12 @@ class NotTestable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Occurrence:
-    """What an occasional event left behind: bytes written, samples evaluated."""
+    """What an occasional event left behind: bytes written, samples evaluated, and how to clear it away."""
 
     bytes: int | None = None
     samples: int | None = None
+    clear: Callable[[], object] = lambda: None
+    """Called when the time has been taken."""
 
 
 class Workload(Protocol):

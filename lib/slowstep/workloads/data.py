@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,6 @@ from slowstep.workloads import stdlib_text
 IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
 
-TRAINED_VOCABULARY = 4096
-
 LOOKED_AT_LEAST, LOOKED_AT_MOST, LOOKING_SECONDS = 500, 2000, 0.5
 """Examples whose lengths stand for all, and the time that looking at them may take."""
 
@@ -35,16 +34,19 @@ class Batch(dict):
     cut_tokens: int | None = None
 
 
-def read_examples(settings: Settings) -> datasets.Dataset:
-    """The raw examples, `num_samples` of them at most."""
+def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Dataset:
+    """The raw examples, `num_samples` of them at most; read from a copy in `folder` if `storage` is local_copy."""
     d = settings.dataset
     name = str(stdlib_text.corpus()) if d.name_or_path == "python_stdlib" else d.name_or_path
+    memory, local = d.storage == "in_memory", Path(name).expanduser()
+    copy = str(folder / "dataset") if folder and d.storage == "local_copy" else None
     if name.endswith((".jsonl", ".json")):
-        raw = datasets.load_dataset("json", data_files=str(Path(name).expanduser()), split="train")
-    elif Path(name).expanduser().is_dir() and (Path(name) / "dataset_info.json").is_file():
-        raw = datasets.load_from_disk(name)
+        options = {"split": "train", "cache_dir": copy, "keep_in_memory": memory}
+        raw = datasets.load_dataset("json", data_files=str(local), **options)
+    elif local.is_dir() and (local / "dataset_info.json").is_file():
+        raw = datasets.load_from_disk(shutil.copytree(local, copy) if copy else local, keep_in_memory=memory)
     else:
-        raw = datasets.load_dataset(name, d.name, split=d.split)
+        raw = datasets.load_dataset(name, d.name, split=d.split, cache_dir=copy, keep_in_memory=memory)
     wanted = {d.text_field} if d.text_field else {d.prompt_field, d.response_field}
     missing = wanted - set(raw.column_names)
     if missing:
@@ -63,30 +65,27 @@ def load_tokenizer(settings: Settings) -> Any:
     m = settings.model
     name = m.tokenizer or (m.name_or_path if m.init == "pretrained" else None)
     if name is None:
-        limit = m.config.get("vocab_size")
-        return _trained_tokenizer(min(TRAINED_VOCABULARY, limit if isinstance(limit, int) else TRAINED_VOCABULARY))
+        return _trained_tokenizer(stdlib_text.tokenizer_file(settings))
     tokenizer = AutoTokenizer.from_pretrained(name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
-def _trained_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+def _trained_tokenizer(path: Path) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    corpus = stdlib_text.corpus()
-    path = corpus.with_name(f"{corpus.stem}-bpe{vocabulary}.json")
     if not path.is_file():
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
+            vocab_size=int(path.stem.rpartition("bpe")[2]),
             special_tokens=["<pad>", "<eos>"],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        with corpus.open(encoding="utf-8") as lines:
+        with stdlib_text.corpus().open(encoding="utf-8") as lines:
             examples = [json.loads(line) for line in lines]
         tokenizer.train_from_iterator((text for e in examples for text in e.values()), trainer)
         stdlib_text.write_atomically(path, tokenizer.to_str())
@@ -94,7 +93,7 @@ def _trained_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
-    """A function from an example to `input_ids`, `labels` (prompt left out of the loss) and `cut` tokens."""
+    """A function from an example to `input_ids`, `labels` (prompt left out of the loss), `cut` tokens and `length`."""
     d, eos = settings.dataset, [tokenizer.eos_token_id]
 
     def encode(example: Example) -> Example:
@@ -109,6 +108,7 @@ def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
             "labels": labels[: d.max_length],
             "cut": max(0, len(ids) - d.max_length),
             "samples": 1,
+            "length": min(len(ids), d.max_length),
         }
 
     return encode
@@ -121,16 +121,18 @@ def tokenised(raw: datasets.Dataset, settings: Settings, tokenizer: Any) -> Sequ
         return OnTheFly(raw, encode)
     # datasets can't hash a closure over a tokenizer and would tokenise again each time, so say what it depends on
     vocabulary = hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
-    depends = f"{raw._fingerprint} {settings.dataset} {vocabulary}"
+    d = settings.dataset
+    depends = f"{raw._fingerprint} {d.text_field} {d.prompt_field} {d.response_field} {d.max_length} {vocabulary}"
     fingerprint = hashlib.sha256(depends.encode()).hexdigest()[:16]
-    done = raw.map(encode, remove_columns=raw.column_names, new_fingerprint=fingerprint)
-    return pack(done, settings.dataset.max_length) if settings.dataset.padding == "packing" else done
+    memory = d.storage == "in_memory"
+    done = raw.map(encode, remove_columns=raw.column_names, new_fingerprint=fingerprint, keep_in_memory=memory)
+    return pack(done, d.max_length) if d.padding == "packing" else done
 
 
 class OnTheFly(torch.utils.data.Dataset):
     """Encodes an example each time it is drawn."""
 
-    def __init__(self, raw: Sequence[Example], encode: Callable[[Example], Example]):
+    def __init__(self, raw: datasets.Dataset, encode: Callable[[Example], Example]):
         self.raw, self.encode = raw, encode
 
     def __len__(self) -> int:
@@ -139,24 +141,32 @@ class OnTheFly(torch.utils.data.Dataset):
     def __getitem__(self, index: int) -> Example:
         return self.encode(self.raw[index])
 
+    def __getitems__(self, indices: list[int]) -> list[Example]:
+        """A batch, read at once."""
+        return [self.encode(example) for example in self.raw.__getitems__(indices)]
 
-def epoch(examples: Sequence[Example], wanted: int | None) -> Sequence[Example]:
-    """An epoch of as many samples as the job's, where trials have fewer: they come again.
+
+def epoch(examples: Sequence[Example], settings: Settings) -> Sequence[Example]:
+    """What the sampler draws from: as many samples as an epoch of the job has, where trials have fewer.
 
     What happens once an epoch (workers start, a last batch is short) then happens in a trial as often as in the job.
     """
-    packed = isinstance(examples, list)
+    packed, wanted = isinstance(examples, list), settings.job.samples
     samples = sum(e["samples"] for e in examples) if packed else len(examples)
-    if not wanted or wanted <= samples:
-        return examples
-    return Repeated(examples, round(len(examples) * wanted / samples))
+    length = max(len(examples), round(len(examples) * (wanted or 0) / samples))
+    if isinstance(examples, datasets.Dataset) and settings.training("train_sampling_strategy") == "group_by_length":
+        # only of its own kind of dataset does Trainer read the lengths from a column
+        return examples.select([i % len(examples) for i in range(length)])
+    return Epoch(examples, length, settings.batched_fetching)
 
 
-class Repeated(torch.utils.data.Dataset):
-    """The same examples over and over, up to a length."""
+class Epoch(torch.utils.data.Dataset):
+    """The same examples over and over, up to a length; fetched one by one, or a batch at once where they can be."""
 
-    def __init__(self, examples: Sequence[Example], length: int):
+    def __init__(self, examples: Sequence[Example], length: int, batched: bool):
         self.examples, self.length = examples, length
+        can = hasattr(examples, "__getitems__")
+        self.__getitems__ = self._together if batched and can else None  # None is how PyTorch is told to ask singly
 
     def __len__(self) -> int:
         return self.length
@@ -164,11 +174,8 @@ class Repeated(torch.utils.data.Dataset):
     def __getitem__(self, index: int) -> Example:
         return self.examples[index % len(self.examples)]
 
-    def __getitems__(self, indices: list[int]) -> list[Example]:
-        """A batch at once, where the examples can do that."""
-        indices = [i % len(self.examples) for i in indices]
-        together = getattr(self.examples, "__getitems__", None)
-        return together(indices) if together else [self.examples[i] for i in indices]
+    def _together(self, indices: list[int]) -> list[Example]:
+        return self.examples.__getitems__([i % len(self.examples) for i in indices])
 
 
 def lengths(examples: Sequence[Example]) -> np.ndarray | None:
@@ -194,6 +201,11 @@ def longest_of(found: np.ndarray, batch: int) -> float:
     """The mean longest of `batch` examples drawn from `found`: the expected maximum, by its distribution function."""
     ranks = np.arange(len(found) + 1) / len(found)
     return float((np.sort(found) * np.diff(ranks**batch)).sum())
+
+
+def longest_of_alike(found: np.ndarray, batch: int) -> float:
+    """The mean longest of `batch` examples of similar length: those that follow each other in order of length."""
+    return float(np.sort(found)[batch - 1 :: batch].mean()) if len(found) >= batch else float(found.max())
 
 
 def pack(examples: Sequence[Example], max_length: int) -> list[Example]:

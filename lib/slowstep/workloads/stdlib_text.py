@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowstep.records.store import write_atomically
+from slowstep.settings import Settings
 
 SHORTEST = 20
 """Docstrings of fewer characters say nothing to learn."""
+
+
+VOCABULARY = 4096
 
 
 def cache_folder() -> Path:
@@ -31,6 +35,13 @@ def corpus() -> Path:
         lines = (json.dumps({"prompt": p, "response": r}, ensure_ascii=False) for p, r in examples)
         write_atomically(path, "\n".join(lines) + "\n")
     return path
+
+
+def tokenizer_file(settings: Settings) -> Path:
+    """Where the byte-level BPE trained on the corpus lies, of as many tokens as the model has room for."""
+    limit = settings.model.config.get("vocab_size")
+    vocabulary = min(VOCABULARY, limit) if isinstance(limit, int) else VOCABULARY
+    return corpus().with_name(f"{corpus().stem}-bpe{vocabulary}.json")
 
 
 def _examples() -> Iterator[tuple[str, str]]:

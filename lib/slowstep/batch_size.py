@@ -1,0 +1,62 @@
+"""The batch size that is worth having: not the largest that fits, but the smallest that is about as fast as any.
+
+From the run's own size each next one is twice the last, measured against the baseline, until a doubling brings less
+than the minimum effect or does not fit. Out of memory is an answer: between the last that fits and the first that does
+not, the search goes on by halves. Whatever else keeps a size from being measured ends it.
+"""
+
+from __future__ import annotations
+
+from slowstep.factors import CATALOGUE, combine
+from slowstep.investigation import Investigation
+from slowstep.judgement.verdict import Outcome
+from slowstep.records import Status
+from slowstep.summary import BatchSize
+
+FACTOR = "per_device_train_batch_size"
+FAMILY = "batch size"
+
+CLOSE = 1.25
+"""The search between two sizes ends when they are no further apart than this ratio."""
+
+
+def find_batch(inv: Investigation) -> list[BatchSize]:
+    """Every size that was tried, in order of size; none if `budget.find_batch` is off."""
+    if not inv.settings.budget.find_batch:
+        return []
+    now = int(inv.settings.training(FACTOR))
+    tried = [BatchSize(value=now, ratio=1.0)]
+    fits, beyond = tried[0], None
+    while (value := _next(fits.value, beyond)) is not None:
+        size = _measure(inv, value)
+        tried.append(size)
+        if size.ratio is None:
+            if not size.too_big:
+                break
+            beyond = value
+            continue
+        if size.ratio < fits.ratio * (1 + inv.settings.budget.minimum_effect):
+            break  # a plateau: the device is busy, and a larger batch only waits longer
+        fits = size
+    return sorted(tried, key=lambda s: s.value)
+
+
+def _next(fits: int, beyond: int | None) -> int | None:
+    if beyond is None:
+        return 2 * fits
+    middle = (fits + beyond) // 2
+    return None if middle in (fits, beyond) or beyond / fits <= CLOSE else middle
+
+
+def _measure(inv: Investigation, value: int) -> BatchSize:
+    factor = CATALOGUE[FACTOR]
+    inv.judge([combine(inv.settings, [(factor, factor.level(value, inv.settings))], inv.machine)], FAMILY)
+    measured = inv.measured[-1]
+    verdict = measured.verdict
+    effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
+    return BatchSize(
+        value=value,
+        ratio=effect.ratio if effect else None,
+        too_big=verdict.status is Status.OUT_OF_MEMORY,
+        measured=measured,
+    )

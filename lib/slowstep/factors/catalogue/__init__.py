@@ -1,0 +1,15 @@
+"""Every factor the kit can test, a room for each kind. Adding one is adding an entry (docs/adding-a-factor.md)."""
+
+from slowstep.factors.catalogue import data, length, memory, model, numerics, overheads
+from slowstep.factors.factor import Factor
+
+ROOMS = {
+    "data loading": data.FACTORS,
+    "memory for speed": memory.FACTORS,
+    "numerics": numerics.FACTORS,
+    "model": model.FACTORS,
+    "overheads": overheads.FACTORS,
+    "length": length.FACTORS,
+}
+
+CATALOGUE: dict[str, Factor] = {f.name: f for room in ROOMS.values() for f in room}

@@ -1,0 +1,220 @@
+"""Data loading: where batches come from, who makes them, and how much of them is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.factors.shapes import TRAINING, argument, argument_key, needs_cuda, one_of, section, switch, whole
+from slowstep.settings import Settings
+
+FETCHING = frozenset({"data"})
+TOKENISED = "dataset.tokenize"
+
+
+def _with_workers(name: str) -> dict[str, Callable]:
+    """As `argument`, for what only exists beside loader workers: both sides get them if the run has none."""
+
+    def level(value: Any, s: Settings) -> Level:
+        workers = s.training("dataloader_num_workers") or max(
+            [v for v in s.data_loading.get("dataloader_num_workers", []) if isinstance(v, int)], default=2
+        )
+        return Level(
+            value=value,
+            overrides={TRAINING + name: value},
+            given={} if s.training("dataloader_num_workers") else {TRAINING + "dataloader_num_workers": workers},
+            expects={name: value},
+        )
+
+    return {"current": lambda s: s.training(name), "level": level}
+
+
+def _tokenised_once(needed: bool, s: Settings) -> dict[str, Any]:
+    """What needs lengths beforehand compares two runs that tokenise once, so that nothing else differs."""
+    return {TOKENISED: "once"} if needed and s.dataset.tokenize != "once" else {}
+
+
+def _padding_level(value: Any, s: Settings) -> Level:
+    given = _tokenised_once(value == "packing", s)
+    return Level(value=value, overrides={"dataset.padding": value}, given=given, expects={"padding": value})
+
+
+def _sampling_level(value: Any, s: Settings) -> Level:
+    return Level(
+        value=value,
+        overrides={TRAINING + "train_sampling_strategy": value},
+        given=_tokenised_once(value == "group_by_length", s),
+        expects={"train_sampling_strategy": value},
+    )
+
+
+def _sampling_refuses(value: Any, s: Settings) -> str | None:
+    """group_by_length without padding: longest"""
+    if value == "group_by_length" and s.dataset.padding != "longest":
+        return f"grouping by length saves padding only with padding: longest, and this run has {s.dataset.padding}"
+    return None
+
+
+def _lengths_are_needed(s: Settings) -> str | None:
+    """Why batches can't be made beforehand."""
+    if s.training("train_sampling_strategy") == "group_by_length":
+        return "it acts on plain indices, and a sampler that groups by length asks for the examples"
+    return None
+
+
+def _epoch_in_trial(s: Settings) -> str | None:
+    """Why an epoch of a trial is not an epoch of the job."""
+    if s.job.samples is None:
+        return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
+    return None
+
+
+FACTORS = (
+    Factor(
+        name="cached_batches",
+        title="Data loading, ceiling",
+        hypothesis="The step waits for data: with batches ready in memory it would be faster.",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="trains the same few batches again and again; shows the most that any data-loading change can bring",
+        **section("dataset.cached_batches"),
+        touches=frozenset({"data", "host_to_device"}),
+        examples=(50,),
+        shares_cores=True,
+        unmet=_lengths_are_needed,
+        accepts=whole(1),
+    ),
+    Factor(
+        name="dataloader_num_workers",
+        title="Loader workers",
+        hypothesis="Batches are prepared in the training process; worker processes would prepare them meanwhile.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs memory and cores for the worker processes",
+        **argument("dataloader_num_workers"),
+        touches=FETCHING,
+        examples=(1, 2),
+        shares_cores=True,
+        bound="data",
+        accepts=whole(0),
+    ),
+    Factor(
+        name="dataloader_prefetch_factor",
+        title="Prefetch factor",
+        hypothesis="Workers run dry between batches; a deeper queue would even that out.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs memory for the queued batches",
+        **_with_workers("dataloader_prefetch_factor"),
+        touches=FETCHING,
+        examples=(4,),
+        shares_cores=True,
+        bound="data",
+        accepts=whole(1),
+    ),
+    Factor(
+        name="dataloader_persistent_workers",
+        title="Persistent workers",
+        hypothesis="Workers are started anew each epoch, and the step waits for them.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; workers keep their memory between epochs",
+        **_with_workers("dataloader_persistent_workers"),
+        touches=FETCHING,
+        examples=(True,),
+        shares_cores=True,
+        bound="epoch_start",
+        unmet=_epoch_in_trial,
+        accepts=switch,
+    ),
+    Factor(
+        name="dataloader_pin_memory",
+        title="Pinned memory",
+        hypothesis="Copies to the device are slow because the batches lie in pageable memory.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; page-locks host memory",
+        **argument("dataloader_pin_memory"),
+        touches=frozenset({"data", "host_to_device"}),
+        examples=(False,),
+        bound="host_to_device",
+        requires=needs_cuda("pinned memory"),
+        accepts=switch,
+    ),
+    Factor(
+        name="non_blocking",
+        title="Non-blocking transfer",
+        hypothesis="The host waits until each batch is on the device, and could go on meanwhile.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs pinned memory",
+        **argument_key("accelerator_config", "non_blocking", False, dataloader_pin_memory=True),
+        touches=ALL_PHASES,
+        examples=(True,),
+        requires=needs_cuda("a non-blocking transfer"),
+        accepts=switch,
+    ),
+    Factor(
+        name="tokenize",
+        title="Tokenise once",
+        hypothesis="Tokenising each example every time it is drawn costs time that doing it once beforehand saves.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a pass over the data at start-up, whose result stays on disk in datasets' cache",
+        **section("dataset.tokenize"),
+        touches=FETCHING,
+        examples=("once", "on_the_fly"),
+        shares_cores=True,
+        bound="data",
+        accepts=one_of("once", "on_the_fly"),
+    ),
+    Factor(
+        name="storage",
+        title="Storage",
+        hypothesis="Examples are read from slow storage; a local copy, or memory, would give them sooner.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a copy of the examples on the local disk, or in the memory of the process",
+        **section("dataset.storage"),
+        touches=FETCHING,
+        examples=("local_copy", "in_memory"),
+        shares_cores=True,
+        bound="data",
+        accepts=one_of("as_is", "local_copy", "in_memory"),
+    ),
+    Factor(
+        name="batched_fetching",
+        title="Batched fetching",
+        hypothesis="Examples are fetched one by one; a whole batch at once (`__getitems__`) costs less.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        current=lambda s: s.batched_fetching,
+        level=section("dataset.batched_fetching")["level"],
+        touches=FETCHING,
+        examples=(True, False),
+        shares_cores=True,
+        bound="data",
+        accepts=switch,
+    ),
+    Factor(
+        name="padding",
+        title="Padding",
+        hypothesis="Positions that are only padding are computed for nothing.",
+        meaning=Meaning.SEMANTICS,
+        changes="packing puts several examples in a sequence, so batches and the steps of an epoch change; "
+        "padding to the longest or to the maximum trains the same",
+        current=lambda s: s.dataset.padding,
+        level=_padding_level,
+        touches=ALL_PHASES,
+        examples=("max_length", "packing", "longest"),
+        bound="padding",
+        accepts=one_of("longest", "max_length", "packing"),
+    ),
+    Factor(
+        name="train_sampling_strategy",
+        title="Order of examples",
+        hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
+        meaning=Meaning.SEMANTICS,
+        changes="the order in which examples are met: batches hold examples of similar length",
+        current=lambda s: s.training("train_sampling_strategy"),
+        level=_sampling_level,
+        touches=ALL_PHASES,
+        examples=("group_by_length", "sequential"),
+        bound="sampling",
+        refuses=_sampling_refuses,
+        accepts=one_of("random", "sequential", "group_by_length"),
+    ),
+)

@@ -1,0 +1,222 @@
+"""The model: its adapter, its attention, and how its graph is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slowstep.factors.catalogue.memory import COMPUTE
+from slowstep.factors.factor import Factor, Level, Meaning
+from slowstep.factors.shapes import (
+    TRAINING,
+    all_of,
+    argument,
+    at,
+    has_adapter,
+    needs_compiler,
+    needs_cuda,
+    needs_package,
+    number,
+    on_cpu,
+    one_of,
+    section,
+    switch,
+    whole,
+)
+from slowstep.machine import Machine
+from slowstep.settings import Settings
+from slowstep.settings.convert import describe
+
+ADAPTED = COMPUTE | {"optimizer"}
+
+
+def _adapter(key: str, fact: str, default: Any = None) -> dict[str, Callable]:
+    """A key of the peft section; what PEFT calls `r` is known as LoRA's rank everywhere else."""
+    return {
+        "current": lambda s: (s.peft or {}).get(key, default),
+        "level": lambda value, s: Level(value=value, overrides={f"peft.{key}": value}, expects={fact: value}),
+    }
+
+
+def _modules(value: Any) -> str | None:
+    if value == "all-linear" or (isinstance(value, list) and value and all(isinstance(v, str) and v for v in value)):
+        return None
+    return f"expected all-linear or a list of module names, found {describe(value)}"
+
+
+def _sdpa_level(value: Any, s: Settings) -> Level:
+    given = {} if s.model.attn_implementation in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
+    return Level(value=value, overrides={"model.sdpa_backend": value}, given=given, expects={"sdpa_backend": value})
+
+
+def _same_products(s: Settings) -> dict[str, Any]:
+    """Where nothing is said of TF32, compiling would switch it on; both sides get what the run has."""
+    return {TRAINING + "tf32": False} if s.training("tf32") is None else {}
+
+
+def _compile_level(value: Any, s: Settings) -> Level:
+    return Level(
+        value=value,
+        overrides={TRAINING + "torch_compile": value},
+        given=_same_products(s),
+        expects={"compiled": value},
+    )
+
+
+def _mode_level(value: Any, s: Settings) -> Level:
+    return Level(
+        value=value,
+        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value},
+        given=_same_products(s),
+        expects={"compiled": True, "torch_compile_mode": value},
+    )
+
+
+def _dynamic_level(value: Any, s: Settings) -> Level:
+    compiled = {} if s.training("torch_compile") else {TRAINING + "torch_compile": True}
+    return Level(
+        value=value,
+        overrides={"model.torch_compile_dynamic": value},
+        given=compiled | _same_products(s),
+        expects={"compiled": True, "torch_compile_dynamic": value},
+    )
+
+
+def _flash_takes_no_mask(value: Any, s: Settings, machine: Machine) -> str | None:
+    """batches without padding for flash on a CUDA device"""
+    if value == "flash" and not on_cpu(s, machine):
+        return "PyTorch's flash kernel needs batches without a padding mask on a CUDA device; this run's have one"
+    return None
+
+
+FACTORS = (
+    Factor(
+        name="lora_r",
+        title="LoRA rank",
+        hypothesis="The adapters themselves are expensive; a lower rank would be faster.",
+        meaning=Meaning.SEMANTICS,
+        changes="how much the adapter can learn",
+        **_adapter("r", "lora_r", 8),
+        touches=ADAPTED,
+        examples=(4,),
+        bound="lora_rank",
+        refuses=has_adapter,
+        accepts=whole(1),
+    ),
+    Factor(
+        name="lora_dropout",
+        title="LoRA dropout",
+        hypothesis="Dropout before each adapter costs passes over the activations, and memory for its masks.",
+        meaning=Meaning.SEMANTICS,
+        changes="how the adapter is regularised",
+        **_adapter("lora_dropout", "lora_dropout", 0.0),
+        touches=COMPUTE,
+        examples=(0.1, 0.0),
+        refuses=has_adapter,
+        accepts=number(0, 0.99),
+    ),
+    Factor(
+        name="lora_target_modules",
+        title="LoRA target modules",
+        hypothesis="Adapters at every linear layer cost more than they bring.",
+        meaning=Meaning.SEMANTICS,
+        changes="where the adapter can learn",
+        current=lambda s: (s.peft or {}).get("target_modules"),
+        level=lambda value, s: Level(
+            value=value,
+            overrides={"peft.target_modules": value},
+            # PEFT replaces all-linear by the layers that it found
+            expects={"lora_target_modules": sorted({v.rsplit(".")[-1] for v in value})}
+            if isinstance(value, list)
+            else {"lora_all_linear": True},
+        ),
+        touches=ADAPTED,
+        examples=(["q_proj", "v_proj"],),
+        refuses=has_adapter,
+        accepts=_modules,
+    ),
+    Factor(
+        name="attn_implementation",
+        title="Attention implementation",
+        hypothesis="Attention writes its whole matrix of scores to memory; a fused implementation does not.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **section("model.attn_implementation", default="sdpa"),
+        touches=COMPUTE,
+        examples=("eager", "sdpa", "flash_attention_2", "flex_attention"),
+        bound="ceiling",
+        requires=all_of(
+            at(["flash_attention_2"], all_of(needs_cuda("flash attention"), needs_package("flash_attn", "it"))),
+            at(["flex_attention"], needs_cuda("flex attention's backward pass")),
+        ),
+        accepts=one_of("eager", "sdpa", "flash_attention_2", "flex_attention"),
+    ),
+    Factor(
+        name="sdpa_backend",
+        title="Backend of scaled dot-product attention",
+        hypothesis="PyTorch chooses among several kernels, and not always the fastest for these shapes.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        current=lambda s: s.model.sdpa_backend,
+        level=_sdpa_level,
+        touches=COMPUTE,
+        examples=("math", "flash", "efficient", "cudnn"),
+        bound="ceiling",
+        requires=all_of(at(["efficient", "cudnn"], needs_cuda("this backend")), _flash_takes_no_mask),
+        accepts=one_of("math", "flash", "efficient", "cudnn"),
+    ),
+    Factor(
+        name="torch_compile",
+        title="torch.compile",
+        hypothesis="Many small operations are launched one by one; a compiled graph fuses them.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation; compiling takes time at the start, and for new shapes",
+        current=lambda s: bool(s.training("torch_compile")),
+        level=_compile_level,
+        touches=COMPUTE,
+        examples=(True,),
+        bound="ceiling",
+        requires=at([True], needs_compiler),
+        accepts=switch,
+    ),
+    Factor(
+        name="torch_compile_mode",
+        title="Mode of torch.compile",
+        hypothesis="A compiled graph with CUDA graphs, or with kernels tuned on this device, has less overhead yet.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation; tuning takes its time once",
+        current=lambda s: s.training("torch_compile_mode") if s.training("torch_compile") else None,
+        level=_mode_level,
+        touches=COMPUTE,
+        examples=("reduce-overhead", "max-autotune-no-cudagraphs"),
+        bound="ceiling",
+        requires=all_of(at(["reduce-overhead"], needs_cuda("recording CUDA graphs")), needs_compiler),
+        accepts=one_of("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+    ),
+    Factor(
+        name="torch_compile_dynamic",
+        title="Compiling for any shape",
+        hypothesis="Each new length of a batch is compiled anew; one graph for all lengths is not.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        current=lambda s: s.model.torch_compile_dynamic,
+        level=_dynamic_level,
+        touches=COMPUTE,
+        examples=(True,),
+        requires=needs_compiler,
+        accepts=switch,
+    ),
+    Factor(
+        name="use_liger_kernel",
+        title="Liger kernels and chunked loss",
+        hypothesis="Norms, rotations and the loss over the vocabulary make passes over memory that fused kernels save.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **argument("use_liger_kernel"),
+        touches=COMPUTE,
+        examples=(True,),
+        bound="ceiling",
+        requires=all_of(needs_cuda("a Triton kernel"), needs_package("liger_kernel", "it")),
+        accepts=switch,
+    ),
+)

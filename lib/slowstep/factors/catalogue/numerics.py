@@ -1,0 +1,199 @@
+"""Numerics: the arithmetic of the passes, of the weights and of the optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.factors.catalogue.memory import COMPUTE
+from slowstep.factors.factor import Factor, Level, Meaning
+from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, one_of, only_if, section, switch
+from slowstep.machine import Machine
+from slowstep.settings import Settings
+from slowstep.settings.convert import describe
+from slowstep.settings.ecosystem import optimizer_names
+from slowstep.settings.errors import nearest
+
+UPDATED = COMPUTE | {"optimizer"}
+
+four_bit = only_if(
+    lambda s: bool((s.quantization or {}).get("load_in_4bit")),
+    "the run has no 4-bit weights (quantization.load_in_4bit)",
+)
+
+
+def _precision_level(value: Any, s: Settings) -> Level:
+    return Level(
+        value=value,
+        overrides={TRAINING + "bf16": value == "bf16", TRAINING + "fp16": value == "fp16"},
+        expects={"autocast": {"fp32": "no"}.get(value, value)},
+    )
+
+
+def _current_precision(s: Settings) -> str:
+    return "bf16" if s.training("bf16") else "fp16" if s.training("fp16") else "fp32"
+
+
+def _weights_level(value: Any, s: Settings) -> Level:
+    if value == "16bit":
+        return Level(
+            value=value,
+            overrides={"quantization": None, "model.dtype": "bfloat16"},
+            expects={"weight_bits": 16},
+        )
+    compute = "bfloat16" if s.training("bf16") else s.model.dtype
+    config = {
+        "8bit": {"load_in_8bit": True},
+        "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": compute},
+    }
+    return Level(value=value, overrides={"quantization": config[value]}, expects={"weight_bits": int(value[0])})
+
+
+def _current_weights(s: Settings) -> str:
+    q = s.quantization or {}
+    if q.get("load_in_4bit"):
+        return "4bit"
+    if q.get("load_in_8bit"):
+        return "8bit"
+    return "32bit" if s.model.dtype == "float32" else "16bit"
+
+
+def _weights_refuse(value: Any, s: Settings) -> str | None:
+    """8bit and 4bit need LoRA, and the run has no peft section"""
+    return None if value == "16bit" or s.peft else "quantised weights need LoRA, and the run has no peft section"
+
+
+def _optimizer_name(value: Any) -> str | None:
+    if value in optimizer_names():
+        return None
+    return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
+
+
+def _optimizer_level(value: Any, s: Settings) -> Level:
+    eight_bit = "8bit" in str(value)
+    return Level(
+        value=value,
+        overrides={TRAINING + "optim": value},
+        expects={"optim": value}
+        | ({"optimizer_state_bits": 8} if eight_bit else {})
+        | ({"optimizer_paged": True} if str(value).startswith("paged") else {}),
+    )
+
+
+def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+    """a CUDA device (paged)"""
+    if str(value).startswith("paged"):
+        # bitsandbytes falls back to unpaged state on the CPU and still reports is_paged=True
+        return needs_cuda("a paged optimizer")(value, s, machine)
+    return None
+
+
+def _foreach_refuses(value: Any, s: Settings) -> str | None:
+    """the optimizer is the fused one"""
+    if s.training("optim") in (None, "adamw_torch_fused") and value:
+        return "the fused optimizer takes no foreach; write training_arguments.optim: adamw_torch"
+    return None
+
+
+FACTORS = (
+    Factor(
+        name="precision",
+        title="Compute precision",
+        hypothesis="Computing in 32 bit is slow; the device has faster 16-bit arithmetic.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of activations and gradients",
+        current=_current_precision,
+        level=_precision_level,
+        touches=UPDATED,
+        examples=("bf16", "fp16"),
+        requires=at(["fp16"], needs_cuda("fp16 training")),
+        accepts=one_of("fp32", "bf16", "fp16"),
+    ),
+    Factor(
+        name="tf32",
+        title="TF32 matrix products",
+        hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the factors of 32-bit matrix products to 10 bits",
+        **argument("tf32"),
+        touches=COMPUTE,
+        examples=(True, False),
+        requires=needs_cuda("TF32"),
+        accepts=switch,
+    ),
+    Factor(
+        name="weights",
+        title="Weight precision",
+        hypothesis="Unpacking quantised weights costs time; 16-bit weights would be faster where they fit.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the frozen weights",
+        current=_current_weights,
+        level=_weights_level,
+        touches=UPDATED | {"host_to_device"},
+        examples=("16bit", "8bit", "4bit"),
+        refuses=_weights_refuse,
+        accepts=one_of("16bit", "8bit", "4bit"),
+    ),
+    Factor(
+        name="bnb_4bit_quant_type",
+        title="4-bit format",
+        hypothesis="One of the two 4-bit formats is unpacked faster.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the frozen weights",
+        **section("quantization.bnb_4bit_quant_type", default="fp4"),
+        touches=UPDATED,
+        examples=("fp4", "nf4"),
+        refuses=four_bit,
+        accepts=one_of("nf4", "fp4"),
+    ),
+    Factor(
+        name="bnb_4bit_use_double_quant",
+        title="Double quantisation",
+        hypothesis="Unpacking the scales of the scales costs time.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the scales of the frozen weights; saves 0.4 bit a parameter",
+        **section("quantization.bnb_4bit_use_double_quant", default=False),
+        touches=UPDATED,
+        examples=(True, False),
+        refuses=four_bit,
+        accepts=switch,
+    ),
+    Factor(
+        name="bnb_4bit_compute_dtype",
+        title="Arithmetic of 4-bit layers",
+        hypothesis="4-bit weights are unpacked to 32 bit, and multiplied at 32-bit speed.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the products with frozen weights",
+        **section("quantization.bnb_4bit_compute_dtype", default="float32"),
+        touches=UPDATED,
+        examples=("bfloat16", "float32"),
+        refuses=four_bit,
+        accepts=one_of("bfloat16", "float16", "float32"),
+    ),
+    Factor(
+        name="optim",
+        title="Optimizer",
+        hypothesis="The optimizer's own step is a large part of the time.",
+        meaning=Meaning.NUMERICS,
+        changes="the update rule or its precision",
+        current=lambda s: s.training("optim") or "adamw_torch_fused",
+        level=_optimizer_level,
+        touches=frozenset({"optimizer"}),
+        examples=("adamw_torch_fused", "adamw_bnb_8bit", "paged_adamw_8bit", "adafactor", "sgd"),
+        bound="optimizer",
+        requires=_optimizer_requires,
+        accepts=_optimizer_name,
+    ),
+    Factor(
+        name="foreach",
+        title="Optimizer over lists of tensors",
+        hypothesis="The optimizer goes from parameter to parameter; one call over all of them launches less.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the update needs memory for copies",
+        **section("optimizer_kwargs.foreach"),
+        touches=frozenset({"optimizer"}),
+        examples=(True, False),
+        bound="optimizer",
+        refuses=_foreach_refuses,
+        accepts=switch,
+    ),
+)

@@ -1,0 +1,215 @@
+"""Overheads: saving, evaluating, logging and reporting, and what Trainer does between the phases."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.factors.shapes import TRAINING, argument, one_of, only_if, switch, whole
+from slowstep.machine import Machine
+from slowstep.settings import Settings
+from slowstep.settings.convert import describe
+from slowstep.settings.ecosystem import REPORTERS
+from slowstep.settings.events import happens, steps_between, strategy
+
+SYNCHRONISES = ALL_PHASES
+"""Reading a value from the device makes the host wait for it, which moves time between all phases."""
+
+evaluates = only_if(lambda s: happens(s, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
+saves = only_if(lambda s: happens(s, "save"), "the run never saves (training_arguments.save_strategy)")
+
+
+def _every(name: str) -> dict[str, Callable]:
+    """An interval in steps: `save_steps` and its like set their strategy, too."""
+    kind = name.replace("steps", "strategy")
+
+    def current(s: Settings) -> Any:
+        return s.training(name) if s.training(kind) == "steps" else s.training(kind)
+
+    def level(value: Any, s: Settings) -> Level:
+        chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
+        return Level(value=value, overrides={TRAINING + kind: "steps"} | chosen, expects={name: value})
+
+    return {"current": current, "level": level}
+
+
+def _interval_refuses(event: str, other: str) -> Callable[[Any, Settings], str | None]:
+    missing = saves if event == "save" else evaluates
+
+    def refuses(value: Any, s: Settings) -> str | None:
+        if not s.training("load_best_model_at_end"):
+            return missing(value, s)
+        if value == "no" or strategy(s, event) != strategy(s, other):
+            return "load_best_model_at_end saves and evaluates by the same strategy; switch it off first"
+        saved, evaluated = (value, s.training("eval_steps")) if event == "save" else (s.training("save_steps"), value)
+        if saved % (evaluated or s.training("logging_steps")):
+            return "load_best_model_at_end saves only where it evaluates: save_steps must be a multiple of eval_steps"
+        return missing(value, s)
+
+    refuses.__doc__ = f"{missing.__doc__}, or load_best_model_at_end needs it as it is"
+    return refuses
+
+
+def _how_often(event: str) -> Callable[[Settings], str | None]:
+    """Why nobody knows how often the event comes."""
+
+    def unmet(s: Settings) -> str | None:
+        if happens(s, event) and steps_between(s, event, 1.0) is None:
+            return f"it acts on how often the run does '{event}', which job.samples would tell and does not"
+        return None
+
+    return unmet
+
+
+def _steps_or_no(value: Any) -> str | None:
+    wrong = None if value == "no" else whole(1)(value)
+    return wrong and f"expected a number of steps or the word no in quotes, found {describe(value)}"
+
+
+def _reporter_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+    """the tracker's package"""
+    if value == "none" or any(map(importlib.util.find_spec, REPORTERS[value])):
+        return None
+    return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
+
+
+def _one(value: Any) -> Any:
+    """A tracker by itself; several stay a list, which no level equals."""
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return "none" if value in (None, [], "none") else value
+
+
+FACTORS = (
+    Factor(
+        name="save_steps",
+        title="Save interval",
+        hypothesis="Checkpoints are written so often that training waits for them.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; after a failure more steps are lost",
+        **_every("save_steps"),
+        touches=frozenset({"save"}),
+        examples=(50, "no"),
+        bound="save_interval",
+        event="save",
+        refuses=_interval_refuses("save", "evaluate"),
+        unmet=_how_often("save"),
+        accepts=_steps_or_no,
+    ),
+    Factor(
+        name="save_only_model",
+        title="Size of a checkpoint",
+        hypothesis="The optimizer's state makes checkpoints large and slow to write.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; it can't be resumed from such a checkpoint",
+        **argument("save_only_model"),
+        touches=frozenset({"save"}),
+        examples=(True,),
+        bound="save",
+        event="save",
+        refuses=saves,
+        unmet=_how_often("save"),
+        accepts=switch,
+    ),
+    Factor(
+        name="eval_steps",
+        title="Evaluation interval",
+        hypothesis="Training waits for evaluations that come too often.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the curve of the evaluation loss has fewer points",
+        **_every("eval_steps"),
+        touches=frozenset({"evaluate"}),
+        examples=(50, "no"),
+        bound="evaluation_interval",
+        event="evaluate",
+        refuses=_interval_refuses("evaluate", "save"),
+        unmet=_how_often("evaluate"),
+        accepts=_steps_or_no,
+    ),
+    Factor(
+        name="per_device_eval_batch_size",
+        title="Batch of an evaluation",
+        hypothesis="An evaluation keeps nothing for a backward pass, so larger batches fit and take less time.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        **argument("per_device_eval_batch_size"),
+        touches=frozenset({"evaluate"}),
+        examples=(16,),
+        bound="evaluate",
+        event="evaluate",
+        refuses=evaluates,
+        unmet=_how_often("evaluate"),
+        accepts=whole(1),
+    ),
+    Factor(
+        name="load_best_model_at_end",
+        title="Loading the best checkpoint",
+        hypothesis="Loading the best checkpoint when training ends takes time.",
+        meaning=Meaning.EXACT,
+        changes="which weights are left when training ends",
+        **argument("load_best_model_at_end"),
+        touches=frozenset({"save"}),
+        examples=(True,),
+        unmet=lambda s: "it acts once, when the job ends, and a trial has no end",
+        accepts=switch,
+    ),
+    Factor(
+        name="logging_steps",
+        title="Logging interval",
+        hypothesis="Each logged step waits for the device, and for whatever takes the log.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the logged curve has fewer points",
+        **_every("logging_steps"),
+        touches=SYNCHRONISES,
+        examples=(1, 50),
+        bound="log",
+        accepts=whole(1),
+    ),
+    Factor(
+        name="logging_nan_inf_filter",
+        title="Filter of infinite losses",
+        hypothesis="Looking at each loss to filter the log makes the host wait for the device each step.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a loss that is not finite then shows in the log",
+        **argument("logging_nan_inf_filter"),
+        touches=SYNCHRONISES,
+        examples=(False,),
+        bound="host_work",
+        accepts=switch,
+    ),
+    Factor(
+        name="report_to",
+        title="Experiment tracker",
+        hypothesis="Training waits for the tracker that takes its log.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; where its log goes",
+        current=lambda s: _one(s.training("report_to")),
+        level=lambda value, s: Level(
+            value=value,
+            overrides={TRAINING + "report_to": value},
+            expects={"report_to": [] if value == "none" else [value]},
+        ),
+        touches=frozenset({"log", "save", "evaluate"}),
+        examples=("tensorboard", "mlflow", "wandb"),
+        requires=_reporter_requires,
+        accepts=one_of("none", *REPORTERS),
+    ),
+    Factor(
+        name="include_num_input_tokens_seen",
+        title="Counting of tokens",
+        hypothesis="Counting the tokens of each batch makes the host wait for the device.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; whether the log has the number of tokens",
+        current=lambda s: {False: "no", True: "all"}.get(v := s.training("include_num_input_tokens_seen"), v),
+        level=lambda value, s: Level(
+            value=value,
+            overrides={TRAINING + "include_num_input_tokens_seen": value},
+            expects={"include_num_input_tokens_seen": value},
+        ),
+        touches=SYNCHRONISES,
+        examples=("all", "non_padding"),
+        bound="host_work",
+        accepts=one_of("no", "all", "non_padding"),
+    ),
+)

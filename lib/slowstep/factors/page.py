@@ -1,0 +1,57 @@
+"""docs/factors.md, from the catalogue: `python -m slowstep.factors.page > docs/factors.md`."""
+
+from __future__ import annotations
+
+from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.factor import ALL_PHASES, Factor, show
+from slowstep.settings import Settings
+
+HEAD = """\
+# The factors
+
+Made from `lib/slowstep/factors/catalogue/` by `make docs`; not to be edited here.
+
+Each can be listed, with levels, in any section of a parameter file that a notebook tests (docs/parameter-file.md).
+
+- **Class**: *exact* trains the same, *numerics* rounds otherwise, *semantics* is other data or another optimisation,
+  *diagnostic* shows a limit and is nothing to train with.
+- **Touches**: the phases it can touch. A phase that it can't touch, and that moves, makes the comparison void.
+- **Bound**: what is known of its gain before a trial (`lib/slowstep/judgement/bounds.py`).
+- **Proof**: what must be observed in the trial, or the change is called untestable however fast it was.
+- **Needs**: what the machine must have; **refused if**: what a run of such settings can't have on any machine.
+
+Not there: the choice between a Rust and a Python tokenizer, since transformers 5 loads the Rust one wherever there is
+one (where there is none, tokenise once); gradient clipping, since Trainer computes the norm for its log whether or not
+it clips; offload of the optimizer other than paged states; several devices.
+"""
+
+
+def markdown() -> str:
+    """The page."""
+    parts = [HEAD]
+    for room, factors in ROOMS.items():
+        parts += [f"## {room.capitalize()}", "", *(line for factor in factors for line in _entry(factor))]
+    return "\n".join(parts)
+
+
+def _entry(factor: Factor) -> list[str]:
+    touches = "everything" if factor.touches == ALL_PHASES else ", ".join(p for p in sorted(factor.touches))
+    plain = Settings(name="plain")
+    proof = {fact: None for value in factor.examples for fact in factor.level(value, plain).expects}
+    facts = {
+        "Class": f"{factor.meaning}. {factor.changes[0].upper() + factor.changes[1:]}",
+        "Levels, for example": ", ".join(f"`{show(value)}`" for value in factor.examples),
+        "Needs": factor.requires.__doc__ or "nothing",
+        "Refused if": factor.refuses.__doc__ or "never",
+        "Proof": ", ".join(f"`{fact}`" for fact in proof),
+        "Touches": touches.replace("_", " ") + (", and all cores where training runs on the CPU" * factor.shares_cores),
+        "Bound": (factor.bound or "none before a trial").replace("_", " "),
+    }
+    if factor.event:
+        facts["Rare event"] = f"{factor.event}: counted with its share of a block"
+    lines = [f"- {name}: {text}" for name, text in facts.items()]
+    return [f"### `{factor.name}`: {factor.title}", "", factor.hypothesis, "", *lines, ""]
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,174 @@
+"""Shapes that entries of the catalogue have in common: where the value lives, what it may be, what it needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from slowstep.factors.factor import Level, show
+from slowstep.machine import Machine
+from slowstep.settings import Settings
+from slowstep.settings.convert import describe
+
+TRAINING = "training_arguments."
+
+Accepts = Callable[[Any], str | None]
+Requires = Callable[[Any, Settings, Machine], str | None]
+Refuses = Callable[[Any, Settings], str | None]
+
+# -- where the value lives: `current` and `level` of a factor --
+
+
+def argument(name: str, **given: Any) -> dict[str, Callable]:
+    """One training argument, observed under its own name; with `given` training arguments on both sides."""
+    return {
+        "current": lambda s: s.training(name),
+        "level": lambda value, s: Level(
+            value=value,
+            overrides={TRAINING + name: value},
+            given={TRAINING + k: v for k, v in given.items() if s.training(k) != v},
+            expects={name: value},
+        ),
+    }
+
+
+def argument_key(name: str, key: str, default: Any, **given: Any) -> dict[str, Callable]:
+    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key."""
+
+    def current(s: Settings) -> Any:
+        return (s.training(name) or {}).get(key, default)
+
+    def level(value: Any, s: Settings) -> Level:
+        return Level(
+            value=value,
+            overrides={TRAINING + name: (s.training(name) or {}) | {key: value}},
+            given={TRAINING + k: v for k, v in given.items() if s.training(k) != v},
+            expects={key: value},
+        )
+
+    return {"current": current, "level": level}
+
+
+def section(key: str, default: Any = None) -> dict[str, Callable]:
+    """A dotted key of a section of the settings, observed under its last name."""
+    place, name = key.split(".")
+
+    def current(s: Settings) -> Any:
+        held = getattr(s, place)
+        value = held.get(name) if isinstance(held, dict) else getattr(held, name, None)
+        return default if value is None else value
+
+    def level(value: Any, s: Settings) -> Level:
+        return Level(value=value, overrides={key: value}, expects={name: value})
+
+    return {"current": current, "level": level}
+
+
+# -- what it may be --
+
+
+def whole(minimum: int) -> Accepts:
+    """A whole number of at least `minimum`."""
+
+    def accepts(value: Any) -> str | None:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+            return None
+        return f"expected a whole number of at least {minimum}, found {describe(value)}"
+
+    return accepts
+
+
+def number(low: float, high: float) -> Accepts:
+    """A number from `low` to `high`."""
+
+    def accepts(value: Any) -> str | None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
+            return None
+        return f"expected a number from {low:g} to {high:g}, found {describe(value)}"
+
+    return accepts
+
+
+def switch(value: Any) -> str | None:
+    """True or false."""
+    return None if isinstance(value, bool) else f"expected true or false, found {describe(value)}"
+
+
+def one_of(*allowed: Any) -> Accepts:
+    """One of the `allowed` words."""
+
+    def accepts(value: Any) -> str | None:
+        if any(value == a and type(value) is type(a) for a in allowed):
+            return None
+        return f"expected one of {', '.join(map(str, allowed))}, found {describe(value)}"
+
+    return accepts
+
+
+# -- what it needs of the machine, and of the run; the docstring is what docs/factors.md says --
+
+
+def on_cpu(s: Settings, machine: Machine) -> bool:
+    """Whether trials of these settings run on the CPU of this machine."""
+    return machine.device == "cpu" or bool(s.training("use_cpu"))
+
+
+def needs_cuda(what: str) -> Requires:
+    """`what` exists on a CUDA device alone."""
+
+    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
+        return f"{what} needs a CUDA device; this run trains on the CPU" if on_cpu(s, machine) else None
+
+    return _said(requires, "a CUDA device")
+
+
+def needs_package(package: str, what: str) -> Requires:
+    """`what` comes with a package that may not be installed."""
+    name = package.replace("_", "-")
+
+    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
+        return None if importlib.util.find_spec(package) else f"{what} needs the package {name}, which is not installed"
+
+    return _said(requires, f"the package {name}")
+
+
+def needs_compiler(value: Any, s: Settings, machine: Machine) -> str | None:
+    """a C++ compiler where training runs on the CPU"""
+    if not on_cpu(s, machine) or any(map(shutil.which, ("c++", "g++", "clang++"))):
+        return None
+    return "torch.compile needs a C++ compiler here (g++ or clang++), and none is installed"
+
+
+def at(levels: Iterable[Any], requires: Requires) -> Requires:
+    """A requirement of some levels."""
+    levels = tuple(levels)
+
+    def of_some(value: Any, s: Settings, machine: Machine) -> str | None:
+        return requires(value, s, machine) if value in levels else None
+
+    return _said(of_some, f"{requires.__doc__} ({', '.join(map(show, levels))})")
+
+
+def all_of(*requirements: Requires) -> Requires:
+    """Several requirements; the first that is not met is told."""
+
+    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
+        return next((why for r in requirements if (why := r(value, s, machine))), None)
+
+    return _said(requires, "; ".join(r.__doc__ or "" for r in requirements))
+
+
+def only_if(condition: Callable[[Settings], bool], why: str) -> Refuses:
+    """Refused with the reason `why` where the run lacks what the condition looks for."""
+    return _said(lambda value, s: None if condition(s) else why, why)
+
+
+def _said(function: Callable, text: str) -> Callable:
+    function.__doc__ = text
+    return function
+
+
+has_adapter = only_if(lambda s: bool(s.peft), "the run trains no LoRA adapter (no peft section)")
+"""LoRA's own factors."""

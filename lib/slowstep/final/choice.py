@@ -1,0 +1,325 @@
+"""Which of the supported changes to train with, together.
+
+Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by what
+is known of them (measured together where they were, else the product of the single gains), those that the memory can't
+hold are left out, and the first few are measured against each other. The winner is then confirmed against the
+baseline with pairs of its own, for a winner chosen by noise looks better than it is; and a change that the rest
+does not miss is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slowstep.batch_size import find_batch
+from slowstep.factors import Arm, Contrast, Factor, Level, Meaning, combine, label
+from slowstep.investigation import Investigation
+from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
+from slowstep.records import ComparisonRecord, Memory, Status
+from slowstep.settings import LEVEL_SECTIONS, Settings, SettingsError
+from slowstep.summary import Measured
+
+Pick = tuple[Factor, Level]
+
+CONFIRMED = "final"
+"""The family of the comparisons that confirm."""
+
+REACH = math.log(1.1)
+"""A combination that is expected to be slower than the best by more is no rival to it."""
+
+FINALISTS = 3
+"""Combinations that are measured against each other, at most."""
+
+HEADROOM = 0.95
+"""Share of the memory that a combination is expected to fill at most."""
+
+MOST_COMBINATIONS = 4096
+"""Beyond so many only the best level of each factor is combined."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What to train with, and what led there."""
+
+    tested: list[Measured]
+    """Everything that the parameter file lists, each once."""
+    candidates: list[Verdict]
+    """The supported changes that `allow` permits, best level of each factor, largest gain first."""
+    duels: list[Measured]
+    """The finalists against each other."""
+    confirmed: list[Measured]
+    """What was measured against the baseline with fresh pairs."""
+    chosen: Measured | None
+    """The winner, confirmed against the baseline."""
+    left_out: list[str]
+    settings: Settings
+    before: Projection | None
+    after: Projection | None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """On everything that was tested, in the light of the confirmation."""
+        return reconsidered([m.verdict for m in self.tested], [m.verdict for m in self.confirmed])
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the combination is to be trained with."""
+        return self.chosen is not None and self.chosen.verdict.outcome is Outcome.SUPPORTED
+
+    @property
+    def arm(self) -> Arm | None:
+        """The adopted one."""
+        return self.chosen.contrast.treatment if self.chosen and self.adopted else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the combination."""
+        return self.chosen.verdict if self.chosen else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """Levels to train with together, and the gain's logarithm that is expected of them."""
+
+    picks: tuple[Pick, ...]
+    gain: float
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The levels as labels name them."""
+        return _names(self.picks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What was measured of one or several levels together: the gain's logarithm, and bytes more than the baseline."""
+
+    gain: float
+    memory: float
+
+
+def choose(inv: Investigation) -> Choice:
+    """Search, compare, confirm; a combination that can't be trained gives way to the next."""
+    for section in LEVEL_SECTIONS:
+        inv.test(section)
+    find_batch(inv)
+    measured = list({m.verdict.name: m for m in reversed(inv.measured)}.values())[::-1]
+    allowed = [m for m in measured if _supported(m) and _allowed(m, inv.settings) and _pays(inv, m)]
+    duels: list[Measured] = []
+    ranking = [c for c in ranked(allowed, measured, _room(inv)) if _possible(inv, c.picks)]
+    chosen, left = _winner(inv, ranking, duels)
+    if chosen:
+        gains = {m.verdict.name: m.verdict.effect.ratio for m in allowed}
+        chosen, dropped = _without_passengers(inv, chosen, gains)
+        left += dropped
+    adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
+    settings = chosen.contrast.treatment.settings if adopted else inv.settings
+    return Choice(
+        tested=measured,
+        candidates=best_levels([m.verdict for m in allowed]),
+        duels=duels,
+        confirmed=[m for m in inv.measured if m.family == CONFIRMED],
+        chosen=chosen,
+        left_out=left,
+        settings=replace(settings, name=f"{inv.settings.name}_final"),
+        before=inv.baseline.projection,
+        after=_projected(inv, chosen) if adopted else None,
+    )
+
+
+# -- which combinations --
+
+
+def ranked(allowed: Sequence[Measured], measured: Sequence[Measured], room: float) -> list[Candidate]:
+    """Combinations of the levels in `allowed` that fit into `room` more bytes than the baseline, most promising first.
+
+    What was `measured` together counts as measured, also where it was not supported.
+    """
+    known = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
+    too_big = [_names(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
+    axes: dict[str, list[Pick]] = {}
+    for m in allowed:
+        for factor, level in m.contrast.levels:
+            axes.setdefault(factor.name, [])
+            if not any(level.value == other.value for _, other in axes[factor.name]):
+                axes[factor.name].append((factor, _whole(level)))
+    if math.prod(len(levels) + 1 for levels in axes.values()) > MOST_COMBINATIONS:
+        top = {v.name for v in best_levels([m.verdict for m in allowed])}
+        axes = {name: [p for p in picks if label([p]) in top] for name, picks in axes.items()}
+    combinations = [
+        tuple(p for p in picks if p)
+        for picks in itertools.product(*([None, *levels] for levels in axes.values()))
+        if any(picks)
+    ]
+    combinations = [
+        picks for picks in combinations if _agree(picks) and not any(part <= _names(picks) for part in too_big)
+    ]
+    expected = [(_expected(picks, known), picks) for picks in combinations]
+    fitting = [Candidate(picks=picks, gain=k.gain) for k, picks in expected if k is not None and k.memory <= room]
+    return sorted(fitting, key=lambda c: -c.gain)
+
+
+def _expected(picks: Sequence[Pick], known: Mapping[frozenset[str], Known]) -> Known | None:
+    """What the largest parts measured together let expect; None where a level was only seen with others."""
+    rest, gain, memory = _names(picks), 0.0, 0.0
+    for part in sorted(known, key=lambda part: -len(part)):
+        if part <= rest:
+            gain, memory, rest = gain + known[part].gain, memory + known[part].memory, rest - part
+    return None if rest else Known(gain=gain, memory=memory)
+
+
+def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
+    before, after = (_peak(t.memory) for t in (record.baseline, record.treatment))
+    return Known(gain=verdict.effect.mean, memory=after - before)
+
+
+def _peak(memory: Memory) -> float:
+    """Of the device, or of the host where there is none."""
+    return float(memory.reserved if memory.reserved is not None else memory.host or 0)
+
+
+def _agree(picks: Sequence[Pick]) -> bool:
+    """Whether no two levels set the same value to something else: 16 samples at once, and 4 in each of 2 parts."""
+    said: dict[str, Any] = {}
+    for _, level in picks:
+        for key, value in (level.given | level.overrides).items():
+            if said.setdefault(key, value) != value:
+                return False
+    return True
+
+
+def _possible(inv: Investigation, picks: Sequence[Pick]) -> bool:
+    """Whether the settings allow it: workers can't persist where there are none."""
+    try:
+        combine(inv.settings, picks, inv.machine)
+    except SettingsError:
+        return False
+    return True
+
+
+def _room(inv: Investigation) -> float:
+    """Bytes that a combination may take more than the baseline does."""
+    memory = inv.baseline.record.baseline.memory
+    return math.inf if memory.limit is None else HEADROOM * memory.limit - _peak(memory)
+
+
+# -- which of them --
+
+
+def _winner(inv: Investigation, ranking: list[Candidate], duels: list[Measured]) -> tuple[Measured | None, list[str]]:
+    """The finalist that beats the others, confirmed; with the combinations that could not be trained."""
+    failed: list[str] = []
+    first: Measured | None = None
+    for _ in range(FINALISTS):
+        if not ranking:
+            break
+        champion = _champion(inv, ranking, duels)
+        chosen = _confirmed(inv, champion)
+        if chosen.verdict.outcome is Outcome.SUPPORTED:
+            return chosen, failed
+        first = first or chosen
+        failed.append(f"{label(champion)} ({chosen.verdict.reason})")
+        ranking = [c for c in ranking if not _names(champion) <= c.names]
+    return first, failed
+
+
+def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Measured]) -> tuple[Pick, ...]:
+    """The first of the ranking, unless another finalist is faster when the two are measured against each other."""
+    champion, *challengers = [c.picks for c in finalists(ranking)]
+    for picks in challengers:
+        one, other = (combine(inv.settings, p, inv.machine) for p in (champion, picks))
+        contrast = Contrast(levels=picks, against=champion, baseline=one.treatment, treatment=other.treatment)
+        duel = inv.compare(contrast, f"{label(picks)} against {label(champion)}")
+        duels.append(duel)
+        told = duel.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+        if told and duel.verdict.effect and duel.verdict.effect.low > 1:
+            champion = picks
+    return champion
+
+
+def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
+    """The first of the ranking and its real rivals: within reach of it, and no mere part of one before (a part lacks a
+    gain)."""
+    taken: list[Candidate] = []
+    for candidate in ranking:
+        near = candidate.gain >= ranking[0].gain - REACH
+        if near and len(taken) < FINALISTS and not any(candidate.names < other.names for other in taken):
+            taken.append(candidate)
+    return taken
+
+
+def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
+    """Where the whole is not what its parts multiply to, each is left out once, and dropped if it is not missed."""
+    levels = chosen.contrast.levels
+    if len(levels) < 2 or not _interact(chosen, gains):
+        return chosen, []
+    needed = [pick for pick in levels if not _is_passenger(inv, levels, pick)]
+    if not 0 < len(needed) < len(levels):
+        return chosen, []
+    smaller = _confirmed(inv, needed)
+    if smaller.verdict.outcome is not Outcome.SUPPORTED:
+        return _confirmed(inv, levels), []
+    return smaller, [label([pick]) for pick in levels if pick not in needed]
+
+
+def _interact(chosen: Measured, gains: Mapping[str, float]) -> bool:
+    """Whether the combination's interval leaves out what the single gains multiply to."""
+    singles = [gains.get(label([pick])) for pick in chosen.contrast.levels]
+    effect = chosen.verdict.effect
+    return effect is None or None in singles or not effect.low <= math.prod(singles) <= effect.high
+
+
+def _is_passenger(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> bool:
+    """Whether the combination is shown to gain nothing by `pick`: the pick against the rest as baseline."""
+    rest = combine(inv.settings, [p for p in levels if p != pick], inv.machine)
+    whole = combine(inv.settings, levels, inv.machine)
+    contrast = Contrast(levels=(pick,), baseline=rest.treatment, treatment=whole.treatment)
+    within = inv.compare(contrast, f"{label([pick])} within the combination")
+    return within.verdict.outcome is Outcome.REFUTED
+
+
+def _confirmed(inv: Investigation, picks: Sequence[Pick]) -> Measured:
+    """Against the baseline, with pairs that chose nothing."""
+    inv.judge([combine(inv.settings, picks, inv.machine)], CONFIRMED, purpose="confirmation")
+    return inv.measured[-1]
+
+
+# -- what counts --
+
+
+def _supported(m: Measured) -> bool:
+    return m.verdict.outcome is Outcome.SUPPORTED and m.record is not None
+
+
+def _allowed(m: Measured, settings: Settings) -> bool:
+    permitted = {
+        Meaning.EXACT: True,
+        Meaning.NUMERICS: settings.allow.numerics,
+        Meaning.SEMANTICS: settings.allow.semantics,
+        Meaning.DIAGNOSTIC: False,
+    }
+    return permitted[m.verdict.meaning] and not any(f.name in settings.allow.never for f, _ in m.contrast.levels)
+
+
+def _pays(inv: Investigation, m: Measured) -> bool:
+    """Whether the whole job ends sooner with the change: what it costs at the start may never come back."""
+    before, after = inv.baseline.projection, _projected(inv, m)
+    return before is None or after is None or after.seconds < before.seconds
+
+
+def _projected(inv: Investigation, m: Measured) -> Projection | None:
+    return project(m.contrast.treatment.settings, inv.noise, inv.events, m.record)
+
+
+def _whole(level: Level) -> Level:
+    """The level with its conditions as part of the change: the final configuration stands against the run as it is."""
+    return replace(level, overrides=level.given | level.overrides, given={})
+
+
+def _names(picks: Sequence[Pick]) -> frozenset[str]:
+    return frozenset(label([pick]) for pick in picks)

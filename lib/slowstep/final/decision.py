@@ -1,0 +1,99 @@
+"""decision.md: what was decided and why, as an architecture decision record to keep beside the code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from slowstep.factors import Meaning
+from slowstep.final.choice import Choice
+from slowstep.final.options import option_table, options
+from slowstep.investigation import Investigation
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels
+from slowstep.report.causes import causes
+from slowstep.report.words import SIGNS, duration, effect, loss_change
+
+
+def decision(inv: Investigation, choice: Choice) -> str:
+    """The record: status, context, hypotheses with figures, options with scores, decision, consequences, doubts."""
+    today = datetime.now(UTC).date().isoformat()
+    parts = [f"# Training configuration of {inv.settings.name}"]
+    parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
+    parts += ["## Context", _context(inv)]
+    parts += ["## Hypotheses", _hypotheses(choice.verdicts)]
+    parts += ["## Options", _options(option_table(options(inv, choice)).rows)]
+    if choice.duels:
+        parts += ["Finalists against each other:", _hypotheses([m.verdict for m in choice.duels])]
+    parts += ["## Decision", _decided(choice)]
+    parts += ["## Consequences", _consequences(choice)]
+    parts += ["## What would change this decision", _doubts(inv, choice)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _context(inv: Investigation) -> str:
+    before = inv.baseline.projection
+    text = f"Measured on {inv.machine}, at {inv.baseline.facts.throughput.samples_per_second:.2f} samples/s."
+    return text + (f" The real job takes {_hours(before)} with the configuration as it was." if before else "")
+
+
+def _hypotheses(verdicts: list[Verdict]) -> str:
+    lines = ["| change | verdict | effect [interval] | because |", "|---|---|---|---|"]
+    lines += [f"| {v.name} | {SIGNS[v.outcome]} | {effect(v.effect)} | {_cell(v.reason)} |" for v in verdicts]
+    return "\n".join(lines)
+
+
+def _options(rows: list[dict[str, str]]) -> str:
+    lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
+    lines += ["| " + " | ".join(_cell(text) for text in row.values()) + " |" for row in rows]
+    how = (
+        "Up to five points each: for the share of the time that is saved, for the share of the memory that stays free, "
+        "and for sameness (exact 5, numerics 3, semantics 1). The points describe; what is decided is the fastest that "
+        "the parameter file allows."
+    )
+    return "\n".join([*lines, "", how])
+
+
+def _decided(choice: Choice) -> str:
+    verdict = choice.verdict
+    if choice.adopted:
+        lines = [f"Set {verdict.name}: {effect(verdict.effect)} throughput, measured together.", ""]
+        lines += [f"- `{key}: {value}`" for key, value in verdict.overrides.items()]
+        lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
+        lines[-1] += loss_change(verdict.loss_change)
+    else:
+        lines = ["Change nothing: " + (f"{verdict.name}: {verdict.reason}" if verdict else "no change was supported.")]
+    if choice.left_out:
+        lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
+    refused = [
+        v for v in best_levels(choice.verdicts) if v not in choice.candidates and v.meaning is not Meaning.DIAGNOSTIC
+    ]
+    if refused:
+        names = ", ".join(f"{v.name} ({v.meaning}, {effect(v.effect)})" for v in refused)
+        lines += [f"- supported, but not allowed by the parameter file (`allow`) or not paying in this job: {names}"]
+    return "\n".join(lines)
+
+
+def _consequences(choice: Choice) -> str:
+    if not choice.after or not choice.before:
+        return "The real job takes as long as before." if not choice.adopted else "The job's size is not given."
+    return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
+
+
+def _doubts(inv: Investigation, choice: Choice) -> str:
+    lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
+    lost = causes(choice.verdicts, inv.suspects, inv.settings.budget.minimum_effect)
+    lines += [f"Still open: {c.text}" for c in lost if c.phase]
+    open_ones = [v.name for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    if open_ones:
+        lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]
+    return "\n\n".join(lines)
+
+
+def _hours(p: Projection) -> str:
+    cost = [p.cost(s) for s in (p.seconds, p.low, p.high)]
+    money = "" if None in cost else f", {cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {p.currency}"
+    return f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]{money}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,34 @@
+"""final/: what a person would otherwise type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from slowstep.final.choice import Choice
+from slowstep.final.decision import decision
+from slowstep.final.script import script
+from slowstep.investigation import Investigation
+from slowstep.records.store import write_atomically
+from slowstep.settings.convert import to_plain
+
+
+def write_files(inv: Investigation, choice: Choice) -> list[Path]:
+    """Configuration files as the ecosystem reads them, a script, a parameter file, and the decision record."""
+    folder, s = inv.folder / "final", choice.settings
+    values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments}
+    if s.peft:
+        values["lora_config.yaml"] = s.peft
+    if s.quantization:
+        values["quantization_config.yaml"] = s.quantization
+    values[f"{s.name}.yaml"] = to_plain(s)
+    texts = {
+        name: yaml.safe_dump(to_plain(content), sort_keys=False, allow_unicode=True) for name, content in values.items()
+    }
+    if s.workload == "finetune":  # what a workload of one's own trains, its own code knows
+        texts["train.py"] = script(s)
+    texts["decision.md"] = decision(inv, choice)
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
+    return [folder / name for name in texts]

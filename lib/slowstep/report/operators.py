@@ -1,0 +1,79 @@
+"""What the profiled trials show: operators, and how long the device has nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+from slowstep.records import Operator, ProfileRecord
+from slowstep.report.chart import BLUE, ORANGE, Chart, Table
+from slowstep.report.words import duration, share
+
+SHOWN = 12
+"""Operators in the chart."""
+
+COLOURS = ((BLUE, ""), (ORANGE, "/"))
+"""Colour and pattern of the first profile and of the second."""
+
+Profiles = Mapping[str, ProfileRecord | None]
+"""By what they are of: the baseline, the final configuration."""
+
+
+def operators(profiles: Profiles) -> Chart:
+    """Milliseconds of a step an operator, side by side."""
+    found = {name: _per_step(p) for name, p in profiles.items() if p}
+    largest: dict[str, float] = {}
+    for steps in found.values():
+        for operator, ms in steps.items():
+            largest[operator] = max(largest.get(operator, 0.0), ms)
+    names = sorted(largest, key=lambda n: -largest[n])[:SHOWN]
+    figure = go.Figure()
+    for (name, steps), (colour, pattern) in zip(found.items(), COLOURS, strict=False):
+        figure.add_bar(
+            y=[_short(n) for n in names],
+            x=[steps.get(n, 0.0) for n in names],
+            name=name,
+            orientation="h",
+            marker={"color": colour, "pattern": {"shape": pattern}},
+            hoverinfo="skip",
+        )
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="own time, ms a step, under the profiler")
+    figure.update_layout(barmode="group", showlegend=True, legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+    rows = [{"operator": n, **{name: f"{steps.get(n, 0.0):.2f} ms" for name, steps in found.items()}} for n in names]
+    text = "Operators with the largest own time a step, from a profiled trial that is never judged."
+    return Chart(figure, text, rows, 180 + 30 * len(names))
+
+
+def device_idle(profiles: Profiles) -> Table:
+    """How much of the time nothing runs, in how many gaps; and where the trace is."""
+    return Table(
+        [
+            {
+                "of": name,
+                "device": p.device,
+                "a step, profiled": duration(p.seconds / p.steps),
+                "no kernel runs" if p.device == "cuda" else "no operator runs": share(p.idle),
+                "gaps a step, over 10 µs": f"{p.gaps_per_step:,.0f}",
+                "seconds of them a step": duration(p.gap_seconds),
+                "trace, for ui.perfetto.dev": f"traces/{p.trace}",
+            }
+            for name, p in profiles.items()
+            if p
+        ],
+        empty="The trial could not be profiled.",
+    )
+
+
+def _per_step(p: ProfileRecord) -> dict[str, float]:
+    return {operator.name: _milliseconds(operator, p) for operator in p.operators}
+
+
+def _milliseconds(operator: Operator, p: ProfileRecord) -> float:
+    return 1e3 * operator.seconds / p.steps
+
+
+def _short(name: str) -> str:
+    """Names of kernels are whole C++ signatures."""
+    return name if len(name) <= 48 else name[:45] + "..."

@@ -1,0 +1,60 @@
+"""Occasional events of a run, saving and evaluating: whether they happen, how often, and whether a trial meets them."""
+
+from __future__ import annotations
+
+import math
+
+from slowstep.settings.schema import Settings
+
+RARE = 20
+"""An event that comes less often than once in so many steps is kept out of a trial's steps and measured on its own;
+a block holds a few dozen steps, and would meet such an event by luck."""
+
+ARGUMENTS = {"save": "save", "evaluate": "eval"}
+"""The events by their phase, and how the training arguments begin that set them."""
+
+
+def happens(s: Settings, event: str) -> bool:
+    """Whether the run does it at all."""
+    return strategy(s, event) != "no"
+
+
+def is_rare(s: Settings, event: str) -> bool:
+    """Whether the run does it, and too rarely to meet it in a block."""
+    steps = _interval(s, event)
+    often = strategy(s, event) == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
+    return happens(s, event) and not often
+
+
+def occurrences(s: Settings, event: str, steps: int) -> int:
+    """How often a job of so many optimizer steps does it; Trainer also does it after the last step."""
+    how = strategy(s, event)
+    if how == "epoch":
+        return math.ceil(s.job.epochs or 1)
+    if how == "steps":
+        every = _interval(s, event) or steps
+        every = every * steps if every < 1 else every
+        return math.ceil(steps / every)
+    return 0
+
+
+def steps_between(s: Settings, event: str, samples_per_step: float) -> float | None:
+    """Optimizer steps from one to the next; None where the run never does it, or not before its unknown end."""
+    how, every = strategy(s, event), _interval(s, event)
+    in_epoch = s.job.samples / samples_per_step if s.job.samples else None
+    if how == "epoch":
+        return in_epoch
+    if how == "steps" and isinstance(every, int | float):
+        if every >= 1:
+            return float(every)
+        return every * in_epoch * (s.job.epochs or 1) if in_epoch else None
+    return None
+
+
+def strategy(s: Settings, event: str) -> str:
+    """no, steps, epoch or best."""
+    return str(s.training(f"{ARGUMENTS[event]}_strategy") or "no")
+
+
+def _interval(s: Settings, event: str) -> object:
+    return s.training(f"{ARGUMENTS[event]}_steps") or s.training("logging_steps")

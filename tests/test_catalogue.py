@@ -1,0 +1,93 @@
+"""Every level that the catalogue gives as an example, really launched: it takes effect, or says why it can't here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowstep.factors import CATALOGUE, Arm, Factor, combine
+from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.factor import show
+from slowstep.factors.page import markdown
+from slowstep.machine import this_machine
+from slowstep.settings import Settings, override
+from slowstep.trials.session import Session
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = [(factor, value) for factor in CATALOGUE.values() for value in factor.examples]
+IN_FOUR_BITS = {
+    "quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float16"},
+}
+
+
+BASES = {"as it is": {}, "in four bits": IN_FOUR_BITS, "whole": {"peft": None}}
+"""Runs that have what some factors act on; bitsandbytes keeps small states in 32 bit, and LoRA's are small here."""
+
+
+def base(factor: Factor, value: Any, smoke: Settings) -> str:
+    """The name of the run that a factor is tried on."""
+    if factor.name == "optim":
+        return "whole"
+    return "in four bits" if factor.refuses(value, smoke) else "as it is"
+
+
+def observed(session: Session, arm: Arm) -> dict[str, Any]:
+    """What a trial of `arm` says of itself once it is warm."""
+    try:
+        return session.launch(arm, "only").record.observed
+    finally:
+        if "only" in session.resident:
+            session.end("only")
+
+
+@pytest.fixture(scope="module")
+def plain(session: Session, smoke: Settings) -> dict[str, dict[str, Any]]:
+    """What the unchanged runs observe."""
+    runs = {name: override(smoke, changes) for name, changes in BASES.items()}
+    return {name: observed(session, Arm(label=name, settings=s)) for name, s in runs.items()}
+
+
+@pytest.mark.parametrize(("factor", "value"), EXAMPLES, ids=[f"{f.name}={show(v)}" for f, v in EXAMPLES])
+def test_a_level_proves_its_effect_or_says_why_not(
+    factor: Factor, value: Any, smoke: Settings, session: Session, plain: dict[str, dict[str, Any]]
+) -> None:
+    """The trial observes what the level expects, and the unchanged run does not; or there is a reason in words."""
+    name = base(factor, value, smoke)
+    settings = override(smoke, BASES[name])
+    made = combine(settings, [(factor, factor.level(value, settings))], this_machine())
+    reason = made.untestable or made.unmet
+    assert factor.accepts(value) is None
+    assert factor.refuses(value, settings) is None
+    if reason:
+        assert any(word in reason for word in (" needs ", " acts "))
+        return
+    seen = observed(session, made.treatment)
+    before = plain[name]
+
+    assert made.expects == {fact: seen.get(fact) for fact in made.expects}
+    if value != factor.current(settings):
+        assert made.expects != {fact: before.get(fact) for fact in made.expects}
+
+
+def test_no_factor_is_in_two_rooms() -> None:
+    """A name means one factor."""
+    names = [factor.name for room in ROOMS.values() for factor in room]
+
+    assert len(names) == len(set(names)) == len(CATALOGUE)
+
+
+def test_the_page_of_the_factors_is_current() -> None:
+    """docs/factors.md is what the catalogue says; `make docs` writes it."""
+    assert markdown() == (ROOT / "docs" / "factors.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_written_by_one_command() -> None:
+    """What `make docs` calls prints the page."""
+    command = [sys.executable, "-m", "slowstep.factors.page"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert markdown() == done.stdout

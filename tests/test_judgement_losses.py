@@ -1,0 +1,44 @@
+"""Whether two arms trained the same, from their first losses."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.judgement import losses
+from slowstep.records import ComparisonRecord, Status, TrialRecord
+
+
+def compared(a: list[float], b: list[float], batch: int = 4, **observed: object) -> ComparisonRecord:
+    """Two trials with these losses, the second with batches of `batch`."""
+    own = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "padding": "longest"}
+    other = own | {"per_device_train_batch_size": batch} | observed
+    return ComparisonRecord(
+        baseline=TrialRecord(arm="baseline", status=Status.OK, observed=own, losses=a),
+        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=other, losses=b),
+        pairs=[],
+    )
+
+
+def test_the_same_training_has_the_same_losses() -> None:
+    """Up to the order of summation; one step that differs by more is another training."""
+    assert losses.same(compared([6.0, 5.0, 4.0], [6.001, 5.001]))
+    assert not losses.same(compared([6.0, 5.0, 4.0], [6.0, 5.2, 4.0]))
+
+
+def test_the_change_is_over_the_same_samples() -> None:
+    """Two steps of 8 stand against four of 4; what one arm alone has seen does not count."""
+    found = losses.change(compared([6.0, 6.0, 4.0, 4.0, 1.0], [6.0, 4.5, 0.1], batch=8))
+
+    assert found == pytest.approx((6.0 + 4.5) / 2 / 5.0 - 1)
+
+
+@pytest.mark.parametrize("fact", [{"padding": "packing"}, {"max_length": 64}])
+def test_other_samples_are_not_compared(fact: dict[str, object]) -> None:
+    """Packed or cut examples are not the samples that the baseline saw."""
+    assert losses.change(compared([6.0], [6.0], **fact)) is None
+
+
+def test_without_a_common_end_there_is_nothing_to_compare() -> None:
+    """One step of 4 and one of 6 end together nowhere."""
+    assert losses.change(compared([6.0], [6.0], batch=6)) is None
+    assert losses.change(compared([], [])) is None

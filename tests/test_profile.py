@@ -1,0 +1,74 @@
+"""Profiled trials: what they show adds up, and they judge nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slowstep.factors import Arm
+from slowstep.records import ProfileRecord
+from slowstep.report import device_idle, operators
+from slowstep.trials.profiling import _union
+from slowstep.trials.session import PROFILED_STEPS, Session
+
+
+@pytest.fixture(scope="module")
+def profiled(session: Session, arm: Callable[..., Arm], tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    """The smoke run under the profiler, and its trace."""
+    trace = tmp_path_factory.mktemp("traces") / "own.json.gz"
+    return session.profile(arm(), trace), trace, dict(session.resident)
+
+
+def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path, dict]) -> None:
+    """Matrix products of a Llama are among them, and no operator takes more than all threads had."""
+    record, _, _ = profiled
+    names = {o.name for o in record.operators}
+
+    assert names & {"aten::mm", "aten::addmm", "aten::bmm"}
+    assert record.steps == PROFILED_STEPS
+    assert all(0 < o.calls and 0 <= o.seconds <= 4 * record.seconds for o in record.operators)
+    assert [o.seconds for o in record.operators] == sorted((o.seconds for o in record.operators), reverse=True)
+    assert 0 <= record.idle < 1
+    assert record.gap_seconds * record.steps <= record.seconds
+
+
+def test_the_trace_can_be_opened(profiled: tuple[ProfileRecord, Path, dict]) -> None:
+    """It is a whole Chrome trace, as Perfetto reads it, and the record names the file."""
+    record, trace, _ = profiled
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+
+    assert record.trace == trace.name
+    assert any(e.get("name") == "aten::mm" or e.get("name") == "aten::addmm" for e in events)
+
+
+def test_a_profiled_trial_serves_for_nothing_else(profiled: tuple[ProfileRecord, Path, dict]) -> None:
+    """Nothing that was profiled stays resident to be measured."""
+    assert profiled[2] == {}
+
+
+def test_two_profiles_stand_side_by_side(profiled: tuple[ProfileRecord, Path, dict]) -> None:
+    """Chart and table show both, and one that failed is left out."""
+    both = {"baseline": profiled[0], "final": profiled[0]}
+
+    assert {"operator", "baseline", "final"} == set(operators(both).rows[0])
+    assert len(device_idle(both | {"failed": None}).rows) == 2
+
+
+def test_overlapping_spans_are_covered_once() -> None:
+    """Operators of several threads, nested ones and gaps: the union of what they cover."""
+    starts, ends = _union([(0, 4), (1, 2), (3, 6), (8, 9), (8, 8.5)])
+
+    assert starts.tolist() == [0, 8]
+    assert ends.tolist() == [6, 9]
+    assert [len(x) for x in _union([])] == [0, 0]
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        spans = [(a, a + d) for a, d in rng.integers(0, 20, (8, 2))]
+        starts, ends = _union(spans)
+        covered = {t for a, b in spans for t in range(2 * a, 2 * b)}
+        assert (ends - starts).sum() == len(covered) / 2
