@@ -19,7 +19,9 @@ def measure() -> dict[str, object]:
     starts = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(TRIALS):
-            process = TrialProcess(Arm(label="bench", settings=settings), Path(folder) / "log", settings.budget)
+            process = TrialProcess(
+                Arm(label="bench", settings=settings), Path(folder) / "log", settings.budget, Path(folder) / "cache"
+            )
             starts.append(process.ask(None, 120).startup)
             process.end()
     apart = [sum(s.values()) - s["model"] - (s["imports"] if i else 0.0) for i, s in enumerate(starts)]

@@ -80,10 +80,11 @@ def around(gain: float, noise: float = 0.005, n: int = 7) -> list[float]:
 
 
 def record(pairs: list[Pair], observed: dict | None = None, **about: object) -> ComparisonRecord:
-    """A comparison whose trials both went well."""
+    """A comparison whose trials both went well, and had the same losses."""
+    losses = [2.0] * 8
     return ComparisonRecord(
-        baseline=TrialRecord(arm="baseline", status=Status.OK),
-        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=observed or {}),
+        baseline=TrialRecord(arm="baseline", status=Status.OK, losses=losses),
+        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=observed or {}, losses=losses),
         pairs=pairs,
         **about,
     )

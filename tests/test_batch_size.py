@@ -16,7 +16,11 @@ class Bench:
     """Stands in for an investigation whose throughput by batch size is known."""
 
     def __init__(self, settings: Settings):
-        self.settings = settings
+        self.settings, self.measured = settings, []
+
+    def keep(self, found: list, name: str) -> list:
+        """Nothing was really measured."""
+        return found
 
 
 def search(quick: Settings, monkeypatch: pytest.MonkeyPatch, rate: dict[int, float], fits: int) -> list[BatchSize]:
@@ -46,6 +50,16 @@ def test_out_of_memory_is_closed_in_on(quick: Settings, monkeypatch: pytest.Monk
     assert [4, 8, 16, 32, 48, 56, 64] == [s.value for s in tried]
     assert [s.value for s in tried if s.ratio is None] == [56, 64]
     assert worth_having(tried, 0.05).value == 48
+
+
+def test_a_run_that_is_too_large_is_told_the_smallest_that_does(
+    quick: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight brings nothing more, two is as fast, one is not: two it is."""
+    tried = search(quick, monkeypatch, {1: 0.8, 2: 0.99, 4: 1.0, 8: 1.01}, fits=1000)
+
+    assert [1, 2, 4, 8] == [s.value for s in tried]
+    assert worth_having(tried, 0.05).value == 2
 
 
 def test_nothing_is_searched_unless_asked(quick: Settings) -> None:

@@ -135,8 +135,11 @@ def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], 
         (
             {"training_arguments.optim": "adamw_torch_fused"},
             {"foreach": [True]},
-            "the fused optimizer takes no foreach",
+            "adamw_torch_fused takes no foreach",
         ),
+        ({"training_arguments.optim": "adafactor"}, {"foreach": [True]}, "adafactor takes no foreach"),
+        ({"model.dtype": "bfloat16"}, {"precision": ["fp32"]}, "the products are still bfloat16"),
+        ({}, {"attn_implementation": ["flash_attention_2"]}, "flash attention computes in 16 bit only"),
     ],
 )
 def test_what_a_run_cannot_have_is_refused_before_any_trial(changes: dict, levels: dict, words: str) -> None:

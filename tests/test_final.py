@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from simulated import around, contrast, pairs, record
-from slowstep.factors import Arm, label
-from slowstep.final.choice import Candidate, finalists, ranked
+from slowstep.factors import Arm, Contrast, Meaning, label
+from slowstep.final.choice import Candidate, _without_passengers, finalists, ranked
 from slowstep.final.script import script
 from slowstep.judgement.verdict import before_trial, judge
+from slowstep.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.summary import Measured
@@ -116,6 +118,81 @@ def test_what_was_measured_together_in_vain_is_remembered(supported: Callable[..
     assert len(ranked(parts, [*parts, full], 100 * GIB)) == 2
 
 
+class Bench:
+    """Stands in for an investigation: what a combination brings is a function of its levels' names."""
+
+    def __init__(self, settings: Settings, gain: Callable[[set[str]], float]):
+        self.settings, self.machine, self.gain = settings, this_machine(), gain
+
+    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
+        before, after = (self.gain(self.names(arm)) for arm in (contrast.baseline, contrast.treatment))
+        made = record(pairs(around(after - before)), observed=contrast.expects)
+        verdict = judge(before_trial(contrast, None, 0.05, None), contrast, made, 0.05, "cuda")
+        return Measured(contrast=contrast, verdict=verdict, record=made)
+
+    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
+        return [self.compare(contrast, contrast.name) for contrast in contrasts]
+
+    def names(self, arm: Arm) -> set[str]:
+        """What the arm has that the run has not."""
+        s, run = arm.settings, self.settings
+        changed = {k for k in s.training_arguments if s.training(k) != run.training(k)}
+        return changed | ({"tokenize"} if s.dataset.tokenize != run.dataset.tokenize else set())
+
+
+def chosen_of(quick: Settings, gain: Callable[[set[str]], float], **levels: object) -> tuple[str, list[str]]:
+    """The levels that stay, and those that go, of a combination whose single gains are 30 % each."""
+    bench = Bench(quick, gain)
+    whole = bench.compare(contrast(quick, **levels), "all")
+    gains = {label([pick]): 1.3 for pick in whole.contrast.levels}
+    kept, dropped = _without_passengers(bench, whole, gains)
+    return kept.verdict.name, dropped
+
+
+def test_of_two_changes_that_do_the_same_one_stays(quick: Settings) -> None:
+    """Workers and tokenising once each end the wait for data: one is no longer missed, and never both go."""
+
+    def gain(names: set[str]) -> float:
+        waits = not names & {"dataloader_num_workers", "tokenize"}
+        return (0.0 if waits else 0.3) + (0.3 if "gradient_checkpointing" in names else 0.0)
+
+    kept, dropped = chosen_of(quick, gain, dataloader_num_workers=2, tokenize="once", gradient_checkpointing=False)
+
+    assert len(dropped) == 1
+    assert "gradient_checkpointing=false" in kept
+    assert ("dataloader_num_workers=2" in kept) != ("tokenize=once" in kept)
+
+
+def test_small_gains_are_not_lost_one_by_one(quick: Settings) -> None:
+    """Three changes that bring 4 % each are each below the minimum effect, and together they are not: all stay."""
+
+    def gain(names: set[str]) -> float:
+        return 0.04 * len(names)
+
+    levels = {"dataloader_num_workers": 2, "tokenize": "once", "gradient_checkpointing": False}
+
+    assert (label(contrast(quick, **levels).levels), []) == chosen_of(quick, gain, **levels)
+
+
+def test_a_passenger_goes(quick: Settings) -> None:
+    """A change that brings nothing beside the others is left out, and the rest stays."""
+
+    def gain(names: set[str]) -> float:
+        return 0.3 * ("gradient_checkpointing" in names)
+
+    found = chosen_of(quick, gain, dataloader_num_workers=2, gradient_checkpointing=False)
+
+    assert found == ("gradient_checkpointing=false", ["dataloader_num_workers=2"])
+
+
+def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:
+    """An exact change against one in other arithmetic need not train the same: no loss speaks against it."""
+    exact, rounded = contrast(quick, tokenize="once"), contrast(quick, precision="bf16")
+    duel = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
+
+    assert (exact.meaning, duel.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
+
+
 JOB = {"job.samples": 64, "job.epochs": 1.0, "training_arguments.eval_strategy": "no"}
 RUNS = {
     "LoRA with checkpointing": {"training_arguments.gradient_checkpointing_kwargs": {"every_n_layers": 2}},
@@ -132,19 +209,30 @@ RUNS = {
     "whole model in bf16": {"peft": None, "training_arguments.bf16": True, "model.sdpa_backend": "math"},
     "own optimizer": {"optimizer_kwargs": {"foreach": True}, "dataset.batched_fetching": True},
     "one by one": {"dataset.tokenize": "once", "dataset.batched_fetching": False},
+    "as a graph for any shape": {
+        "training_arguments.torch_compile": True,
+        "training_arguments.torch_compile_backend": "eager",
+        "model.torch_compile_dynamic": True,
+    },
 }
+FOUR_BIT = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float32"}
+
+
+def trained(settings: Settings, folder: Path) -> list[float]:
+    """The losses that the script of `settings` logs in its first four steps."""
+    path = folder / "train.py"
+    path.write_text(script(settings), encoding="utf-8")
+    command = [sys.executable, str(path), "--max_steps", "4", "--output_dir", str(folder / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
 
 
 @pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
 def test_the_script_trains_as_the_trial_did(changes: dict, smoke: Settings, session: Session, tmp_path: Path) -> None:
     """final/train.py, run by itself, has the losses of the trial that chose it, and ends with a saved model."""
     settings = override(smoke, JOB | {"training_arguments.logging_steps": 1, "name": "own"} | changes)
-    path = tmp_path / "train.py"
-    path.write_text(script(settings), encoding="utf-8")
-    command = [sys.executable, str(path), "--max_steps", "4", "--output_dir", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    losses = [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
+    losses = trained(settings, tmp_path)
     try:
         trial = session.launch(Arm(label="trial", settings=settings), "script").record
     finally:
@@ -153,6 +241,23 @@ def test_the_script_trains_as_the_trial_did(changes: dict, smoke: Settings, sess
     assert len(losses) == 4
     assert losses == pytest.approx(trial.losses[:4], rel=1e-3)
     assert list((tmp_path / "out").glob("*.safetensors"))
+
+
+def test_the_script_trains_random_weights_in_four_bits(smoke: Settings, tmp_path: Path) -> None:
+    """What was measured on random weights can be trained on them: they are stored, and quantised when loaded."""
+    run = {"training_arguments.logging_steps": 1, "quantization": FOUR_BIT}
+    losses = trained(override(smoke, JOB | run), tmp_path)
+
+    assert [loss == pytest.approx(math.log(512), rel=0.2) for loss in losses] == [True] * 4
+    assert list((tmp_path / "out").glob("adapter_model.safetensors"))
+
+
+def test_the_script_trains_as_many_samples_as_the_job_has(smoke: Settings, tmp_path: Path) -> None:
+    """Where the data holds fewer than the job, it is met more often."""
+    run = {"job.samples": 800, "job.epochs": 0.5, "training_arguments.logging_steps": 1}
+    text = script(override(smoke, run))
+
+    assert "num_train_epochs=0.5 * 800 / len(raw)" in text
 
 
 def test_the_script_is_plain(smoke: Settings) -> None:

@@ -106,7 +106,14 @@ def test_a_job_that_saves_nothing_spends_nothing_on_it(job: Settings) -> None:
     """save_strategy: no leaves saving out of the cost, whatever a save would take."""
     quiet = override(job, {"training_arguments.save_strategy": "no"})
 
-    assert 0 == project(quiet, EVEN, EventRecord(seconds={"save": [60.0]})).parts["saving"]
+    assert "saving" not in project(quiet, EVEN, EventRecord(seconds={"save": [60.0]})).parts
+
+
+def test_what_the_measured_steps_hold_is_not_counted_again(job: Settings) -> None:
+    """A save every ten steps happens in the blocks, so its time is in the speed already."""
+    often = override(job, {"training_arguments.save_strategy": "steps", "training_arguments.save_steps": 10})
+
+    assert "saving" not in project(often, EVEN, EventRecord(seconds={"save": [60.0]})).parts
 
 
 def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:

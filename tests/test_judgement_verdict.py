@@ -87,8 +87,8 @@ def test_a_change_that_did_not_take_effect_is_not_testable(tokenize: Contrast) -
 def test_a_moved_control_voids_the_comparison(quick: Settings) -> None:
     """When data loading takes four times as long under another optimizer, no gain or loss is claimed."""
     shares = SHARES | {"data": 0.4, "backward": 0.15}
-    measured = record(pairs(around(0.5), shares=shares), observed={"optim": "adamw_torch_fused"})
-    found = judged(contrast(quick, optim="adamw_torch_fused"), measured)
+    fused = contrast(quick, optim="adamw_torch_fused")
+    found = judged(fused, record(pairs(around(0.5), shares=shares), observed=fused.expects))
 
     assert Outcome.INCONCLUSIVE == found.outcome
     assert "something else changed" in found.reason
@@ -126,12 +126,12 @@ def test_a_failing_baseline_refutes_nothing(tokenize: Contrast) -> None:
     ("about", "word"),
     [
         ({"redone": ["steal time"]}, "redone"),
-        ({"baseline": TrialRecord(arm="b", status=Status.OK, settled=False)}, "warm-up"),
+        ({"baseline": TrialRecord(arm="b", status=Status.OK, settled=False, losses=[2.0])}, "warm-up"),
     ],
 )
 def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: str) -> None:
     """Redone blocks and an unsettled warm-up are told beside the verdict."""
-    trial = TrialRecord(arm="t", status=Status.OK, observed={"tokenize": "once"}, losses=[8.0])
+    trial = TrialRecord(arm="t", status=Status.OK, observed={"tokenize": "once"}, losses=[2.0])
     found = judged(tokenize, replace(took(around(0.2)), treatment=trial, **about))
 
     assert [True] == [word in warning for warning in found.warnings]

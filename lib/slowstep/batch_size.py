@@ -1,8 +1,9 @@
 """The batch size that is worth having: not the largest that fits, but the smallest that is about as fast as any.
 
 From the run's own size each next one is twice the last, measured against the baseline, until a doubling brings less
-than the minimum effect or does not fit. Out of memory is an answer: between the last that fits and the first that does
-not, the search goes on by halves. Whatever else keeps a size from being measured ends it.
+than the minimum effect or does not fit; where no larger one pays, smaller ones are tried by halves. Out of memory is
+an answer: between the last that fits and the first that does not, the search goes on by halves. Whatever else keeps a
+size from being measured ends it.
 """
 
 from __future__ import annotations
@@ -16,14 +17,21 @@ from slowstep.summary import BatchSize
 FACTOR = "per_device_train_batch_size"
 FAMILY = "batch size"
 
+SIZES = 8
+"""A search seldom tries more, and each is measured as one of so many."""
+
 CLOSE = 1.25
 """The search between two sizes ends when they are no further apart than this ratio."""
 
 
 def find_batch(inv: Investigation) -> list[BatchSize]:
-    """Every size that was tried, in order of size; none if `budget.find_batch` is off."""
+    """Every size that was tried, in order of size; none if `budget.find_batch` is off.
+
+    The search itself goes by the measured ratios; a size counts as better by its verdict alone.
+    """
     if not inv.settings.budget.find_batch:
         return []
+    least = 1 + inv.settings.budget.minimum_effect
     now = int(inv.settings.training(FACTOR))
     tried = [BatchSize(value=now, ratio=1.0)]
     fits, beyond = tried[0], None
@@ -35,9 +43,16 @@ def find_batch(inv: Investigation) -> list[BatchSize]:
                 break
             beyond = value
             continue
-        if size.ratio < fits.ratio * (1 + inv.settings.budget.minimum_effect):
+        if size.ratio < fits.ratio * least:
             break  # a plateau: the device is busy, and a larger batch only waits longer
         fits = size
+    value = now // 2 if fits is tried[0] else 0  # nothing larger pays: a smaller one may do as well
+    while value:
+        size = _measure(inv, value)
+        tried.append(size)
+        value = value // 2 if size.ratio is not None and size.ratio * least >= 1 else 0
+    known = {m.verdict.name for m in inv.measured}
+    inv.keep([s.measured for s in tried if s.measured and s.measured.verdict.name not in known], FAMILY)
     return sorted(tried, key=lambda s: s.value)
 
 
@@ -50,8 +65,8 @@ def _next(fits: int, beyond: int | None) -> int | None:
 
 def _measure(inv: Investigation, value: int) -> BatchSize:
     factor = CATALOGUE[FACTOR]
-    inv.judge([combine(inv.settings, [(factor, factor.level(value, inv.settings))], inv.machine)], FAMILY)
-    measured = inv.measured[-1]
+    contrast = combine(inv.settings, [(factor, factor.level(value, inv.settings))], inv.machine)
+    measured = inv.compare(contrast, contrast.name, comparisons=SIZES)
     verdict = measured.verdict
     effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
     return BatchSize(

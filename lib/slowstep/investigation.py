@@ -159,9 +159,9 @@ class Investigation:
 
     def test(self, section: str) -> list[Verdict]:
         """A verdict for all that the section of that name asks, by bound or by trial, most promising first."""
-        return self.judge(family(self.settings, section, self.machine), section)
+        return [m.verdict for m in self.judge(family(self.settings, section, self.machine), section)]
 
-    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Verdict]:
+    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
         """Verdicts on `contrasts`, corrected together (Holm) as the family `name`; a new `purpose` takes new pairs.
 
         Contrasts that a bound refutes are not measured, unless they are part of a matrix or the budget is exhaustive.
@@ -175,22 +175,32 @@ class Investigation:
                 one = Measured(contrast=contrast, verdict=prior, record=None)
             else:
                 one = self._measure(contrast, contrast.name, prior, len(contrasts), purpose)
-            found.append(replace(one, family=name))
+            found.append(one)
             if one.verdict.factor == "cached_batches" and one.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
                 self.ceiling = one.verdict.effect
+        return self.keep(found, name)
+
+    def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
+        """Put what was measured among the notebook's verdicts, corrected together (Holm) as the family `name`."""
         corrected = holm([m.verdict for m in found])
-        self.measured += [replace(m, verdict=v) for m, v in zip(found, corrected, strict=True)]
-        return corrected
+        kept = [replace(m, verdict=v, family=name) for m, v in zip(found, corrected, strict=True)]
+        self.measured += kept
+        return kept
 
     def cells(self, family: str, *factors: str) -> list[Measured]:
         """What was measured in a family that changes nothing but `factors`: the cells of their matrix."""
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
-    def compare(self, contrast: Contrast, name: str) -> Measured:
-        """One contrast outside the notebook's list: a combination with and without a factor, or against another."""
+    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
+        """One contrast outside the notebook's list: a combination with and without a factor, or against another.
+
+        It is measured until it would be told from chance as one of so many `comparisons`.
+        """
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
-        return self._measure(contrast, name, prior, 1)
+        if prior.outcome is Outcome.NOT_TESTABLE:
+            return Measured(contrast=contrast, verdict=prior, record=None)
+        return self._measure(contrast, name, prior, comparisons)
 
     def _measure(self, contrast: Contrast, name: str, prior: Verdict, comparisons: int, purpose: str = "") -> Measured:
         budget = self.settings.budget
@@ -201,7 +211,7 @@ class Investigation:
         verdict = judge(prior, contrast, record, budget.minimum_effect, device)
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
-    def conclude(self, cause: str = "", adopted: bool = False) -> Summary:
+    def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end the session."""
         summary = Summary(
             notebook=self.notebook,

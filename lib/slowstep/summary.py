@@ -75,8 +75,8 @@ class Summary:
     suspects: list[Suspect] = field(default_factory=list)
     """Where the baseline loses time, whatever the cause."""
     minimum_effect: float = 0.0
-    adopted: bool = False
-    """Whether the last verdict is the configuration that the final notebook adopted."""
+    adopted: Verdict | None = None
+    """On the configuration that the final notebook adopted."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
     steps: int = 0

@@ -66,8 +66,14 @@ class Contrast:
 
     @property
     def meaning(self) -> Meaning:
-        """The costliest meaning among the levels."""
-        return max((f.meaning for f, _ in self.levels), key=list(Meaning).index)
+        """The costliest meaning among the levels in which the arms differ."""
+        differ = (*self.levels, *self.against)
+        return max((level.meaning or f.meaning for f, level in differ), key=list(Meaning).index)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether both arms were given what the investigation's own run lacks, so that it is not the baseline."""
+        return any(level.given for _, level in self.levels)
 
     @property
     def events(self) -> frozenset[str]:

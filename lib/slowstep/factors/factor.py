@@ -31,13 +31,15 @@ class Level:
     """One value of a factor as a change of settings.
 
     `overrides` make the treatment; `given` is changed on both sides, for a factor that only exists in its presence
-    (persistent workers need workers). `expects` is what the trial must observe if the change took effect.
+    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is
+    given where this step costs less than the factor's costliest.
     """
 
     value: Any
     overrides: dict[str, Any]
     given: dict[str, Any] = field(default_factory=dict)
     expects: dict[str, Any] = field(default_factory=dict)
+    meaning: Meaning | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class Factor:
     hypothesis: str
     """What is claimed when the factor is tested; a reader of the report sees this sentence."""
     meaning: Meaning
+    """Of its costliest level."""
     changes: str
     """What the change means beside speed, in words."""
     current: Callable[[Settings], Any]

@@ -21,8 +21,7 @@ Each can be listed, with levels, in any section of a parameter file that a noteb
 - **Needs**: what the machine must have; **refused if**: what a run of such settings can't have on any machine.
 
 Not there: the choice between a Rust and a Python tokenizer, since transformers 5 loads the Rust one wherever there is
-one (where there is none, tokenise once); gradient clipping, since Trainer computes the norm for its log whether or not
-it clips; offload of the optimizer other than paged states; several devices.
+one (where there is none, tokenise once); offload of the optimizer other than paged states; several devices.
 """
 
 

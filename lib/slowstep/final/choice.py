@@ -20,7 +20,7 @@ from slowstep.factors import Arm, Contrast, Factor, Level, Meaning, combine, lab
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
-from slowstep.records import ComparisonRecord, Memory, Status
+from slowstep.records import ComparisonRecord, Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, SettingsError
 from slowstep.summary import Measured
 
@@ -48,8 +48,8 @@ class Choice:
 
     tested: list[Measured]
     """Everything that the parameter file lists, each once."""
-    candidates: list[Verdict]
-    """The supported changes that `allow` permits, best level of each factor, largest gain first."""
+    allowed: list[Measured]
+    """The supported changes that `allow` permits and that pay in the job, each against the run as it is."""
     duels: list[Measured]
     """The finalists against each other."""
     confirmed: list[Measured]
@@ -60,6 +60,11 @@ class Choice:
     settings: Settings
     before: Projection | None
     after: Projection | None
+
+    @property
+    def candidates(self) -> list[Verdict]:
+        """The best level of each factor that is allowed, largest gain first."""
+        return best_levels([m.verdict for m in self.allowed])
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -109,19 +114,21 @@ def choose(inv: Investigation) -> Choice:
         inv.test(section)
     find_batch(inv)
     measured = list({m.verdict.name: m for m in reversed(inv.measured)}.values())[::-1]
-    allowed = [m for m in measured if _supported(m) and _allowed(m, inv.settings) and _pays(inv, m)]
+    allowed = [_unconditional(inv, m) for m in measured if _supported(m) and _allowed(m, inv.settings)]
+    allowed = [m for m in allowed if _supported(m) and _pays(inv, m)]
     duels: list[Measured] = []
-    ranking = [c for c in ranked(allowed, measured, _room(inv)) if _possible(inv, c.picks)]
+    known = [m for m in measured if not m.contrast.conditional] + allowed
+    ranking = [c for c in ranked(allowed, known, _room(inv)) if _possible(inv, c.picks)]
     chosen, left = _winner(inv, ranking, duels)
     if chosen:
-        gains = {m.verdict.name: m.verdict.effect.ratio for m in allowed}
+        gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
         chosen, dropped = _without_passengers(inv, chosen, gains)
         left += dropped
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else inv.settings
     return Choice(
         tested=measured,
-        candidates=best_levels([m.verdict for m in allowed]),
+        allowed=allowed,
         duels=duels,
         confirmed=[m for m in inv.measured if m.family == CONFIRMED],
         chosen=chosen,
@@ -147,9 +154,9 @@ def ranked(allowed: Sequence[Measured], measured: Sequence[Measured], room: floa
         for factor, level in m.contrast.levels:
             axes.setdefault(factor.name, [])
             if not any(level.value == other.value for _, other in axes[factor.name]):
-                axes[factor.name].append((factor, _whole(level)))
+                axes[factor.name].append((factor, level))
     if math.prod(len(levels) + 1 for levels in axes.values()) > MOST_COMBINATIONS:
-        top = {v.name for v in best_levels([m.verdict for m in allowed])}
+        top = {label(m.contrast.levels) for m in allowed if len(m.contrast.levels) == 1}
         axes = {name: [p for p in picks if label([p]) in top] for name, picks in axes.items()}
     combinations = [
         tuple(p for p in picks if p)
@@ -159,7 +166,7 @@ def ranked(allowed: Sequence[Measured], measured: Sequence[Measured], room: floa
     combinations = [
         picks for picks in combinations if _agree(picks) and not any(part <= _names(picks) for part in too_big)
     ]
-    expected = [(_expected(picks, known), picks) for picks in combinations]
+    expected = [(_expected(picks, known), _whole(picks)) for picks in combinations]
     fitting = [Candidate(picks=picks, gain=k.gain) for k, picks in expected if k is not None and k.memory <= room]
     return sorted(fitting, key=lambda c: -c.gain)
 
@@ -174,22 +181,23 @@ def _expected(picks: Sequence[Pick], known: Mapping[frozenset[str], Known]) -> K
 
 
 def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
-    before, after = (_peak(t.memory) for t in (record.baseline, record.treatment))
+    before, after = (t.memory.peak or 0 for t in (record.baseline, record.treatment))
     return Known(gain=verdict.effect.mean, memory=after - before)
 
 
-def _peak(memory: Memory) -> float:
-    """Of the device, or of the host where there is none."""
-    return float(memory.reserved if memory.reserved is not None else memory.host or 0)
-
-
 def _agree(picks: Sequence[Pick]) -> bool:
-    """Whether no two levels set the same value to something else: 16 samples at once, and 4 in each of 2 parts."""
+    """Whether no two levels set the same value to something else: 16 samples at once, and 4 in each of 2 parts.
+
+    What a level was given yields to what another sets: persistent workers are as many as there are.
+    """
     said: dict[str, Any] = {}
     for _, level in picks:
-        for key, value in (level.given | level.overrides).items():
-            if said.setdefault(key, value) != value:
-                return False
+        if any(said.setdefault(key, value) != value for key, value in level.overrides.items()):
+            return False
+    given: dict[str, Any] = {}
+    for _, level in picks:
+        if any(given.setdefault(k, v) != v for k, v in level.given.items() if k not in said):
+            return False
     return True
 
 
@@ -205,7 +213,7 @@ def _possible(inv: Investigation, picks: Sequence[Pick]) -> bool:
 def _room(inv: Investigation) -> float:
     """Bytes that a combination may take more than the baseline does."""
     memory = inv.baseline.record.baseline.memory
-    return math.inf if memory.limit is None else HEADROOM * memory.limit - _peak(memory)
+    return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
 
 
 # -- which of them --
@@ -254,17 +262,25 @@ def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
-    """Where the whole is not what its parts multiply to, each is left out once, and dropped if it is not missed."""
+    """Where the whole is not what its parts multiply to, parts are left out one after another, the smallest gain
+    first, as long as what remains misses none of them; of two that do the same, one stays.
+
+    Each that goes may be missed a little, so in the end the whole must not beat what remains.
+    """
     levels = chosen.contrast.levels
     if len(levels) < 2 or not _interact(chosen, gains):
         return chosen, []
-    needed = [pick for pick in levels if not _is_passenger(inv, levels, pick)]
-    if not 0 < len(needed) < len(levels):
+    kept, dropped = list(levels), []
+    for pick in sorted(levels, key=lambda pick: gains.get(label([pick]), 1.0)):
+        if len(kept) > 1 and _beyond(inv, kept, [pick]).verdict.outcome is Outcome.REFUTED:
+            kept.remove(pick)
+            dropped.append(pick)
+    if not dropped or (len(dropped) > 1 and _beyond(inv, levels, dropped).verdict.outcome is not Outcome.REFUTED):
         return chosen, []
-    smaller = _confirmed(inv, needed)
+    smaller = _confirmed(inv, kept)
     if smaller.verdict.outcome is not Outcome.SUPPORTED:
-        return _confirmed(inv, levels), []
-    return smaller, [label([pick]) for pick in levels if pick not in needed]
+        return chosen, []
+    return smaller, [label([pick]) for pick in dropped]
 
 
 def _interact(chosen: Measured, gains: Mapping[str, float]) -> bool:
@@ -274,19 +290,18 @@ def _interact(chosen: Measured, gains: Mapping[str, float]) -> bool:
     return effect is None or None in singles or not effect.low <= math.prod(singles) <= effect.high
 
 
-def _is_passenger(inv: Investigation, levels: Sequence[Pick], pick: Pick) -> bool:
-    """Whether the combination is shown to gain nothing by `pick`: the pick against the rest as baseline."""
-    rest = combine(inv.settings, [p for p in levels if p != pick], inv.machine)
+def _beyond(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> Measured:
+    """What `picks` bring beyond the rest of `levels`."""
+    rest = combine(inv.settings, [p for p in levels if p not in picks], inv.machine)
     whole = combine(inv.settings, levels, inv.machine)
-    contrast = Contrast(levels=(pick,), baseline=rest.treatment, treatment=whole.treatment)
-    within = inv.compare(contrast, f"{label([pick])} within the combination")
-    return within.verdict.outcome is Outcome.REFUTED
+    contrast = Contrast(levels=tuple(picks), baseline=rest.treatment, treatment=whole.treatment)
+    return inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
 
 
 def _confirmed(inv: Investigation, picks: Sequence[Pick]) -> Measured:
     """Against the baseline, with pairs that chose nothing."""
-    inv.judge([combine(inv.settings, picks, inv.machine)], CONFIRMED, purpose="confirmation")
-    return inv.measured[-1]
+    contrast = combine(inv.settings, picks, inv.machine)
+    return inv.judge([contrast], CONFIRMED, purpose="confirmation")[0]
 
 
 # -- what counts --
@@ -316,9 +331,24 @@ def _projected(inv: Investigation, m: Measured) -> Projection | None:
     return project(m.contrast.treatment.settings, inv.noise, inv.events, m.record)
 
 
-def _whole(level: Level) -> Level:
-    """The level with its conditions as part of the change: the final configuration stands against the run as it is."""
-    return replace(level, overrides=level.given | level.overrides, given={})
+def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:
+    """The levels with their conditions as part of the change: the final configuration stands against the run as it
+    is."""
+    said = {key for _, level in picks for key in level.overrides}
+
+    def whole(level: Level) -> Level:
+        conditions = {key: value for key, value in level.given.items() if key not in said}
+        return replace(level, overrides=conditions | level.overrides, given={})
+
+    return tuple((factor, whole(level)) for factor, level in picks)
+
+
+def _unconditional(inv: Investigation, m: Measured) -> Measured:
+    """The change with what it needs, against the run as it is, which is not what `m` compared it with."""
+    if not m.contrast.conditional:
+        return m
+    contrast = combine(inv.settings, _whole(m.contrast.levels), inv.machine)
+    return inv.compare(contrast, f"{contrast.name} with all that it needs")
 
 
 def _names(picks: Sequence[Pick]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels
 from slowstep.report.causes import causes
-from slowstep.report.words import SIGNS, duration, effect, loss_change
+from slowstep.report.words import SIGNS, effect, hours, loss_change, money
 
 
 def decision(inv: Investigation, choice: Choice) -> str:
@@ -64,9 +64,8 @@ def _decided(choice: Choice) -> str:
         lines = ["Change nothing: " + (f"{verdict.name}: {verdict.reason}" if verdict else "no change was supported.")]
     if choice.left_out:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
-    refused = [
-        v for v in best_levels(choice.verdicts) if v not in choice.candidates and v.meaning is not Meaning.DIAGNOSTIC
-    ]
+    kept = {v.factor for v in choice.candidates}
+    refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
     if refused:
         names = ", ".join(f"{v.name} ({v.meaning}, {effect(v.effect)})" for v in refused)
         lines += [f"- supported, but not allowed by the parameter file (`allow`) or not paying in this job: {names}"]
@@ -90,9 +89,7 @@ def _doubts(inv: Investigation, choice: Choice) -> str:
 
 
 def _hours(p: Projection) -> str:
-    cost = [p.cost(s) for s in (p.seconds, p.low, p.high)]
-    money = "" if None in cost else f", {cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {p.currency}"
-    return f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]{money}"
+    return ", ".join(filter(None, (hours(p), money(p))))
 
 
 def _cell(text: str) -> str:

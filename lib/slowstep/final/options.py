@@ -16,7 +16,7 @@ from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import Memory
 from slowstep.report.chart import Table
-from slowstep.report.words import duration, loss_change, share
+from slowstep.report.words import hours, loss_change, money, share
 from slowstep.summary import Measured
 
 POINTS = 5.0
@@ -61,9 +61,9 @@ def options(inv: Investigation, choice: Choice) -> list[Option]:
         saved=0.0,
         meaning=Meaning.EXACT,
     )
-    names = {v.name for v in choice.candidates}
-    single = [m for m in choice.tested if m.verdict.name in names]
-    whole = [choice.chosen] if choice.chosen and choice.chosen.verdict.name not in names else []
+    best = {v.name for v in choice.candidates}
+    single = [m for m in choice.allowed if m.verdict.name in best]
+    whole = [choice.chosen] if choice.chosen and choice.chosen.verdict.name not in best else []
     return sorted([as_is, *(_option(inv, before, m) for m in _measured([*single, *whole]))], key=lambda o: -o.score)
 
 
@@ -73,8 +73,8 @@ def option_table(found: Sequence[Option]) -> Table:
         [
             {
                 "option": o.name,
-                "time of the job": duration(o.job.seconds) if o.job else "not projected",
-                "cost": f"{o.job.cost(o.job.seconds):,.2f} {o.job.currency}" if o.job and o.job.price_per_hour else "",
+                "time of the job": hours(o.job) if o.job else "not projected",
+                "cost": money(o.job) if o.job else "",
                 "memory filled": share(o.filled),
                 "class": str(o.meaning),
                 "loss, first samples": loss_change(o.verdict.loss_change) if o.verdict else "",
@@ -103,5 +103,4 @@ def _option(inv: Investigation, before: Projection | None, m: Measured) -> Optio
 
 
 def _filled(memory: Memory) -> float | None:
-    peak = memory.reserved if memory.reserved is not None else memory.host
-    return None if peak is None or not memory.limit else peak / memory.limit
+    return None if memory.peak is None or not memory.limit else memory.peak / memory.limit

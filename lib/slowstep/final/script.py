@@ -19,6 +19,10 @@ BACKENDS = {
 }
 
 
+BESIDE = 'Path(__file__).with_name("dataset")'
+"""Where a local copy goes: put the script on the local disk."""
+
+
 def script(s: Settings) -> str:
     """The text of train.py; it trains the whole job of `s`, on all of its data."""
     parts = [_head(s), _data(s), _model(s), _main(s)]
@@ -29,7 +33,9 @@ def _head(s: Settings) -> str:
     packed, once = s.dataset.padding == "packing", s.dataset.tokenize == "once"
     standard = ["import argparse"] + ["import os"] * (s.model.torch_compile_dynamic is not None)
     standard += ["import shutil"] * (_saved(s) and s.dataset.storage == "local_copy")
+    standard += ["import tempfile"] * (s.model.init == "random" and bool(s.quantization))
     standard += ["from functools import partial"]
+    standard += ["from pathlib import Path"] * (s.dataset.storage == "local_copy")
     third = ["from datasets import " + ("load_from_disk" if _saved(s) else "load_dataset")]
     third += ["from peft import " + ", ".join(_peft_names(s))] if s.peft else []
     third += ["from torch.nn.attention import SDPBackend, sdpa_kernel"] * bool(s.model.sdpa_backend)
@@ -168,15 +174,21 @@ def _model(s: Settings) -> str:
     if m.init == "pretrained":
         options |= {"device_map": _Code('{"": device}'), "use_safetensors": True} | m.config
         lines.append(f"    model = {_call('AutoModelForCausalLM.from_pretrained', options, _literal(m.name_or_path))}")
-    elif s.quantization:
-        # quantising random weights layer by layer is nobody's real run, and takes the kit's own code
-        lines.append(
-            "    raise SystemExit('random weights in 4 or 8 bit: name a pretrained model, as a real run does')"
-        )
     else:
         first = _literal(m.name_or_path or m.model_type)
         source = "AutoConfig.from_pretrained" if m.name_or_path else "AutoConfig.for_model"
         lines.append(f"    config = {_call(source, m.config, first)}")
+    if m.init == "random" and s.quantization:
+        stored = {"dtype": options["dtype"]}
+        options |= {"device_map": _Code('{"": device}'), "use_safetensors": True}
+        loaded = _call("AutoModelForCausalLM.from_pretrained", options, "folder", indent=8)
+        lines += [
+            "    # random weights, as they were measured; they are quantised when they are loaded",
+            "    with tempfile.TemporaryDirectory() as folder:",
+            f"        {_call('AutoModelForCausalLM.from_config', stored, 'config', indent=8)}.save_pretrained(folder)",
+            f"        model = {loaded}",
+        ]
+    elif m.init == "random":
         lines.append("    with device:")
         lines.append(f"        model = {_call('AutoModelForCausalLM.from_config', options, 'config', indent=8)}")
     lines.append("    model.config.use_cache = False")
@@ -197,8 +209,8 @@ def _main(s: Settings) -> str:
     arguments |= {"max_steps": _Code("options.max_steps"), "remove_unused_columns": False}
     if (given.get("bf16") or given.get("fp16")) and "use_cpu" not in given:
         arguments["use_cpu"] = _Code("not torch.cuda.is_available()")  # else Trainer refuses 16 bit without a GPU
-    if "num_train_epochs" not in given and s.job.epochs:
-        arguments["num_train_epochs"] = s.job.epochs
+    if s.job.samples and s.job.epochs:  # as many samples as the job has, however many the data holds
+        arguments["num_train_epochs"] = _Code(f"{s.job.epochs:g} * {s.job.samples} / len(raw)")
     lines = [
         "def main():",
         "    parser = argparse.ArgumentParser()",
@@ -208,15 +220,15 @@ def _main(s: Settings) -> str:
     ]
     if s.model.torch_compile_dynamic is not None:
         lines.append(f'    os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "{s.model.torch_compile_dynamic}"')
+    lines.append(f"    raw = {_reading(s)}")
+    if s.job.samples:
+        lines.append(f"    raw = raw.select(range(min(len(raw), {s.job.samples})))")
     lines += [
         f"    args = {_call('TrainingArguments', arguments)}",
         f"    tokenizer = {_tokenizer(s)}",
         *(["    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token"] * (not _own_tokenizer(s))),
-        f"    raw = {_reading(s)}",
+        _examples(s),
     ]
-    if s.job.samples:
-        lines.append(f"    raw = raw.select(range(min(len(raw), {s.job.samples})))")
-    lines.append(_examples(s))
     lines += ["    set_seed(args.seed)", "    model = build_model(args.device)"]
     trainer: dict[str, Any] = {
         "model": _Code("model"),
@@ -262,10 +274,10 @@ def _reading(s: Settings) -> str:
     how: dict[str, Any] = {"keep_in_memory": True} if d.storage == "in_memory" else {}
     if _saved(s):
         place = _literal(d.name_or_path)
-        copied = f'shutil.copytree({place}, "dataset", dirs_exist_ok=True)'
+        copied = f"shutil.copytree({place}, {BESIDE}, dirs_exist_ok=True)"
         return _call("load_from_disk", how, copied if d.storage == "local_copy" else place)
     if d.storage == "local_copy":
-        how["cache_dir"] = "dataset"  # beside the script: put that on the local disk
+        how["cache_dir"] = _Code(f"str({BESIDE})")
     name = str(stdlib_text.corpus()) if d.name_or_path == "python_stdlib" else d.name_or_path
     if name.endswith((".jsonl", ".json")):
         return _call("load_dataset", {"data_files": name, "split": "train"} | how, _literal("json"))

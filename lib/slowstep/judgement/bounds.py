@@ -6,7 +6,8 @@ facts, the level's value and the size of an epoch, and gives a speed-up ratio wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,23 +52,26 @@ def _without(share: float) -> float:
     return 1.0 / (1.0 - min(share, 0.99))
 
 
-def _phase(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound]:
-    def of_phase(facts: BaselineFacts, asked: Asked) -> Bound:
-        share = facts.most(phase)
+def _phases(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+    def of_phases(facts: BaselineFacts, asked: Asked) -> Bound:
+        share = min(sum(map(facts.most, phases)), 0.99)
         return Bound(ratio=_without(share), why=f"{words} is at most {share:.1%} of the step")
 
-    return of_phase
+    return of_phases
 
 
-def _data(facts: BaselineFacts, asked: Asked) -> Bound:
+def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """The wait that was measured, unless batches ready in memory bring more than it explains.
 
-    That happens when preparing data slows the computation without being waited for (it holds the interpreter's lock):
-    no phase shows it, only the ceiling does.
+    That happens when preparing data slows the computation without being waited for (it holds the interpreter's lock,
+    or workers take cores that training computes on): no phase shows it, only the ceiling does.
     """
     share, ceiling = facts.most("data"), facts.data_ceiling
     waiting = Bound(ratio=_without(share), why=f"waiting for data is at most {share:.1%} of the step")
-    if ceiling is None or ceiling.n < 2 or ceiling.low <= waiting.ratio <= ceiling.high:
+    if ceiling is None or ceiling.n < 2:
+        competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
+        return None if competes else waiting
+    if ceiling.low <= waiting.ratio <= ceiling.high:
         return waiting
     return Bound(ratio=max(1.0, ceiling.high), why="that is the most that batches ready in memory bring")
 
@@ -90,8 +94,10 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
 def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if not facts.observed.get("gradient_checkpointing"):
         return None  # both sides are given checkpointing, and of that run nothing is known yet
-    now = int(facts.observed.get("every_n_layers") or 1)
-    share = facts.most("forward") * max(0.0, 1 / now - 1 / asked.value)
+    now, layers = int(facts.observed.get("every_n_layers") or 1), int(facts.observed.get("layers") or 0)
+    if not layers:
+        return None
+    share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / asked.value)) / layers
     why = f"one layer in {asked.value} is still computed again; those that no longer are take {share:.1%} of the step"
     return Bound(ratio=_without(share), why=why)
 
@@ -125,7 +131,7 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
 
 def _on_host(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound | None]:
     """For what makes the host wait for a device: there it moves time between all phases, and nothing is known."""
-    known = _phase(phase, words)
+    known = _phases((phase,), words)
     return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
 
 
@@ -189,8 +195,9 @@ def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "data": _data,
-    "host_to_device": _phase("host_to_device", "copying to the device"),
-    "optimizer": _phase("optimizer", "the optimizer"),
+    "batches": _phases(("data", "host_to_device"), "waiting for batches and copying them to the device"),
+    "optimizer": _phases(("optimizer",), "the optimizer"),
+    "clipping": _on_host("optimizer", "clipping with the optimizer"),
     "host_work": _on_host("other", "what Trainer does between the phases"),
     "log": _on_host("log", "logging"),
     "save": _event("save"),

@@ -19,12 +19,14 @@ DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 """What decides which samples come, and what of them is seen."""
 
 
-def same(record: ComparisonRecord) -> bool:
-    """Whether the losses of the first steps agree one by one; with dropout, whether their means do."""
+def same(record: ComparisonRecord) -> bool | None:
+    """Whether the losses of the first steps agree one by one; with dropout, whether their means do. None if there are
+    none to compare."""
     if record.baseline.observed.get("dropout") or record.treatment.observed.get("dropout"):
-        return abs(change(record) or 0.0) <= MEAN_TOLERANCE
-    pairs = zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False)
-    return all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs)
+        changed = change(record)
+        return None if changed is None else abs(changed) <= MEAN_TOLERANCE
+    pairs = list(zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False))
+    return all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs) if pairs else None
 
 
 def change(record: ComparisonRecord) -> float | None:

@@ -10,7 +10,7 @@ from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import occurrences, steps_between
+from slowstep.settings.events import is_rare, occurrences, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,8 @@ def project(
         "training steps": training,
     }
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
+        if not is_rare(settings, event):
+            continue  # the steps that were measured hold it
         seconds = _beside(blocks, settings, event) or _apart(events, settings, event)
         if seconds is not None:
             parts[name] = occurrences(settings, event, steps) * seconds

@@ -48,6 +48,8 @@ class Verdict:
     kind: Kind | None = None
     bound: Bound | None = None
     status: Status | None = None
+    conditional: bool = False
+    """Whether it was compared with another run than the investigation's own: one that has what the factor needs."""
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     """Share of the wall time a phase that the changed run still loses (`slowstep.judgement.suspects`)."""
@@ -88,7 +90,8 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         title=factor.title,
         hypothesis=factor.hypothesis,
         meaning=contrast.meaning,
-        changes="; ".join(f.changes for f, _ in contrast.levels if f.meaning is contrast.meaning),
+        changes="; ".join(f.changes for f, at in contrast.levels if (at.meaning or f.meaning) is contrast.meaning),
+        conditional=contrast.conditional,
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",
@@ -130,7 +133,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if prior.meaning is Meaning.EXACT and not losses.same(record):
+    if prior.meaning is Meaning.EXACT and losses.same(record) is False:
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )
@@ -247,6 +250,8 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
+    if prior.meaning is Meaning.EXACT and losses.same(record) is None:
+        notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
     notes += _start(record)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
@@ -275,9 +280,9 @@ def _start(record: ComparisonRecord) -> list[str]:
         step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
         paid = f"regained after {late / ((before - after) * step):,.0f} steps" if after < before else "never regained"
         notes.append(f"it starts {late:.0f} s later, which is {paid}")
-    graphs = record.treatment.observed.get("compiled_graphs") or 0
-    if graphs > 1:
-        notes.append(f"{graphs} graphs were compiled by the end")
+    again = record.treatment.observed.get("recompilations") or 0
+    if again:
+        notes.append(f"compiled anew {again} times by the end, for shapes or values that no graph before allowed")
     return notes
 
 

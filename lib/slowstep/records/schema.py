@@ -62,6 +62,11 @@ class Memory:
     host: int | None = None
     limit: int | None = None
 
+    @property
+    def peak(self) -> int | None:
+        """Of the memory that `limit` is about: the device's where there is one, else the host's."""
+        return self.host if self.reserved is None else self.reserved
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:

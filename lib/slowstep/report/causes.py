@@ -29,8 +29,9 @@ class Cause:
 
 
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
-    """Largest first. A ceiling is a limit and no cause; it stands last, for want of anything better."""
-    supported = best_levels(verdicts)
+    """Largest first. A ceiling is a limit and no cause; it stands last, for want of anything better. What a change
+    brings to another run than this one, which lacks what the change needs, is no cause here."""
+    supported = best_levels([v for v in verdicts if not v.conditional])
     real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     open_ones = unexplained(suspects, [v.left for v in real], minimum)
     found = [_factor(v) for v in real] + [_phase(suspect, stays, bool(real)) for suspect, stays in open_ones]

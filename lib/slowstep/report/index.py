@@ -51,7 +51,7 @@ def overview(folder: Path) -> Overview:
     for name in sorted(summaries):
         verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
-    adopted = final.verdicts[-1] if final and final.verdicts and final.adopted else None
+    adopted = final.adopted if final else None
     baseline = summaries.get("00_baseline")
     return Overview(
         name=folder.name,

@@ -134,7 +134,7 @@ def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: 
     for s in tried:
         record = s.measured.record if s.measured else baseline.record
         memory = record.treatment.memory if record else None
-        peak = memory.reserved if memory and memory.reserved is not None else memory and memory.host
+        peak = memory and memory.peak
         rows.append(
             {
                 "batch size": s.value,

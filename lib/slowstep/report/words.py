@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span
 
 SIGNS = {
@@ -27,6 +28,17 @@ def duration(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def hours(job: Projection) -> str:
+    """The time of a projected job, with its interval."""
+    return f"{duration(job.seconds)} [{duration(job.low)}, {duration(job.high)}]"
+
+
+def money(job: Projection) -> str:
+    """What a projected job costs, with its interval; empty where the price of an hour is not given."""
+    cost = [job.cost(seconds) for seconds in (job.seconds, job.low, job.high)]
+    return "" if None in cost else f"{cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {job.currency}"
 
 
 def size(count: float | None) -> str:

@@ -18,6 +18,7 @@ def impossible(s: Settings) -> Iterator[Problem]:
     """Everything about `s` that can't work, whatever the machine."""
     yield from _workload(s)
     yield from _model(s)
+    yield from _attention(s)
     yield from _dataset(s)
     yield from _training(s)
     yield from _job(s)
@@ -71,6 +72,20 @@ def _model(s: Settings) -> Iterator[Problem]:
             yield "quantization", "quantised weights can't be trained themselves: add a peft section (LoRA)."
 
 
+def _attention(s: Settings) -> Iterator[Problem]:
+    m = s.model
+    if m.sdpa_backend and m.attn_implementation not in (None, "sdpa"):
+        yield (
+            "model.sdpa_backend",
+            f"attn_implementation is {m.attn_implementation}, which does not use it; remove one.",
+        )
+    in_32_bit = m.dtype == "float32" and not (s.training("bf16") or s.training("fp16"))
+    if m.attn_implementation == "flash_attention_2" and in_32_bit:
+        yield "model.attn_implementation", "flash attention computes in 16 bit only: set bf16, fp16 or model.dtype."
+    if m.torch_compile_dynamic is not None and not s.training("torch_compile"):
+        yield "model.torch_compile_dynamic", "nothing is compiled: training_arguments.torch_compile is not set."
+
+
 def _dataset(s: Settings) -> Iterator[Problem]:
     d = s.dataset
     if d.max_length < 2:
@@ -116,6 +131,12 @@ def _training(s: Settings) -> Iterator[Problem]:
         if s.training_arguments.get(name):
             why = "trials would not train what is asked" if name == "auto_find_batch_size" else "a trial is one process"
             yield at + name, f"not supported yet, since {why}; remove this key."
+    if s.dataset.padding == "packing" and s.training("train_sampling_strategy") == "group_by_length":
+        yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
+    if s.training("load_best_model_at_end") and s.training("save_strategy") != s.training("eval_strategy"):
+        yield at + "load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
+    if (s.optimizer_kwargs or {}).get("foreach") and s.training("optim") in (None, "adamw_torch_fused"):
+        yield "optimizer_kwargs.foreach", "the fused optimizer takes no foreach; write optim: adamw_torch."
     if s.training("bf16") and s.training("fp16"):
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:

@@ -75,6 +75,7 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
     end_with_parent(launch.folder)
     _log_to(launch.log)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = launch.cache
     trial = Trial(connection, launch, entered)
     try:
         trial.run()
@@ -161,9 +162,9 @@ class Trial:
         if loss is not None and not math.isfinite(loss):
             self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             raise Stop
-        graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        again = sum(m.recompile_reason is not None for m in torch._dynamo.utils.get_compilation_metrics())
         measured = Measured(
-            block=block, memory=memory(), losses=self.probe.losses, trained=self.trained, compiled_graphs=graphs
+            block=block, memory=memory(), losses=self.probe.losses, trained=self.trained, recompilations=again
         )
         self.connection.send(measured)
         self.trained = 0

@@ -62,7 +62,7 @@ def context() -> multiprocessing.context.ForkServerContext:
 class TrialProcess:
     """A running trial."""
 
-    def __init__(self, arm: Arm, log: Path, budget: Budget):
+    def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path):
         self.arm, self.log, self.budget = arm, log, budget
         log.parent.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="slowstep-trial-"))
@@ -72,7 +72,9 @@ class TrialProcess:
         self.connection, theirs = server.Pipe()
         from slowstep.trials.entry import enter
 
-        launch = Launch(settings=arm.settings, folder=str(self.folder), log=str(log), started=time.time())
+        launch = Launch(
+            settings=arm.settings, folder=str(self.folder), log=str(log), cache=str(cache), started=time.time()
+        )
         self.process = server.Process(target=enter, args=(theirs, launch), name=f"slowstep {arm.label}", daemon=False)
         self.process.start()
         atexit.register(self.end)  # before multiprocessing's own, which would wait for the trial to end by itself

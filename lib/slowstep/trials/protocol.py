@@ -16,6 +16,8 @@ class Launch:
     settings: Settings
     folder: str
     log: str
+    cache: str
+    """Folder of compiled kernels: empty for an arm's first launch, which shows what compiling costs."""
     started: float
     """`time.time()` when the session asked for the process."""
 
@@ -71,8 +73,8 @@ class Measured:
     """Of the first optimizer steps since the start."""
     trained: int
     """Steps since the block before, those that don't count included."""
-    compiled_graphs: int = 0
-    """By torch.compile, since the start."""
+    recompilations: int = 0
+    """By torch.compile since the start, for what no graph before allowed; it remembers the last 64 graphs."""
 
 
 @dataclass(frozen=True, kw_only=True)

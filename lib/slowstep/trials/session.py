@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -86,6 +87,7 @@ class Session:
         self.steps = 0
         """Optimizer steps trained so far, warm-up and discarded ones included."""
         self.launches = 0
+        self.caches = tempfile.TemporaryDirectory(prefix="slowstep-caches-")
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
         self.pace: dict[str, float] = {}
@@ -103,6 +105,7 @@ class Session:
         """End every trial."""
         for key in list(self.resident):
             self.end(key)
+        self.caches.cleanup()
 
     # -- trials --
 
@@ -114,7 +117,7 @@ class Session:
         began = time.perf_counter()
         log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
         self.log_of[key] = log
-        process = TrialProcess(arm, log, self.budget)
+        process = TrialProcess(arm, log, self.budget, cache=Path(self.caches.name) / key)
         try:
             ready: Ready = process.ask(None, self.budget.startup_timeout_seconds)
             trial = self._warmed_up(process, arm, ready, began, self.pace.get(key, 0.0))
@@ -213,7 +216,7 @@ class Session:
         wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
         wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds
         memory = self._memory(trial.process, measured.memory)
-        observed = trial.record.observed | {"compiled_graphs": measured.compiled_graphs}
+        observed = trial.record.observed | {"recompilations": measured.recompilations}
         changed = {"memory": memory, "wall": wall, "observed": observed, "losses": measured.losses}
         trial.record = replace(trial.record, **changed)
         return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))

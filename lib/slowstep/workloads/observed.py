@@ -22,13 +22,13 @@ EPOCH_IN_BLOCK = 200
 """Epochs of up to so many steps are measured whole where workers are at play."""
 
 PLAIN_ARGUMENTS = (
-    "per_device_train_batch_size",
     "gradient_accumulation_steps",
     "torch_empty_cache_steps",
     "save_only_model",
     "per_device_eval_batch_size",
     "logging_nan_inf_filter",
     "include_num_input_tokens_seen",
+    "max_grad_norm",
 )
 """Arguments that Trainer reads in each step or event, so that holding them is having effect."""
 
@@ -61,6 +61,7 @@ def _data(w: FineTune) -> dict[str, Any]:
     loader = w.trainer.callback_handler.train_dataloader
     fetched = w.collate.fresh if isinstance(w.collate, data.Cached) else w.examples
     return {
+        "per_device_train_batch_size": min(loader.total_batch_size, len(w.examples)),
         "dataloader_num_workers": loader.num_workers,
         "dataloader_prefetch_factor": loader.prefetch_factor,
         "dataloader_persistent_workers": loader.persistent_workers,
@@ -152,15 +153,21 @@ def _checkpointing(trainer: Trainer) -> dict[str, Any]:
     flagged = [m for m in trainer.model.modules() if getattr(m, "gradient_checkpointing", None) is not None]
     layers = [m for m in flagged if isinstance(m, GradientCheckpointingLayer)] or flagged
     on = [i for i, m in enumerate(layers) if m.gradient_checkpointing and m.training]
+    asked = int((trainer.args.gradient_checkpointing_kwargs or {}).get("every_n_layers", 1))
     function = next((f for i in on if (f := getattr(layers[i], "_gradient_checkpointing_func", None))), None)
     return {
         "gradient_checkpointing": bool(on),
-        # the first layer is always one of them; where no other is, any larger interval would do the same
-        "every_n_layers": (on[1] - on[0] if len(on) > 1 else len(layers)) if on else None,
+        "every_n_layers": _interval(on, len(layers), asked) if on else None,
         "use_reentrant": getattr(function, "keywords", {}).get("use_reentrant"),
         # transformers wraps torch's checkpoint in a function of its own if it offloads
         "offload": function is not None and function.func is not torch.utils.checkpoint.checkpoint,
     }
+
+
+def _interval(on: list[int], layers: int, asked: int) -> int:
+    """Layers from one that is computed again to the next; as was `asked` where only the first is, which any interval
+    beyond the last layer does."""
+    return on[1] - on[0] if len(on) > 1 else max(asked, layers)
 
 
 def _optimizer(trainer: Trainer) -> dict[str, Any]:
@@ -170,7 +177,8 @@ def _optimizer(trainer: Trainer) -> dict[str, Any]:
         numbers[state.element_size() * 8] += state.numel()
     return {
         "optim": str(getattr(trainer.args.optim, "value", trainer.args.optim)),
-        "optimizer": type(optimizer).__name__,
+        "optimizer": f"{type(optimizer).__module__.split('.')[0]}.{type(optimizer).__name__}",
+        "fused": bool(optimizer.param_groups[0].get("fused")),
         "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
         "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(optimizer)),
         "foreach": optimizer.param_groups[0].get("foreach"),
@@ -196,8 +204,15 @@ def _numerics(w: FineTune) -> dict[str, Any]:
         "bnb_4bit_quant_type": getattr(weight, "quant_type", None),
         "bnb_4bit_use_double_quant": getattr(weight, "compress_statistics", None),
         "bnb_4bit_compute_dtype": str(dtype).removeprefix("torch.") if dtype else None,
-        "dropout": any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in modules),
+        "dropout": _drops(w.trainer.model),
     }
+
+
+def _drops(module: torch.nn.Module) -> bool:
+    """Whether anything is left out at random: by a layer, or by a function that the configuration gives a rate."""
+    config = module.config.get_text_config().to_dict()
+    rates = [v for k, v in config.items() if k.endswith(("dropout", "pdrop")) and isinstance(v, int | float)]
+    return any(rates) or any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.modules())
 
 
 def _graph(trainer: Trainer) -> dict[str, Any]:

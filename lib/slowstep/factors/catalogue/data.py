@@ -36,8 +36,14 @@ def _tokenised_once(needed: bool, s: Settings) -> dict[str, Any]:
 
 
 def _padding_level(value: Any, s: Settings) -> Level:
-    given = _tokenised_once(value == "packing", s)
-    return Level(value=value, overrides={"dataset.padding": value}, given=given, expects={"padding": value})
+    packs = "packing" in (value, s.dataset.padding)
+    return Level(
+        value=value,
+        overrides={"dataset.padding": value},
+        given=_tokenised_once(packs, s),
+        expects={"padding": value},
+        meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
+    )
 
 
 def _sampling_level(value: Any, s: Settings) -> Level:
@@ -133,7 +139,7 @@ FACTORS = (
         **argument("dataloader_pin_memory"),
         touches=frozenset({"data", "host_to_device"}),
         examples=(False,),
-        bound="host_to_device",
+        bound="batches",
         requires=needs_cuda("pinned memory"),
         accepts=switch,
     ),

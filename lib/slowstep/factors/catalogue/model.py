@@ -50,15 +50,14 @@ def _sdpa_level(value: Any, s: Settings) -> Level:
 
 
 def _same_products(s: Settings) -> dict[str, Any]:
-    """Where nothing is said of TF32, compiling would switch it on; both sides get what the run has."""
+    """Where nothing is said of TF32, compiling would switch it on; the treatment keeps what the run has."""
     return {TRAINING + "tf32": False} if s.training("tf32") is None else {}
 
 
 def _compile_level(value: Any, s: Settings) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value},
-        given=_same_products(s),
+        overrides={TRAINING + "torch_compile": value} | _same_products(s),
         expects={"compiled": value},
     )
 
@@ -66,25 +65,27 @@ def _compile_level(value: Any, s: Settings) -> Level:
 def _mode_level(value: Any, s: Settings) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value},
-        given=_same_products(s),
+        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value} | _same_products(s),
         expects={"compiled": True, "torch_compile_mode": value},
     )
 
 
 def _dynamic_level(value: Any, s: Settings) -> Level:
-    compiled = {} if s.training("torch_compile") else {TRAINING + "torch_compile": True}
+    compiled = {} if s.training("torch_compile") else {TRAINING + "torch_compile": True} | _same_products(s)
     return Level(
         value=value,
         overrides={"model.torch_compile_dynamic": value},
-        given=compiled | _same_products(s),
+        given=compiled,
         expects={"compiled": True, "torch_compile_dynamic": value},
     )
 
 
 def _flash_takes_no_mask(value: Any, s: Settings, machine: Machine) -> str | None:
     """batches without padding for flash on a CUDA device"""
-    if value == "flash" and not on_cpu(s, machine):
+    padded = s.dataset.padding == "max_length" or (
+        s.dataset.padding == "longest" and s.training("per_device_train_batch_size") > 1
+    )
+    if value == "flash" and padded and not on_cpu(s, machine):
         return "PyTorch's flash kernel needs batches without a padding mask on a CUDA device; this run's have one"
     return None
 

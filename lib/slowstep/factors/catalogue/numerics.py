@@ -15,6 +15,23 @@ from slowstep.settings.errors import nearest
 
 UPDATED = COMPUTE | {"optimizer"}
 
+ADAMW = ("adamw", "paged_adamw")
+
+MADE = {
+    "adamw_torch": "torch.AdamW",
+    "adamw_torch_fused": "torch.AdamW",
+    "adamw_bnb_8bit": "bitsandbytes.AdamW",
+    "adamw_8bit": "bitsandbytes.AdamW",
+    "paged_adamw_8bit": "bitsandbytes.AdamW",
+    "paged_adamw_32bit": "bitsandbytes.AdamW",
+    "adafactor": "transformers.Adafactor",
+    "sgd": "torch.SGD",
+}
+"""The package and the class that some of the names mean."""
+
+FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
+"""The optimizers of PyTorch that can go over lists of tensors."""
+
 four_bit = only_if(
     lambda s: bool((s.quantization or {}).get("load_in_4bit")),
     "the run has no 4-bit weights (quantization.load_in_4bit)",
@@ -30,7 +47,10 @@ def _precision_level(value: Any, s: Settings) -> Level:
 
 
 def _current_precision(s: Settings) -> str:
-    return "bf16" if s.training("bf16") else "fp16" if s.training("fp16") else "fp32"
+    """Of the products: autocast's, else that of the weights."""
+    if s.training("bf16") or s.training("fp16"):
+        return "bf16" if s.training("bf16") else "fp16"
+    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[s.model.dtype]
 
 
 def _weights_level(value: Any, s: Settings) -> Level:
@@ -68,15 +88,31 @@ def _optimizer_name(value: Any) -> str | None:
     return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
 
 
+def _current_optimizer(s: Settings) -> str:
+    return str(s.training("optim") or "adamw_torch_fused")
+
+
 def _optimizer_level(value: Any, s: Settings) -> Level:
     eight_bit = "8bit" in str(value)
     return Level(
         value=value,
         overrides={TRAINING + "optim": value},
         expects={"optim": value}
+        | ({"optimizer": MADE[value]} if value in MADE else {})
+        | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
         | ({"optimizer_state_bits": 8} if eight_bit else {})
         | ({"optimizer_paged": True} if str(value).startswith("paged") else {}),
+        meaning=_update_rule(_current_optimizer(s), str(value)),
     )
+
+
+def _update_rule(now: str, then: str) -> Meaning:
+    """AdamW in 32 bit is the same whoever computes it; with rounded states it is another arithmetic; every other rule
+    is another optimisation."""
+    if not all(name.startswith(ADAMW) for name in (now, then)):
+        return Meaning.SEMANTICS
+    rounded = any(word in name for word in ("8bit", "4bit", "anyprecision") for name in (now, then))
+    return Meaning.NUMERICS if rounded else Meaning.EXACT
 
 
 def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None:
@@ -88,9 +124,15 @@ def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None
 
 
 def _foreach_refuses(value: Any, s: Settings) -> str | None:
-    """the optimizer is the fused one"""
-    if s.training("optim") in (None, "adamw_torch_fused") and value:
-        return "the fused optimizer takes no foreach; write training_arguments.optim: adamw_torch"
+    """the optimizer is not one of PyTorch's, or is the fused one"""
+    now = _current_optimizer(s)
+    return None if now in FOREACH else f"{now} takes no foreach; write training_arguments.optim: adamw_torch"
+
+
+def _precision_refuses(value: Any, s: Settings) -> str | None:
+    """fp32 where the weights themselves are in 16 bit"""
+    if value == "fp32" and s.model.dtype != "float32":
+        return f"without autocast the products are still {s.model.dtype}, as the weights are (model.dtype)"
     return None
 
 
@@ -106,6 +148,7 @@ FACTORS = (
         touches=UPDATED,
         examples=("bf16", "fp16"),
         requires=at(["fp16"], needs_cuda("fp16 training")),
+        refuses=_precision_refuses,
         accepts=one_of("fp32", "bf16", "fp16"),
     ),
     Factor(
@@ -114,7 +157,8 @@ FACTORS = (
         hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
         meaning=Meaning.NUMERICS,
         changes="rounding of the factors of 32-bit matrix products to 10 bits",
-        **argument("tf32"),
+        current=lambda s: bool(s.training("tf32")),
+        level=argument("tf32")["level"],
         touches=COMPUTE,
         examples=(True, False),
         requires=needs_cuda("TF32"),
@@ -125,7 +169,7 @@ FACTORS = (
         title="Weight precision",
         hypothesis="Unpacking quantised weights costs time; 16-bit weights would be faster where they fit.",
         meaning=Meaning.NUMERICS,
-        changes="rounding of the frozen weights",
+        changes="rounding of the weights",
         current=_current_weights,
         level=_weights_level,
         touches=UPDATED | {"host_to_device"},
@@ -173,9 +217,9 @@ FACTORS = (
         name="optim",
         title="Optimizer",
         hypothesis="The optimizer's own step is a large part of the time.",
-        meaning=Meaning.NUMERICS,
-        changes="the update rule or its precision",
-        current=lambda s: s.training("optim") or "adamw_torch_fused",
+        meaning=Meaning.SEMANTICS,
+        changes="nothing among the 32-bit forms of AdamW; rounding of its states in 8 bit; else the update rule itself",
+        current=_current_optimizer,
         level=_optimizer_level,
         touches=frozenset({"optimizer"}),
         examples=("adamw_torch_fused", "adamw_bnb_8bit", "paged_adamw_8bit", "adafactor", "sgd"),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, one_of, only_if, switch, whole
+from slowstep.factors.shapes import TRAINING, argument, number, one_of, only_if, switch, whole
 from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import happens, steps_between, strategy
+from slowstep.settings.events import ARGUMENTS, happens, steps_between, strategy
 
 SYNCHRONISES = ALL_PHASES
 """Reading a value from the device makes the host wait for it, which moves time between all phases."""
@@ -30,7 +31,11 @@ def _every(name: str) -> dict[str, Callable]:
 
     def level(value: Any, s: Settings) -> Level:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
-        return Level(value=value, overrides={TRAINING + kind: "steps"} | chosen, expects={name: value})
+        overrides = {TRAINING + kind: "steps"} | chosen
+        # whatever takes its interval from logging_steps for want of one of its own keeps the one it has
+        follows = {f"{n}_steps" for e, n in ARGUMENTS.items() if strategy(s, e) == "steps"} if "logging" in name else {}
+        kept = {TRAINING + n: s.training("logging_steps") for n in follows if not s.training(n)}
+        return Level(value=value, overrides=kept | overrides, expects={name: value})
 
     return {"current": current, "level": level}
 
@@ -44,7 +49,8 @@ def _interval_refuses(event: str, other: str) -> Callable[[Any, Settings], str |
         if value == "no" or strategy(s, event) != strategy(s, other):
             return "load_best_model_at_end saves and evaluates by the same strategy; switch it off first"
         saved, evaluated = (value, s.training("eval_steps")) if event == "save" else (s.training("save_steps"), value)
-        if saved % (evaluated or s.training("logging_steps")):
+        parts = (round(n * 1e6) for n in (saved, evaluated or s.training("logging_steps")))  # either may be a share
+        if next(parts) % next(parts):
             return "load_best_model_at_end saves only where it evaluates: save_steps must be a multiple of eval_steps"
         return missing(value, s)
 
@@ -183,7 +189,8 @@ FACTORS = (
         title="Experiment tracker",
         hypothesis="Training waits for the tracker that takes its log.",
         meaning=Meaning.EXACT,
-        changes="nothing in training; where its log goes",
+        changes="nothing in training; where its log goes. Trials report to a local folder, so a wait for the tracker's "
+        "server is not among what is measured",
         current=lambda s: _one(s.training("report_to")),
         level=lambda value, s: Level(
             value=value,
@@ -211,5 +218,17 @@ FACTORS = (
         examples=("all", "non_padding"),
         bound="host_work",
         accepts=one_of("no", "all", "non_padding"),
+    ),
+    Factor(
+        name="max_grad_norm",
+        title="Gradient clipping",
+        hypothesis="Clipping goes over all gradients, and looks at their norm, before each update.",
+        meaning=Meaning.SEMANTICS,
+        changes="large gradients are no longer cut; Trainer still computes their norm for its log",
+        **argument("max_grad_norm"),
+        touches=SYNCHRONISES,
+        examples=(0.0,),
+        bound="clipping",
+        accepts=number(0, math.inf),
     ),
 )
