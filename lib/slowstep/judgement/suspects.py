@@ -87,7 +87,8 @@ def unexplained(
 ) -> list[tuple[Suspect, float]]:
     """The suspects that no change takes away, each with the share of the wall time that stays at best.
 
-    `left` holds, for each supported change, the share of the wall time a phase still loses under it.
+    `left` holds, for each supported change, the least share of the wall time that a phase still loses under it: as in
+    the baseline, what noise explains is no loss.
     """
     stays = [(s, min([s.share.mean, *(changed.get(s.phase, 0.0) for changed in left)])) for s in found]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]

@@ -52,7 +52,7 @@ class Verdict:
     """Whether it was compared with another run than the investigation's own: one that has what the factor needs."""
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
-    """Share of the wall time a phase that the changed run still loses (`slowstep.judgement.suspects`)."""
+    """Share of the wall time a phase that the changed run still loses at least (`slowstep.judgement.suspects`)."""
     loss_change: float | None = None
     """Relative change of the loss over the first samples, where both arms trained on the same."""
     warnings: list[str] = field(default_factory=list)
@@ -267,7 +267,7 @@ def _left(record: ComparisonRecord) -> dict[str, float]:
     blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
     length = mean_length(blocks, observed)
     flops = token_flops(observed, length) if length else None
-    return {phase: share.mean for phase, share in lost(blocks, flops).items()}
+    return {phase: share.lower for phase, share in lost(blocks, flops).items()}
 
 
 def _start(record: ComparisonRecord) -> list[str]:

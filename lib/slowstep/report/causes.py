@@ -47,7 +47,7 @@ def _factor(v: Verdict) -> Cause:
 def _phase(suspect: Suspect, stays: float, changed: bool) -> Cause:
     taken = f"{share(suspect.share.mean)} [{share(suspect.share.lower)}, {share(suspect.share.upper)}] of the wall time"
     if changed and stays < suspect.share.mean:
-        taken += f", of which the changes above leave a share of {share(stays)}"
+        taken += f", of which the changes above leave a share of {share(stays)} at least"
     ratio = speed_up(stays)
     text = (
         f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}. Without it the run would be "
