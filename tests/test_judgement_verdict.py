@@ -137,6 +137,15 @@ def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: s
     assert [True] == [word in warning for warning in found.warnings]
 
 
+def test_what_a_change_leaves_is_what_is_sure(tokenize: Contrast) -> None:
+    """A wait of 2 % in some blocks and 10 % in others is one of 6 % give or take, and counts from the lower end."""
+    measured = [p for data in (0.02, 0.10) for p in pairs(around(0.2, n=4), shares=SHARES | {"data": data})]
+    found = judged(tokenize, record(measured, observed={"tokenize": "once"}))
+
+    assert Outcome.SUPPORTED == found.outcome
+    assert 0.0 < found.left["data"] < 0.05
+
+
 def test_an_exact_change_that_trains_otherwise_is_not_supported(tokenize: Contrast) -> None:
     """Other losses from the same seed are another training, and nothing is said of the speed."""
     baseline = TrialRecord(arm="b", status=Status.OK, losses=[9.0])
