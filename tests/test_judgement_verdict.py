@@ -142,7 +142,6 @@ def test_what_a_change_leaves_is_what_is_sure(tokenize: Contrast) -> None:
     measured = [p for data in (0.02, 0.10) for p in pairs(around(0.2, n=4), shares=SHARES | {"data": data})]
     found = judged(tokenize, record(measured, observed={"tokenize": "once"}))
 
-    assert Outcome.SUPPORTED == found.outcome
     assert 0.0 < found.left["data"] < 0.05
 
 
