@@ -21,7 +21,10 @@ from slowstep.settings.schema import Settings
 from slowstep.summary import Baseline, BatchSize, Measured, worth_having
 
 
-def findings(verdicts: Sequence[Verdict]) -> Table:
+NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
+
+
+def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
     warned = any(v.warnings for v in verdicts)
     rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
@@ -38,7 +41,7 @@ def findings(verdicts: Sequence[Verdict]) -> Table:
             }
             for v in verdicts
         ],
-        empty="No hypothesis was listed for this notebook in the parameter file.",
+        empty=empty,
     )
 
 
