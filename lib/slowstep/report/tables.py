@@ -20,7 +20,6 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.summary import Baseline, BatchSize, Measured, worth_having
 
-
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 
