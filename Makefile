@@ -5,7 +5,7 @@ SET ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose check lab test lint bench validate docs clean
+.PHONY: help setup diagnose audit check lab test lint bench validate cases docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ setup: .venv/.ready  ## make .venv and install everything (the other targets do 
 
 diagnose: .venv/.ready  ## run all notebooks over PARAMS and write outputs/index.html
 	$(BIN)/slowstep diagnose $(PARAMS) $(if $(SET),--set $(SET))
+
+audit: .venv/.ready  ## check the figures reported in PARAMS (parameter files, tables, logs); trains nothing
+	$(BIN)/slowstep audit $(PARAMS) $(if $(SET),--set $(SET))
 
 check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 	$(BIN)/slowstep check $(PARAMS) $(if $(SET),--set $(SET))
@@ -39,6 +42,9 @@ bench: .venv/.ready  ## print what is timed: probe, start of a trial, time budge
 
 validate: .venv/.ready  ## measure how far the verdicts can be trusted (an hour and a half) and write outputs/validation/
 	$(BIN)/python -m bench.validation
+
+cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (a quarter of an hour)
+	$(BIN)/python -m bench.cases
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue
 	$(BIN)/python -m slowstep.factors.page > docs/factors.md

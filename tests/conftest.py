@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from diagnosis import Interrupted, run_interrupted
+from slowstep import cli
 from slowstep.factors import Arm
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
@@ -83,3 +84,14 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
 def diagnosed(interrupted: Interrupted) -> Path:
     """The outputs folder of that diagnosis."""
     return interrupted.outputs
+
+
+@pytest.fixture(scope="session")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Outputs of `slowstep audit` over a case and over a table by itself."""
+    outputs = tmp_path_factory.mktemp("audits")
+    table = outputs / "speeds.csv"
+    table.write_text("run,per_device_train_batch_size,s/it\nsmall,32,2.13\nlarge,96,6.33\n", encoding="utf-8")
+    for given in (ROOT / "params" / "case_001.yaml", table):
+        assert cli.main(["audit", str(given), "--outputs", str(outputs)]) == 0
+    return outputs

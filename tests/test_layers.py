@@ -22,7 +22,8 @@ LEFT = {
     "trials": {"settings", "factors", "records", "machine", "workloads"},
     "judgement": {"settings", "factors", "records", "machine"},
     "summary": {"settings", "factors", "records", "machine", "judgement"},
-    "report": {"settings", "factors", "records", "machine", "judgement", "summary"},
+    "audit": {"settings", "factors", "records", "judgement"},
+    "report": {"settings", "factors", "records", "machine", "judgement", "summary", "audit"},
     "final": {
         "settings",
         "factors",
@@ -38,7 +39,7 @@ LEFT = {
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
 
-WITHOUT_TORCH = ("machine", "settings", "factors", "records", "judgement", "summary", "report")
+WITHOUT_TORCH = ("machine", "settings", "factors", "records", "judgement", "summary", "audit", "report")
 HEAVY = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets")
 
 

@@ -19,6 +19,8 @@ CHARTS = {
     "50_overheads": 2,
     "90_final_config": 2,
 }
+AUDIT = "95_reported_figures"
+ALL = CHARTS | {AUDIT: 1}
 
 pytestmark = [
     pytest.mark.browser,
@@ -66,26 +68,31 @@ def visit(request, browser):
         one.context.close()
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_a_report_is_whole_offline(name, visit, diagnosed):
+@pytest.fixture
+def report_of(diagnosed, audited):
+    """The HTML file of a notebook."""
+    return lambda name: (audited / "case_001" if name == AUDIT else diagnosed / "smoke") / f"{name}.html"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_report_is_whole_offline(name, visit, report_of):
     """Every chart is drawn, nothing is fetched, nothing is complained of, and nothing runs off the side."""
-    path = diagnosed / "smoke" / f"{name}.html"
-    seen = visit(path)
+    seen = visit(report_of(name))
     drawn = seen.page.evaluate(
         "[...document.querySelectorAll('.chart')].filter(c => c.querySelector('.main-svg')).length"
     )
     wide = seen.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
-    assert CHARTS[name] == drawn
+    assert ALL[name] == drawn
     assert seen.complaints == []
     assert [url for url in seen.requests if not url.startswith(("file://", "data:"))] == []
     assert wide == 0
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_a_report_begins_with_its_verdict(name, visit, diagnosed):
+@pytest.mark.parametrize("name", ALL)
+def test_a_report_begins_with_its_verdict(name, visit, report_of):
     """After the title and the question comes the verdict, before any chart; code is folded away."""
-    page = visit(diagnosed / "smoke" / f"{name}.html").page
+    page = visit(report_of(name)).page
     order = page.evaluate("[...document.querySelectorAll('h1, .verdict, .chart')].map(e => e.className || 'title')")
 
     assert order[:2] == ["title", "cell verdict"]
@@ -93,13 +100,13 @@ def test_a_report_begins_with_its_verdict(name, visit, diagnosed):
     assert page.locator("details.code[open]").count() == 0
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_every_chart_can_be_read_without_seeing_it(name, visit, diagnosed):
+@pytest.mark.parametrize("name", ALL)
+def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
     """Each chart has an accessible name and its data as a table."""
-    page = visit(diagnosed / "smoke" / f"{name}.html").page
+    page = visit(report_of(name)).page
 
-    assert page.locator(".chart[role=img][aria-label]").count() == CHARTS[name]
-    assert page.locator("figure details table tbody tr").count() >= CHARTS[name]
+    assert page.locator(".chart[role=img][aria-label]").count() == ALL[name]
+    assert page.locator("figure details table tbody tr").count() >= ALL[name]
 
 
 def test_the_index_leads_to_every_report(visit, diagnosed):

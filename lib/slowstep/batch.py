@@ -36,6 +36,10 @@ class Busy(RuntimeError):
     """Another process works on the same investigation."""
 
 
+AUDIT = "95_reported_figures"
+"""The notebook that needs figures to be reported, and nothing to be trained."""
+
+
 def notebooks() -> list[Path]:
     """The kit's notebooks in their order."""
     return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
@@ -47,7 +51,16 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         _forget_failures(Store(folder / "records"))
-        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks()]
+        wanted = [n for n in notebooks() if loaded.settings.reported or n.stem != AUDIT]
+        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in wanted]
+
+
+def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
+    """Run the notebook that audits reported figures, and no other."""
+    folder = outputs / loaded.settings.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        return _run(NOTEBOOKS / f"{AUDIT}.ipynb", loaded, overrides, outputs, tell)
 
 
 def _forget_failures(store: Store) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowstep.batch import Busy, diagnose, notebooks
+import yaml
+
+from slowstep.auditing import audited
+from slowstep.batch import Busy, audit, diagnose, notebooks
 from slowstep.factors import check_levels
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
 from slowstep.records import Store, identity
+from slowstep.records.store import write_atomically
+from slowstep.report import audit_lines
 from slowstep.report.html import render
 from slowstep.report.index import write_index
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
@@ -32,16 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, text in (
         ("diagnose", "run every notebook over parameter files and write the reports"),
         ("check", "say whether parameter files can be used, and train nothing"),
+        ("audit", "check the figures that somebody reported, and train nothing"),
         ("report", "draw the reports again from what is in outputs/"),
     ):
         command = commands.add_parser(name, help=text)
         if name != "report":
-            command.add_argument("params", nargs="+", help="parameter files")
+            also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
+            command.add_argument("params", nargs="+", help=f"parameter files{also}")
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
     given = parser.parse_args(arguments)
     try:
-        return {"diagnose": _diagnose, "check": _check, "report": _report}[given.command](given)
+        return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
     except (SettingsError, Busy) as error:
         print(error, file=sys.stderr)
         return 2
@@ -71,6 +79,37 @@ def _check(given: argparse.Namespace) -> int:
     for loaded in _checked(given):
         print(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
     return 0
+
+
+def _audit(given: argparse.Namespace) -> int:
+    outputs = Path(given.outputs)
+    for name in given.params:
+        path = Path(name)
+        loaded = load(path if path.suffix in (".yaml", ".yml") else _wrapped(path, outputs), given.set)
+        store = Store(outputs / loaded.settings.name / "records")
+        for line in audit_lines(audited(loaded.settings, store)):
+            print(line)
+        run = audit(loaded, given.set, outputs, _Terminal(loaded.settings.name))
+        write_index(outputs)
+        if run.status != "ok":
+            return 1
+        print(f"open {outputs / loaded.settings.name / run.report}")
+    return 0
+
+
+def _wrapped(path: Path, outputs: Path) -> Path:
+    """A parameter file around a file of figures; what was trained, nobody says."""
+    if not path.is_file():
+        raise SettingsError(f"{path}: there is no such file.")
+    name = re.sub(r"\W", "_", path.stem if path.stem[:1].isalpha() else f"figures_{path.stem}")
+    data = {
+        "name": name,
+        "model": {"init": "random", "model_type": "llama"},  # a section must be there; nothing is reckoned from it
+        "reported": {"source": path.name, "files": [str(path.resolve())]},
+    }
+    target = outputs / name / f"{name}.yaml"
+    write_atomically(target, yaml.safe_dump(data, sort_keys=False))
+    return target
 
 
 def _report(given: argparse.Namespace) -> int:

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep import __version__
+from slowstep.audit import Audit
+from slowstep.auditing import audited
 from slowstep.factors import Arm, Contrast, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
@@ -143,6 +145,11 @@ class Investigation:
             return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)
         except RuntimeError:  # no memory left beside the trials, say; then MFU is not measured
             return None
+
+    @cached_property
+    def audit(self) -> Audit:
+        """What the figures of the `reported` section say by themselves; nothing is trained for it."""
+        return audited(self.settings, self.store)
 
     @property
     def suspects(self) -> list[Suspect]:

@@ -6,6 +6,15 @@ from slowstep.report.chart import Chart, Table
 from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
+from slowstep.report.reported import (
+    audit_lines,
+    reported_claims,
+    reported_conclusion,
+    reported_findings,
+    reported_questions,
+    reported_rows,
+    reported_speeds,
+)
 from slowstep.report.tables import (
     arms,
     batch_sizes,
@@ -26,6 +35,7 @@ __all__ = [
     "Chart",
     "Table",
     "arms",
+    "audit_lines",
     "baseline_conclusion",
     "batch_sizes",
     "before_after",
@@ -45,6 +55,12 @@ __all__ = [
     "matrix",
     "memory",
     "operators",
+    "reported_claims",
+    "reported_conclusion",
+    "reported_findings",
+    "reported_questions",
+    "reported_rows",
+    "reported_speeds",
     "settings_table",
     "step_times",
     "time_budget",

@@ -32,6 +32,7 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
         lines[key] = f"override {text}"
         origins[key] = Origin(kind="command line", place=text)
     _find_local(data, path)
+    _find_reported(data, path)
     return Loaded(settings=validate(data, str(path), lines), source=str(path), origins=origins)
 
 
@@ -109,6 +110,16 @@ def _find_local(data: dict[str, Any], path: Path) -> None:
                 if found.exists():
                     data[section][key] = str(found.resolve())
                     break
+
+
+def _find_reported(data: dict[str, Any], path: Path) -> None:
+    """Make the paths of reported files absolute, as seen from the parameter file or from here."""
+    reported = data.get("reported")
+    files = reported.get("files") if isinstance(reported, dict) else None
+    if isinstance(files, list):
+        bases = (path.resolve().parent, Path(), path.resolve().parent.parent)
+        places = [[str(b / n) for b in bases if isinstance(n, str) and (b / n).is_file()] for n in files]
+        reported["files"] = [found[0] if found else name for name, found in zip(files, places, strict=True)]
 
 
 def _parse_override(text: str) -> tuple[str, Any]:

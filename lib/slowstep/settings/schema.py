@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from slowstep.settings.reported import Reported
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
@@ -116,6 +118,7 @@ class Settings:
     sequence_length: Levels = field(default_factory=dict)
     compute: Levels = field(default_factory=dict)
     overheads: Levels = field(default_factory=dict)
+    reported: Reported | None = None
 
     @property
     def batched_fetching(self) -> bool:
@@ -148,7 +151,11 @@ class Settings:
         return int(batch) * int(self.training("gradient_accumulation_steps"))
 
 
-WORKLOADS = {"finetune": "slowstep.workloads.finetune:FineTune"}
+WORKLOADS = {
+    "finetune": "slowstep.workloads.finetune:FineTune",
+    "plain_loop": "slowstep.workloads.plain_loop:PlainLoop",
+    "records": "slowstep.workloads.records:RecordsWorkload",
+}
 """The registered workloads and their classes; as text, since settings are checked without importing torch."""
 
 TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization", "optimizer_kwargs")

@@ -16,10 +16,17 @@ from slowstep.settings import Settings
 
 def check(connection: Any, settings: Settings) -> None:
     """Send a list of (key, message), empty when all is well. Prepares what is made once per machine as it goes."""
-    logging.disable(logging.WARNING)  # the Hub's client tells every attempt of every retry
+    with quiet():
+        connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the libraries' remarks, which nobody asked for: the Hub's client tells every attempt of every retry."""
+    logging.disable(logging.WARNING)
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
+        yield
 
 
 def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:

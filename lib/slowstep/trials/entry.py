@@ -28,3 +28,18 @@ def enter_check(connection: Any, settings_by_key: Any) -> None:
 
     end_with_parent()
     check(connection, settings_by_key)
+
+
+def enter_sizes(connection: Any, settings: Any) -> None:
+    """Say how large the model is, {} if it can't be had."""
+    from slowstep.trials.check import quiet
+    from slowstep.trials.child import end_with_parent
+    from slowstep.workloads.sizes import model_sizes
+
+    end_with_parent()
+    try:
+        with quiet():
+            found = model_sizes(settings)
+    except Exception:  # a model that can't be had has no sizes; whoever trains it is told why
+        found = {}
+    connection.send(found)

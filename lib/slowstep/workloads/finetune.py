@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.data import Subset
+from torch.utils.data import DataLoader, Subset
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from slowstep.settings import Settings
@@ -21,7 +21,7 @@ from slowstep.settings.ecosystem import REPORTERS
 from slowstep.settings.events import ARGUMENTS, is_rare
 from slowstep.workloads import data, model
 from slowstep.workloads.base import NotTestable, Occurrence
-from slowstep.workloads.observed import observed
+from slowstep.workloads.observed import trainer_facts
 
 ENDLESS = 10**9
 
@@ -115,13 +115,18 @@ class FineTune:
                 plan = self.trainer.get_train_dataloader().batch_sampler
                 self.collate.fill(itertools.islice(plan, self.settings.dataset.cached_batches))
 
+    @property
+    def loader(self) -> DataLoader:
+        """The one that training draws from."""
+        return self.trainer.callback_handler.train_dataloader
+
     def train(self) -> None:
         backend = self.settings.model.sdpa_backend
         with sdpa_kernel(SDPA[backend]) if backend else contextlib.nullcontext():
             self.trainer.train()
 
     def observe(self) -> dict[str, Any]:
-        return observed(self)
+        return trainer_facts(self)
 
     def occasions(self) -> dict[str, Callable[[], Occurrence]]:
         events = {"save": self._save, "evaluate": self._evaluate}

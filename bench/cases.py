@@ -1,0 +1,105 @@
+"""`make cases`: diagnose the scaled-down siblings of the five reports, and write docs/cases.md.
+
+What was measured stays in bench/results/cases.json, so that the page can be written again without measuring.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slowstep.audit import Audit, audit
+from slowstep.cli import main as slowstep
+from slowstep.investigation import ROOT
+from slowstep.judgement.verdict import Verdict
+from slowstep.machine import this_machine, versions
+from slowstep.records import Store
+from slowstep.records.store import write_atomically
+from slowstep.report.reported import SIGNS as JUDGED
+from slowstep.report.words import SIGNS, effect, sentence
+from slowstep.settings import Settings, load
+from slowstep.settings.convert import from_plain, to_plain
+from slowstep.summary import Summary
+from slowstep.trials.entry import enter_sizes
+from slowstep.trials.helper import errand
+
+RESULTS = ROOT / "bench" / "results" / "cases.json"
+PAGE = ROOT / "docs" / "cases.md"
+HEAD = """# Five reports, audited
+
+Made by `make cases`; not to be edited here. The reports are real investigations of slow training; their figures and
+claims stand in `params/case_*.yaml`, and what follows comes from `make audit` and, on two cores, from `make diagnose`
+over their scaled-down siblings. A small run on a CPU does not repeat a report's figures. It shows which of its claims
+survive when the arms take turns, in a unit of equal work, with one change at a time.
+"""
+
+
+def main() -> int:
+    """Measure what is not measured, and write the page."""
+    cases = sorted((ROOT / "params").glob("case_???.yaml"))
+    measured: dict[str, Any] = {}
+    for path in cases:
+        sibling = path.with_stem(f"{path.stem}_small")
+        slowstep(["diagnose", str(sibling)])
+        settings = load(path).settings
+        sizes = errand(enter_sizes, settings) if settings.workload != "records" else {}
+        measured[path.stem] = {"sizes": sizes, "verdicts": to_plain(_verdicts(sibling.stem))}
+    about = {
+        "machine": str(this_machine()),
+        "versions": versions(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "cases": measured,
+    }
+    write_atomically(RESULTS, json.dumps(about, indent=1) + "\n")
+    write_atomically(PAGE, page(about))
+    print(f"wrote {PAGE}")
+    return 0
+
+
+def page(about: Mapping[str, Any]) -> str:
+    """The stories, from the audits and from what was measured."""
+    parts = [HEAD.rstrip(), f"Measured on {about['machine']}, {about['date']}, torch {about['versions']['torch']}."]
+    for name, known in about["cases"].items():
+        settings = load(ROOT / "params" / f"{name}.yaml").settings
+        verdicts = [from_plain(Verdict, v) for v in known["verdicts"]]
+        parts.append(_story(name, settings, audit(settings, known["sizes"] or None), verdicts))
+    return "\n\n".join(parts) + "\n"
+
+
+def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict]) -> str:
+    claims = [f"| {_cell(c.claim.text)} | {JUDGED[c.judgement]} | {_cell(sentence(c.reason))} |" for c in found.claims]
+    texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in found.faults}
+    factors = {c.claim.factor for c in found.claims}
+    asked = [v for v in verdicts if v.factor in factors] + [v for v in verdicts if v.factor not in factors]
+    rows = [f"| {_cell(v.name)} | {SIGNS[v.outcome]} | {effect(v.effect)} | {_cell(v.reason)} |" for v in asked]
+    return "\n\n".join(
+        [
+            f"## {settings.reported.source[:1].upper()}{settings.reported.source[1:]}",
+            f"`params/{name}.yaml`",
+            "\n".join(["| claimed | the figures say | because |", "|---|---|---|", *claims]),
+            "Found in the figures:\n\n" + "\n".join(texts),
+            f"Measured on the scaled-down run (`params/{name}_small.yaml`):",
+            "\n".join(["| change | verdict | effect [interval] | because |", "|---|---|---|---|", *rows]),
+        ]
+    )
+
+
+def _verdicts(investigation: str) -> list[Verdict]:
+    """Of all notebooks but the last, each change once."""
+    store = Store(ROOT / "outputs" / investigation / "records")
+    found: dict[str, Verdict] = {}
+    for path in sorted((store.folder / "summaries").glob("[0-8]*.json")):
+        summary = store.read(Summary, "summaries", path.stem)
+        found |= {v.name: v for v in summary.verdicts} if summary and path.stem != "00_baseline" else {}
+    return list(found.values())
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

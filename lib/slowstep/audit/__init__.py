@@ -1,0 +1,7 @@
+"""Reported figures held against each other, against bounds and against physics; without any trial."""
+
+from slowstep.audit.audit import audit
+from slowstep.audit.experiment import experiment, write_experiment
+from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
+
+__all__ = ["Audit", "Finding", "Judged", "Judgement", "Kind", "audit", "experiment", "write_experiment"]

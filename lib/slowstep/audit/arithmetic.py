@@ -1,0 +1,81 @@
+"""Figures against each other: relations, phases, sums, percentages. What rounding explains is no contradiction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.findings import Finding, Kind, spread, times
+from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
+from slowstep.audit.run import Run
+from slowstep.settings.reported import Percentage, Sum
+
+
+def of_run(run: Run) -> list[Finding]:
+    """The relations that fail among the figures of one run, and phases that don't make the step."""
+    found = []
+    for c in run.solved.contradictions:
+        if _per_device(run, c):
+            continue
+        text = (
+            f"{TITLES[c.quantity]} is given as {c.given} and follows as {c.follows} from "
+            f"{c.relation or 'the settings'}: {times(c.ratio)} what it should be, which rounding does not explain"
+        )
+        found.append(Finding(kind=Kind.ARITHMETIC, where=run.label, text=text, small=c.small))
+    step = run.solved.known.get("seconds_per_step")
+    if run.phases and step:
+        whole = sum(run.phases.values(), exact(0))
+        if whole.low > step.high or ("other" in run.phases and whole.high < step.low):
+            text = f"the phases make {spread(whole)} s, and a step is given as {step} s"
+            found.append(_finding(run.label, text, whole.middle / step.middle))
+    return found
+
+
+def _per_device(run: Run, c: Contradiction) -> bool:
+    """Whether a cost is that of several devices whose price is given for one."""
+    devices = run.given.get("devices")
+    return (
+        c.quantity in ("cost", "price_per_hour", "hours")
+        and devices is not None
+        and ((c.follows * devices).meets(c.given) or (c.follows / devices).meets(c.given))
+    )
+
+
+def of_sum(given: Sum) -> list[Finding]:
+    """Parts that don't make the total that is given."""
+    total, whole = figure(given.total), sum(map(figure, given.parts.values()), exact(0))
+    if total.meets(whole):
+        return []
+    parts = " + ".join(f"{name} {value}" for name, value in given.parts.items())
+    ratio = total.middle / whole.middle if whole.middle else 0.0
+    return [_finding(given.text, f"{parts} make {spread(whole)}, and not {given.total}", ratio)]
+
+
+def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
+    """A percentage that is not that of its two figures, or rests on one that does not hold."""
+    before, after, said = figure(given.before), figure(given.after), figure(given.percent)
+    if before.low <= 0 <= before.high:
+        return []
+    follows = _percent(before, after, said)
+    if not said.meets(follows):
+        text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
+        return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+    true = {c.given: c.follows for run in runs for c in run.solved.contradictions if not c.small}
+    if before not in true and after not in true:
+        return []
+    mended = _percent(true.get(before, before), true.get(after, after), said)
+    if said.meets(mended):
+        return []
+    wrong = " and ".join(str(f) for f in (before, after) if f in true)
+    text = f"{given.percent} % rests on {wrong}, which does not hold; by what follows in its place it is {mended} %"
+    return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+
+
+def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
+    """The change in percent; a fall may be given without its sign."""
+    change = 100 * (after / before - 1)
+    return -1 * change if change.middle < 0 < said.middle else change
+
+
+def _finding(where: str, text: str, ratio: float) -> Finding:
+    return Finding(kind=Kind.ARITHMETIC, where=where, text=text, small=abs(ratio - 1) < CONSEQUENCE)

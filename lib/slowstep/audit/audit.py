@@ -1,0 +1,77 @@
+"""All checks on the `reported` section of a parameter file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slowstep.audit import arithmetic, claims
+from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.physics import Sizes, beyond_the_device
+from slowstep.audit.questions import questions
+from slowstep.audit.read import rows
+from slowstep.audit.run import Run, runs
+from slowstep.settings import Settings
+from slowstep.settings.reported import Reported
+
+
+def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
+    """What the figures say by themselves; SettingsError if they can't be read without a guess.
+
+    With the `sizes` of the model they are also held against what it needs and the device can do.
+    """
+    reported = settings.reported or Reported()
+    found = runs(settings, rows(reported))
+    by_label = {run.label: run for run in found}
+    findings = [f for run in found for f in arithmetic.of_run(run)]
+    findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
+    findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
+    findings += [f for run in found for f in beyond_the_device(run, sizes, reported.device)]
+    findings += _rankings(found)
+    judged = [claims.judge(c, by_label[c.baseline], by_label[c.treatment], sizes) for c in reported.claims]
+    return Audit(
+        runs=found,
+        claims=_shaken(judged),
+        findings=findings,
+        questions=questions(settings, found),
+    )
+
+
+def _shaken(judged: Sequence[Judged]) -> list[Judged]:
+    """Claims on a baseline that another claim's control shows to be measured under other conditions."""
+    void = {c.claim.baseline: c for c in judged if any(f.kind is Kind.CONTROL for f in c.findings)}
+    found = []
+    for c in judged:
+        witness = void.get(c.claim.baseline)
+        if witness is None or witness is c or c.judgement is not Judgement.HOLDS:
+            found.append(c)
+            continue
+        reason = (
+            f"{c.reason}, but '{witness.claim.treatment}' shows that '{c.claim.baseline}' and the others were measured "
+            "under different conditions"
+        )
+        found.append(replace(c, judgement=Judgement.UNDECIDED, reason=reason))
+    return found
+
+
+def _rankings(found: Sequence[Run]) -> list[Finding]:
+    """Whether the fastest row depends on the unit that is read."""
+    measured = [r for r in found if not r.projected]
+    speeds = {
+        "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
+        "samples/s": [r.solved.known.get("samples_per_second") for r in measured],
+        "tokens/s at full length": [r.tokens_at_full_length for r in measured],
+    }
+    best = {}
+    for unit, values in speeds.items():
+        if len(measured) < 2 or None in values:
+            continue
+        top = max(values, key=lambda f: f.middle)
+        if all(not top.meets(v) for v in values if v is not top):  # else rounding decides who is first
+            best[unit] = measured[values.index(top)].label
+    if len(set(best.values())) < 2:
+        return []
+    text = "; ".join(f"by {unit} it is '{label}'" for unit, label in best.items())
+    last = list(best)[-1]
+    why = f"which row is fastest depends on the unit: {text}. The work is most equal in {last}"
+    return [Finding(kind=Kind.RANKING, where="all rows", text=why)]

@@ -1,0 +1,211 @@
+"""What the figures say of a claim: read at equal work, held against bounds, controls, noise and what else differs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from scipy.stats import ttest_ind
+
+from slowstep.audit.differences import changed
+from slowstep.audit.figures import Figure, figure
+from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
+from slowstep.audit.limits import beyond_bound, controls
+from slowstep.audit.physics import Sizes
+from slowstep.audit.relations import CONSEQUENCE, TITLES
+from slowstep.audit.run import Run, batches
+from slowstep.factors.factor import show
+from slowstep.settings.reported import Claim
+
+WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
+"""Speeds and times, by how equal the work is that they count; an epoch is the same data."""
+
+CONFIDENCE = 0.95
+
+MOST = 1e9
+"""Faster by any amount."""
+
+SPEEDS = {
+    "seconds_per_step": -1,
+    "steps_per_second": 1,
+    "samples_per_second": 1,
+    "tokens_per_second": 1,
+    "seconds_per_epoch": -1,
+    "seconds": -1,
+}
+"""What repeats may be of, and whether more of it is faster."""
+
+
+def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
+    """`b` against `a`, at equal work where the figures allow it."""
+    gain, unit = equal_work(a, b)
+    stated = _stated(claim)
+    findings = [
+        *_unit_trap(claim, a, b, gain, unit),
+        *beyond_bound(claim, a, b, stated, sizes),
+        *controls(claim, a, b),
+        *_confounded(claim, a, b),
+        *_meaning(claim, a, b),
+        *_noise(claim, a, b, gain),
+    ]
+    if b.projected:
+        text = f"the figures of '{b.label}' are an expectation; nothing was measured"
+        findings.append(Finding(kind=Kind.PROJECTED, where=claim.text, text=text))
+    judgement, reason = _weigh(gain, unit, stated, findings, _lengths_differ(a, b))
+    return Judged(
+        claim=claim,
+        judgement=judgement,
+        reason=reason,
+        gain=gain,
+        unit=unit,
+        findings=findings,
+        questions=_questions(claim, a, b),
+    )
+
+
+def equal_work(a: Run, b: Run) -> tuple[Figure | None, str]:
+    """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit."""
+    for unit in WORK:
+        if unit != "tokens_per_second" and _lengths_differ(a, b):
+            continue
+        if unit == "steps_per_second" and not _same_batch(a, b):
+            continue
+        if unit.startswith("seconds") and a.settings.job != b.settings.job:
+            continue
+        gain = read_from(unit, a, b)
+        if gain:
+            return gain, TITLES[unit]
+    before, after = a.tokens_at_full_length, b.tokens_at_full_length
+    if before and after and before.low > 0:
+        return after / before, "tokens/s, were every sample as long as it may be"
+    return None, ""
+
+
+def _same_batch(a: Run, b: Run) -> bool:
+    """Whether a step trains on as many samples, by the figures or else by the settings."""
+    before, after = batches(a, b)
+    if before and after:
+        return before.meets(after)
+    return a.settings.effective_batch_size == b.settings.effective_batch_size
+
+
+def _lengths_differ(a: Run, b: Run) -> bool:
+    """Whether a sample is another amount of work, and nobody counted its tokens."""
+    counted = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
+    return a.length != b.length and not counted
+
+
+def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
+    """How many times as fast `b` is by one figure, whatever work it counts."""
+    before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
+    if not before or not after or before.low <= 0 or after.low <= 0:
+        return None
+    faster_is_less = quantity.startswith(("seconds", "minutes", "hours", "cost"))
+    return before / after if faster_is_less else after / before
+
+
+def _stated(claim: Claim) -> Figure | None:
+    """The speed-up that is claimed: `>1` is anything faster, `1/3` three times slower; None where no size is given."""
+    said = claim.speed_up
+    if isinstance(said, str) and said[:1] in ("<", ">"):
+        end = figure(said[1:]).middle
+        return Figure(0.0, end) if said[0] == "<" else Figure(end, MOST)
+    if isinstance(said, str) and said.startswith("1/"):
+        return 1 / figure(said[2:])
+    return None if said is None else figure(said)
+
+
+def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+    read = read_from(claim.quantity, a, b) if claim.quantity else None
+    if gain is None or read is None or read.meets(gain) or TITLES[claim.quantity] == unit:
+        return []
+    text = (
+        f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as fast; in {unit}, which counts equal "
+        f"work, it is {times(gain.middle)}"
+    )
+    return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
+
+
+def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
+    """More than one setting differs, so that the gain is that of all of them."""
+    differ = changed(a.settings, b.settings)
+    if len(differ) < 2 or not claim.factor:
+        return []
+    names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
+    text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
+    before, after = batches(a, b)
+    if _same_batch(a, b) or not before or not after:
+        return []
+    text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
+    return [Finding(kind=Kind.MEANING, where=claim.text, text=text)]
+
+
+def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None) -> list[Finding]:
+    """Where both were measured several times: whether the spread alone could make the gain (Welch's t)."""
+    quantity = next((q for q in a.repeats if q in b.repeats and q in SPEEDS), None)
+    values = [r.repeats[quantity] for r in (a, b)] if quantity else []
+    if gain is None or not values or min(map(min, values)) <= 0 or gain.middle <= 0:
+        return []
+    before, after = ([SPEEDS[quantity] * math.log(v) for v in each] for each in values)
+    shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
+    if len({*before}) == 1 and len({*after}) == 1:
+        return []
+    interval = ttest_ind([v + shift for v in after], before, equal_var=False).confidence_interval(CONFIDENCE)
+    if not interval.low <= 0 <= interval.high:
+        return []
+    counts = f"{len(before)} and {len(after)} repeats of {TITLES[quantity]}"
+    text = f"{counts} differ among themselves as much as the two rows do"
+    return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
+
+
+def _weigh(
+    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], lengths_differ: bool
+) -> tuple[Judgement, str]:
+    kinds = {f.kind: f.text for f in reversed(findings)}
+    for void in (Kind.BOUND, Kind.CONTROL):
+        if void in kinds:
+            return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void]
+    if gain is None:
+        return Judgement.UNDECIDED, "no speed at equal work follows from the figures"
+    if stated is None:
+        return Judgement.UNDECIDED, "the claim gives no size"
+    at = f"in {unit} it is {times(gain.middle)} as fast"
+    if Kind.NOISE in kinds:
+        return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
+    if lengths_differ:
+        return (
+            Judgement.UNDECIDED,
+            f"{at}; what of that is padding no longer computed, or text no longer seen, the figures don't say",
+        )
+    if gain.gap(stated) > CONSEQUENCE:
+        return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed"
+    if Kind.PROJECTED in kinds:
+        return Judgement.UNDECIDED, kinds[Kind.PROJECTED]
+    if Kind.CONFOUNDED in kinds:
+        return Judgement.UNDECIDED, f"{at}, but {kinds[Kind.CONFOUNDED]}"
+    return Judgement.HOLDS, at
+
+
+def _claimed(stated: Figure) -> str:
+    if stated.high == MOST:
+        return f"more than {times(stated.low)}"
+    return f"less than {times(stated.high)}" if stated.low == 0 else times(stated.middle)
+
+
+def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
+    found = []
+    if _lengths_differ(a, b):
+        short = min(n for n in (a.length, b.length) if n)
+        found.append(
+            f"What share of the positions is padding in '{a.label}' and in '{b.label}'? If the samples are shorter "
+            f"than {short} tokens, it was padding that cost the time"
+        )
+        found.append(f"What share of the tokens does a length of {short} cut off?")
+    if not b.projected and not (a.repeats and b.repeats):
+        found.append(f"How often was '{b.label}' measured, and in turns with '{a.label}' or on another occasion?")
+    return found

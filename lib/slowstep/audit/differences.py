@@ -1,0 +1,54 @@
+"""In which factors of the catalogue two runs differ."""
+
+from __future__ import annotations
+
+from slowstep.factors import CATALOGUE, Factor, Level
+from slowstep.factors.factor import Meaning
+from slowstep.settings import TRAINED, Settings
+from slowstep.settings.convert import to_plain
+
+DETAILS = {
+    "bnb_4bit_quant_type": "weights",
+    "bnb_4bit_use_double_quant": "weights",
+    "bnb_4bit_compute_dtype": "weights",
+    "batched_fetching": "tokenize",
+    "torch_compile": "torch_compile_mode",
+}
+"""Factors that mean nothing of their own where another changes."""
+
+
+def changed(a: Settings, b: Settings) -> dict[str, object]:
+    """The settings that differ, by their own names, with `b`'s values; what only details another is left out."""
+    before, after = ({s: to_plain(getattr(x, s)) for s in TRAINED} for x in (a, b))
+    found: dict[str, object] = {}
+    for section, now in after.items():
+        was = before[section]
+        if not isinstance(now, dict) or not isinstance(was, dict):
+            found |= {section: now if now is not None else "none"} if now != was else {}
+            continue
+        found |= {k: now.get(k) for k in (*was, *now) if now.get(k) != was.get(k)}
+    return {k: v for k, v in found.items() if not any(k != other and k.startswith(other) for other in found)}
+
+
+def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
+    """The levels that make `a` into `b`, as far as the catalogue knows them.
+
+    What only details another change is left out: the format of quantised weights that are no longer quantised.
+    """
+    found = []
+    for factor in CATALOGUE.values():
+        value = factor.current(b)
+        if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a):
+            continue
+        if factor.accepts(value) is None and factor.refuses(value, a) is None:
+            found.append((factor, factor.level(value, a)))
+    names = {factor.name for factor, _ in found}
+    left_out = {detail for detail, whole in DETAILS.items() if whole in names}
+    if "gradient_accumulation_steps" in names:
+        # at equal work: the same samples a step, in parts as large as the other run's
+        left_out.add("per_device_train_batch_size")
+        parts, rest = divmod(a.effective_batch_size, int(b.training("per_device_train_batch_size")))
+        factor = CATALOGUE["gradient_accumulation_steps"]
+        if not rest and parts != factor.current(a):
+            found = [(f, factor.level(parts, a) if f is factor else level) for f, level in found]
+    return [pick for pick in found if pick[0].name not in left_out]

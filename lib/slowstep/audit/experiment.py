@@ -1,0 +1,70 @@
+"""The experiment that would decide a report's claims: a parameter file for `make diagnose`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from slowstep.audit.differences import differences
+from slowstep.audit.findings import Audit
+from slowstep.factors.catalogue import ROOMS
+from slowstep.records.store import write_atomically
+from slowstep.settings import LEVEL_SECTIONS, Settings
+from slowstep.settings.convert import to_plain
+from slowstep.settings.load import validate
+
+SECTION = {
+    "data loading": "data_loading",
+    "memory for speed": "gradient_checkpointing",
+    "length": "sequence_length",
+    "overheads": "overheads",
+}
+"""The section, and so the notebook, that tests a room's factors; the others are tested in 40_compute."""
+
+
+def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
+    """Plain data of a parameter file whose baseline is that of most claims, and whose levels are what the claims
+    change; None where no claim changes what the catalogue knows."""
+    baselines = [c.claim.baseline for c in audit.claims]
+    if not baselines:
+        return None
+    runs = {run.label: run for run in audit.runs}
+    base = runs[max(baselines, key=baselines.count)].settings
+    levels: dict[str, dict[str, list[Any]]] = {}
+    for claim in (c.claim for c in audit.claims):
+        for factor, level in differences(runs[claim.baseline].settings, runs[claim.treatment].settings):
+            room = next(name for name, factors in ROOMS.items() if factor in factors)
+            values = levels.setdefault(SECTION.get(room, "compute"), {}).setdefault(factor.name, [])
+            if (
+                level.value not in values
+                and level.value != factor.current(base)
+                and not factor.refuses(level.value, base)
+            ):
+                values.append(level.value)
+    if not any(values for section in levels.values() for values in section.values()):
+        return None
+    data = _given(to_plain(base)) | {"name": f"{settings.name}_experiment"}
+    data = {key: value for key, value in data.items() if key not in (*LEVEL_SECTIONS, "reported")}
+    data |= levels
+    validate(data, f"{settings.name}_experiment.yaml")
+    return data
+
+
+def write_experiment(settings: Settings, audit: Audit, folder: Path) -> Path | None:
+    """The experiment's parameter file in `folder`; None where there is none to write."""
+    data = experiment(settings, audit)
+    if data is None:
+        return None
+    path = folder / f"{data['name']}.yaml"
+    head = f"# Decides the claims of {settings.reported.source or settings.name}; made by the audit of its figures.\n"
+    write_atomically(path, head + yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    return path
+
+
+def _given(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not set."""
+    kept = {k: _given(v) if isinstance(v, Mapping) else v for k, v in data.items()}
+    return {k: v for k, v in kept.items() if v not in (None, {}, [])}

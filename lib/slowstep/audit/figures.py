@@ -1,0 +1,164 @@
+"""Figures as they were reported: a number stands for all that its digits round from.
+
+2.13 is anything from 2.125 to 2.135. Arithmetic keeps both ends, so two figures contradict each other only if no
+numbers that round to them agree: whatever rounding explains is no contradiction.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+SPOKEN = {"k": 1e3, "m": 1e6, "b": 1e9}
+"""600K, 1.8M: the letter moves the digits, and the digits say how far it was rounded."""
+
+DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
+NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
+SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
+RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
+COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+")
+
+ABOUT = 0.1
+"""A figure with a tilde may be off by so much."""
+
+LARGEST = 1e100
+"""No figure of a training run is beyond it, nor below its inverse but for 0."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """All values from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"from {self.low} to {self.high} lies nothing")
+
+    @property
+    def middle(self) -> float:
+        """The value that is shown."""
+        return (self.low + self.high) / 2
+
+    def __mul__(self, other: Figure | float) -> Figure:
+        o = _figure(other)
+        ends = [a * b for a in (self.low, self.high) for b in (o.low, o.high)]
+        return Figure(min(ends), max(ends))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Figure | float) -> Figure:
+        o = _figure(other)
+        if o.low <= 0 <= o.high:
+            raise ZeroDivisionError("a figure that may be 0 divides nothing")
+        return self * Figure(1 / o.high, 1 / o.low)
+
+    def __rtruediv__(self, other: float) -> Figure:
+        return exact(other) / self
+
+    def __add__(self, other: Figure | float) -> Figure:
+        o = _figure(other)
+        return Figure(self.low + o.low, self.high + o.high)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Figure | float) -> Figure:
+        o = _figure(other)
+        return Figure(self.low - o.high, self.high - o.low)
+
+    def meets(self, other: Figure) -> bool:
+        """Whether one number could be both; two rounded figures that only touch at their edges could not."""
+        if 0 in (self.high - self.low, other.high - other.low):
+            return self.low <= other.high and other.low <= self.high
+        return self.low < other.high and other.low < self.high
+
+    def gap(self, other: Figure) -> float:
+        """By what share two positive figures miss each other at least; 0 where they meet."""
+        if self.meets(other):
+            return 0.0
+        apart = (other.low, self.high) if self.high <= other.low else (self.low, other.high)
+        return apart[0] / apart[1] - 1 if apart[1] > 0 else math.inf
+
+    def __str__(self) -> str:
+        return shown(self.middle)
+
+
+def shown(value: float) -> str:
+    """Four digits, and all of those before the point."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def exact(value: float) -> Figure:
+    """A figure that was counted or set and not rounded."""
+    return Figure(float(value), float(value))
+
+
+def hull(figures: Iterable[Figure]) -> Figure:
+    """From the smallest to the largest."""
+    each = list(figures)
+    return Figure(min(f.low for f in each), max(f.high for f in each))
+
+
+def figure(value: object, counted: bool = False) -> Figure:
+    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none."""
+    if isinstance(value, list):
+        if not value:
+            raise ValueError("expected a number, found an empty list")
+        return hull(parse(v, counted) for v in value)
+    return parse(value, counted)
+
+
+def parse(text: object, counted: bool = False) -> Figure:
+    """A reported number as a figure; ValueError with what was found if it is none.
+
+    `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number that
+    YAML has read has lost its last zeros, and counts as less exact than it was written. A whole number of something
+    `counted` is exact.
+    """
+    if isinstance(text, bool) or text is None or isinstance(text, list | dict):
+        raise ValueError(f"expected a number, found {_short(text)}")
+    said = (repr(text) if isinstance(text, int | float) else str(text)).strip()
+    if len(said) > 60:
+        raise ValueError(f"expected a number, found {_short(said)}")
+    single = NUMBER.fullmatch(said)
+    if single and any(c.isdigit() for c in single[3]):
+        return _single(*single.groups(), counted)
+    if COMMA.fullmatch(said):
+        raise ValueError(f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then")
+    spread = SPREAD.fullmatch(said)
+    if spread:
+        middle, by = parse(spread[1]), parse(spread[2])
+        return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle))
+    ends = RANGE.fullmatch(said)
+    if not ends:
+        raise ValueError(f"expected a number, found {_short(text)}")
+    first, last = ends.groups()
+    letter = last[-1:] if last[-1:].lower() in SPOKEN and not first[-1:].isalpha() else ""
+    return hull((parse(first + letter, counted), parse(last, counted)))
+
+
+def _single(tilde: str, sign: str, digits: str, letter: str, counted: bool) -> Figure:
+    number = Decimal(sign + digits.replace(",", ""))
+    times = SPOKEN[letter.lower()] if letter else 1.0
+    value = float(number) * times
+    if not math.isfinite(value) or abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST:
+        raise ValueError(f"expected a number that a run could have, found {digits!r}")
+    places = number.as_tuple().exponent
+    if value == 0 or (counted and not tilde and not letter and places >= 0):
+        return exact(value)
+    spread = float(Decimal(5).scaleb(places - 1)) * times
+    spread = max(spread, ABOUT * abs(value)) if tilde else spread
+    return Figure(value - spread, value + spread)
+
+
+def _figure(value: Figure | float) -> Figure:
+    return value if isinstance(value, Figure) else exact(value)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,96 @@
+"""What an audit finds: the kinds of findings, and what can be said of a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from slowstep.audit.figures import Figure, shown
+from slowstep.audit.run import Run
+from slowstep.settings.reported import Claim
+
+
+class Kind(StrEnum):
+    """What is wrong, or to be minded."""
+
+    UNIT = "unit trap"
+    ARITHMETIC = "arithmetic"
+    PHYSICS = "against physics"
+    BOUND = "beyond its bound"
+    CONTROL = "something else changed"
+    CONFOUNDED = "several changes at once"
+    MEANING = "other training"
+    NOISE = "within the noise"
+    PROJECTED = "not measured"
+    RANKING = "the fastest by unit"
+
+
+NOTES = (Kind.MEANING, Kind.PROJECTED, Kind.RANKING)
+"""What is to be minded and is no fault."""
+
+
+class Judgement(StrEnum):
+    """What the figures say of a claim."""
+
+    HOLDS = "holds"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "can't be decided from these figures"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing, in words, with the row or the claim where it is."""
+
+    kind: Kind
+    where: str
+    text: str
+    small: bool = False
+    """Beyond rounding, but of no consequence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim with what the figures say."""
+
+    claim: Claim
+    judgement: Judgement
+    reason: str
+    gain: Figure | None
+    """The treatment's speed over the baseline's, at equal work."""
+    unit: str
+    """What counts that work."""
+    findings: Sequence[Finding] = field(default_factory=list)
+    questions: Sequence[str] = field(default_factory=list)
+    """What would have to be known to decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Everything that a report's own figures say."""
+
+    runs: Sequence[Run]
+    claims: Sequence[Judged]
+    findings: Sequence[Finding]
+    """On the rows, not on a claim."""
+    questions: Sequence[str]
+
+    @property
+    def faults(self) -> list[Finding]:
+        """What is wrong, of consequence, on rows and on claims."""
+        return [f for f in self.everything if not f.small and f.kind not in NOTES]
+
+    @property
+    def everything(self) -> list[Finding]:
+        """Notes and slips, too."""
+        return [*self.findings, *(f for c in self.claims for f in c.findings)]
+
+
+def times(ratio: float) -> str:
+    """A ratio in words: 2.11 times."""
+    return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
+
+
+def spread(figure: Figure) -> str:
+    """A figure with both its ends where they differ."""
+    return f"{shown(figure.low)} to {shown(figure.high)}" if figure.high > figure.low else str(figure)

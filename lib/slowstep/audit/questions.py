@@ -1,0 +1,83 @@
+"""What a report would have to say, and cures that it did not try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.audit.differences import changed
+from slowstep.audit.run import TEXT, Run, described
+from slowstep.factors.factor import show
+from slowstep.settings import Settings
+
+WAITING = 0.1
+"""A share of the step from which the wait for data is worth a question."""
+
+
+def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
+    """Of the report as a whole; those on a claim stand with it."""
+    return [*_tokenising(runs), *_starting(runs), *_alike(runs), *_parts(settings, runs), *_ignored(settings)]
+
+
+def _tokenising(runs: Sequence[Run]) -> list[str]:
+    """Tokenising once is the cheapest cure where tokenising is what is waited for."""
+    if any(r.settings.dataset.tokenize == "once" for r in runs):
+        return []
+    for run in runs:
+        data, step = run.phases.get("data"), run.solved.known.get("seconds_per_step")
+        if (
+            run.settings.workload in TEXT
+            and data
+            and step
+            and data.middle > WAITING * step.middle
+            and not run.projected
+        ):
+            return [
+                f"'{run.label}' waits for data in {data.middle / step.middle:.0%} of a step and tokenises each example "
+                "whenever it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
+            ]
+    return []
+
+
+def _starting(runs: Sequence[Run]) -> list[str]:
+    """Workers that start anew with each short epoch."""
+    found = []
+    for run in runs:
+        epoch, s = run.solved.known.get("seconds_per_epoch"), run.settings
+        starts = s.training("dataloader_num_workers") and not s.training("dataloader_persistent_workers")
+        if starts and epoch and epoch.middle < 10:
+            found.append(
+                f"An epoch of '{run.label}' takes {epoch.middle:.2g} s, and its workers start anew with each: do they "
+                "persist (dataloader_persistent_workers)?"
+            )
+    return found
+
+
+def _alike(runs: Sequence[Run]) -> list[str]:
+    """The same figures under other settings: one of the two was not measured."""
+    found = []
+    for i, a in enumerate(runs):
+        for b in runs[:i]:
+            if len(a.given) > 1 and a.given == b.given and changed(a.settings, b.settings) and not a.projected:
+                found.append(
+                    f"'{b.label}' and '{a.label}' have the same figures under different settings: which of them was "
+                    "measured?"
+                )
+    return found
+
+
+def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
+    """A table with batch sizes seldom says what else makes up a step."""
+    assumed = [r for r in runs if "samples_per_step" in r.solved.known and "samples_per_step" not in r.given]
+    said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
+    if said or not assumed:
+        return []
+    return ["Are batches accumulated, or spread over devices, and alike in all rows? Samples are reckoned as if not"]
+
+
+def _ignored(settings: Settings) -> list[str]:
+    """What a trial can't have."""
+    held = settings.reported.ignored if settings.reported else {}
+    return [
+        f"The report's run has {name}={show(value)}, which a trial here leaves out: does it matter for the claim?"
+        for name, value in held.items()
+    ]

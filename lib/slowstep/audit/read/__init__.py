@@ -1,0 +1,63 @@
+"""Reports as people have them (tables, logs, trainer states) as rows of the `reported` section."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from slowstep.audit.read.logs import read_log
+from slowstep.audit.read.tables import read_table, table_rows
+from slowstep.audit.read.trainer_state import read_trainer_state
+from slowstep.audit.read.units import Unreadable
+from slowstep.settings import SettingsError
+from slowstep.settings.reported import Reported, Row
+
+__all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
+
+TABLES = (".csv", ".tsv", ".md", ".markdown")
+LOGS = (".log", ".txt", ".out", ".err")
+
+
+def rows(reported: Reported) -> list[Row]:
+    """The rows that are written out, those of the table, and those of the files; SettingsError says what can't be
+    read, with line and column."""
+    found, problems = list(reported.rows), []
+    if reported.table:
+        found += _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems)
+    for name in reported.files:
+        found += _tried(lambda name=name: read_file(Path(name), reported.columns), problems)
+    if problems:
+        raise SettingsError(problems)
+    return _distinct(found)
+
+
+def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Rows of a file, by what kind it is; Unreadable if it is none of them."""
+    kind = path.suffix.lower()
+    if kind == ".json":
+        return [read_trainer_state(path)]
+    if kind in TABLES:
+        return read_table(path, columns or {})
+    if kind in LOGS:
+        return [read_log(path)]
+    known = ", ".join((".json", *TABLES, *LOGS))
+    raise Unreadable(str(path), 1, 1, f"what kind of file is it? Known are {known}")
+
+
+def _tried(read: Any, problems: list[str]) -> list[Row]:
+    try:
+        return [Row(**row) for row in read()]
+    except Unreadable as error:
+        problems.append(str(error))
+        return []
+
+
+def _distinct(found: list[Row]) -> list[Row]:
+    """Rows of one name from several places told apart by a number; rows that are written out keep their names."""
+    seen: dict[str, int] = {}
+    named = []
+    for row in found:
+        seen[row.label] = count = seen.get(row.label, 0) + 1
+        label = row.label if count == 1 else f"{row.label} ({count})"
+        named.append(Row(**{**row.__dict__, "label": label}))
+    return named

@@ -1,0 +1,135 @@
+"""CSV and Markdown tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.units import Column, Unreadable, column, figure, plain
+from slowstep.factors import CATALOGUE
+from slowstep.settings.ecosystem import SECTIONS
+
+Cell = tuple[str, int, int]
+"""Text, line and column, counted from 1."""
+
+EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
+"""Headers that an export of an experiment tracker has and a table in a report has not."""
+
+SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"max_length", "gradient_accumulation_steps"}
+"""Columns of an export that are taken for settings."""
+
+UNSET = ("", "none", "null", "nan", "-")
+"""How an export writes a parameter that was not given."""
+
+DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
+
+
+def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """The rows of the first table in a file; `columns` says what headers mean that don't say it themselves.
+
+    Unreadable names line and column of what is missing, malformed or could mean several things.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
+    return table_rows(text, str(path), columns)
+
+
+def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """As `read_table`, of a text; `source` is named where it can't be read."""
+    rows = list(_markdown(text) if any(map(DIVIDER.match, text.splitlines())) else _csv(text, source))
+    if len(rows) < 2:
+        raise Unreadable(source, 1, 1, "holds no table with a header and a row")
+    header, *body = rows
+    export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
+    held = [_column(cell, columns or {}, export) for cell in header]
+    found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
+    if not any(row["figures"] for row in found):
+        raise Unreadable(source, header[0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
+    return found
+
+
+def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
+    text = given.get(plain(cell[0]), cell[0])
+    if not export:
+        names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
+        return column(text, names)
+    # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
+    name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
+    known = column(TRAINER.get(name, name), SETTINGS)
+    return Column("ignored") if known.kind == "open" else known
+
+
+def _row(
+    cells: Sequence[Cell], held: Sequence[Column], header: Sequence[Cell], source: str, number: int
+) -> dict[str, Any]:
+    if len(cells) != len(held):
+        line = cells[0][1] if cells else header[0][1] + number
+        raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
+    labels, settings, figures = [], {}, {}
+    for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
+        if one.kind == "label":
+            labels.append(plain(text))
+        elif one.kind == "ignored":
+            continue
+        elif one.kind == "setting":
+            if plain(text).lower() not in UNSET:
+                settings[one.name] = _value(plain(text))
+        else:
+            try:
+                found = figure(text, one)
+            except ValueError as error:
+                raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
+            if found:
+                figures[found[0]] = found[1]
+    label = " ".join(filter(None, labels)) or f"row {number}"
+    place = f"{source}:{cells[0][1]}"
+    return {"label": label, "settings": settings, "figures": figures, "place": place}
+
+
+def _value(text: str) -> Any:
+    """A setting as it is meant: yes and no, numbers, words."""
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text.replace(",", ""))
+        except ValueError:
+            continue
+    return text
+
+
+def _markdown(text: str) -> Iterator[list[Cell]]:
+    """The lines of the first table, without its divider."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if "|" not in line:
+            if inside:
+                return
+            continue
+        if DIVIDER.match(line):
+            inside = True
+            continue
+        cells, at = [], 1
+        for part in line.split("|"):
+            cells.append((part.strip(), number, at))
+            at += len(part) + 1
+        yield cells[1:-1] if line.strip().startswith("|") and line.rstrip().endswith("|") else cells
+
+
+def _csv(text: str, source: str) -> Iterator[list[Cell]]:
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            if cells:
+                yield [(cell, reader.line_num, i) for i, cell in enumerate(cells, 1)]
+    except csv.Error as error:
+        raise Unreadable(source, reader.line_num, 1, f"is no well-formed CSV: {error}") from None

@@ -1,0 +1,46 @@
+"""`trainer_state.json`, as Trainer writes it beside each checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from slowstep.audit.read.units import Unreadable
+
+FIGURES = {
+    "train_samples_per_second": "samples_per_second",
+    "train_steps_per_second": "steps_per_second",
+    "train_runtime": "seconds",
+}
+"""What Trainer logs when training ends, which is where its speed stands."""
+
+
+def read_trainer_state(path: Path) -> dict[str, Any]:
+    """One row: steps, epochs and, where training came to its end, time and speeds."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        state = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Unreadable(str(path), error.lineno, error.colno, f"is no JSON: {error.msg}") from None
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
+    if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
+        raise Unreadable(str(path), 1, 1, "is no trainer state: it has no log_history")
+    figures: dict[str, Any] = {}
+    for ours, theirs in (("steps", "global_step"), ("epochs", "epoch")):
+        if _number(state.get(theirs)):
+            figures[ours] = state[theirs]
+    for entry in state["log_history"]:
+        if isinstance(entry, dict):
+            figures |= {ours: entry[name] for name, ours in FIGURES.items() if _number(entry.get(name))}
+    if not FIGURES.values() & figures.keys():
+        raise Unreadable(
+            str(path), 1, 1, "holds no speed: training had not ended (no train_runtime in its log_history)"
+        )
+    # its train_batch_size is that of one process, and how many there were, and how many parts, it does not say
+    return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value and value > 0

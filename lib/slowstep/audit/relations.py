@@ -1,0 +1,267 @@
+"""What must hold between the figures of one run, and what follows from those that are given.
+
+Each relation is a product: seconds an epoch are steps an epoch times seconds a step. What can be reckoned from the
+others is, until nothing new comes; where a figure is both given and reckoned, the two must meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slowstep.audit.figures import Figure, exact
+
+CONSEQUENCE = 0.01
+"""A contradiction beyond rounding, but smaller than this, is a slip and changes no conclusion."""
+
+ONE = "1"
+"""The quantity that is always 1, for relations of two."""
+
+TITLES = {
+    "seconds_per_step": "s/step",
+    "steps_per_second": "steps/s",
+    "samples_per_second": "samples/s",
+    "tokens_per_second": "tokens/s",
+    "samples_per_step": "samples a step",
+    "tokens_per_sample": "tokens a sample",
+    "seconds_per_epoch": "s/epoch",
+    "steps_per_epoch": "steps an epoch",
+    "samples_per_epoch": "samples an epoch",
+    "epochs": "epochs",
+    "steps": "steps in all",
+    "seconds": "s in all",
+    "hours": "hours",
+    "price_per_hour": "price an hour",
+    "cost": "cost",
+    "saves": "saves",
+    "save_steps": "steps between saves",
+    "seconds_per_save": "s a save",
+    "seconds_saving": "s saving in all",
+    "minutes": "min in all",
+    "minutes_per_epoch": "min/epoch",
+    "micro_batches_per_step": "micro-batches a step",
+    "forward_passes_per_step": "forward passes a step",
+    "backward_passes_per_step": "backward passes a step",
+}
+"""The quantities, and how tables show them."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`product` is `a` times `b`."""
+
+    product: str
+    a: str
+    b: str
+    counted: str = ""
+    """The quantity of it that is a whole number, where the product need not be a multiple: it may be off by one."""
+    least: bool = False
+    """Whether the product may be more: an epoch also saves and evaluates, a job also starts."""
+
+    @property
+    def quantities(self) -> tuple[str, str, str]:
+        """All three."""
+        return self.product, self.a, self.b
+
+    def __str__(self) -> str:
+        if self.product == ONE:
+            return f"{TITLES[self.a]} × {TITLES[self.b]} = 1"
+        if self.b == ONE:
+            return f"{TITLES[self.product]} = {TITLES[self.a]}"
+        return f"{TITLES[self.product]} = {_factor(self.a)} × {_factor(self.b)}"
+
+
+def _factor(name: str) -> str:
+    return TITLES.get(name, name)
+
+
+RELATIONS = (
+    Relation(ONE, "steps_per_second", "seconds_per_step"),
+    Relation("samples_per_step", "samples_per_second", "seconds_per_step"),
+    Relation("tokens_per_second", "samples_per_second", "tokens_per_sample"),
+    Relation("seconds_per_epoch", "steps_per_epoch", "seconds_per_step", least=True),
+    Relation("samples_per_epoch", "steps_per_epoch", "samples_per_step", counted="steps_per_epoch"),
+    Relation("steps", "steps_per_epoch", "epochs"),
+    Relation("seconds", "seconds_per_epoch", "epochs", least=True),
+    Relation("seconds", "hours", "3600"),
+    Relation("seconds", "minutes", "60"),
+    Relation("seconds_per_epoch", "minutes_per_epoch", "60"),
+    Relation("forward_passes_per_step", "micro_batches_per_step", ONE),
+    Relation("backward_passes_per_step", "micro_batches_per_step", ONE),
+    Relation("cost", "hours", "price_per_hour"),
+    Relation("steps", "saves", "save_steps", counted="saves"),
+    Relation("seconds_saving", "saves", "seconds_per_save"),
+)
+
+CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
+
+
+COUNTS = (
+    "samples_per_step",
+    "steps_per_epoch",
+    "samples_per_epoch",
+    "epochs",
+    "steps",
+    "saves",
+    "save_steps",
+    "devices",
+    "micro_batches_per_step",
+    "forward_passes_per_step",
+    "backward_passes_per_step",
+)
+"""What is counted and not measured: a whole number of them is exact."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A quantity that is given as one thing and follows as another."""
+
+    quantity: str
+    given: Figure
+    follows: Figure
+    relation: Relation | None
+    """The last one on the way; None where the settings themselves say it."""
+    among: frozenset[str]
+    """The given quantities that can't all be true."""
+
+    @property
+    def ratio(self) -> float:
+        """Given over what follows."""
+        return self.given.middle / self.follows.middle
+
+    @property
+    def small(self) -> bool:
+        """Beyond rounding, and of no consequence."""
+        return abs(self.ratio - 1) < CONSEQUENCE
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Every quantity that the given ones allow, and the relations that fail."""
+
+    known: Mapping[str, Figure]
+    contradictions: tuple[Contradiction, ...]
+
+
+@dataclass(frozen=True)
+class Reckoned:
+    """What follows for a quantity, by which relation at last, and from which given ones."""
+
+    figure: Figure
+    relation: Relation | None
+    leaves: frozenset[str]
+    bound: str = ""
+    """'least' where it may be more, 'most' where it may be less, by a relation on the way."""
+
+
+def solve(
+    reported: Mapping[str, Figure],
+    counted: Mapping[str, Figure] | None = None,
+    assumed: Mapping[str, Figure] | None = None,
+) -> Solved:
+    """Reckon what follows from what was `reported`, and `counted` from the settings.
+
+    What is `assumed` contradicts nothing; it stands in where nothing better follows.
+
+    What contradicts the rest is reported as such and then left aside: of figures that can't all be true the one that
+    people reckon from the others, and not the time that they measured.
+    """
+    counted = dict(counted or {})
+    contradictions = [
+        Contradiction(q, f, counted[q], None, frozenset({q}))
+        for q, f in reported.items()
+        if q in counted and not f.meets(counted[q])
+    ]
+    given = counted | dict(reported)
+    contradictions += _contradictions(reported, given)
+    doubted = {c.quantity for c in contradictions if not c.small}
+    trusted = {q: f for q, f in given.items() if q not in doubted}
+    followed = _follow(trusted)
+    missing = {q: f for q, f in (assumed or {}).items() if q not in followed}
+    followed = _follow(trusted | missing) if missing else followed
+    known = {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
+    return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
+
+
+def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure]) -> list[Contradiction]:
+    """Each reported quantity against what the others say of it; each set of figures is told once."""
+    found: dict[frozenset[str], Contradiction] = {}
+    doubted: set[str] = set()
+    for quantity in sorted(reported, key=list(TITLES).index, reverse=True):
+        others = {q: f for q, f in given.items() if q != quantity and q not in doubted}
+        for way in _ways(quantity, others):
+            among = way.leaves | {quantity}
+            if not _agrees(quantity, given[quantity], way) and among not in found:
+                found[among] = Contradiction(quantity, given[quantity], way.figure, way.relation, among)
+                doubted |= set() if found[among].small else {quantity}
+    return list(found.values())
+
+
+def _agrees(quantity: str, given: Figure, way: Reckoned) -> bool:
+    """Whether a figure can be what follows for it, which may be a bound only."""
+    if given.meets(way.figure):
+        return True
+    return (way.bound == "least" and given.low > way.figure.high) or (
+        way.bound == "most" and given.high < way.figure.low
+    )
+
+
+def _follow(given: Mapping[str, Figure], without: str = "") -> dict[str, Reckoned]:
+    """Everything that follows, by the shortest way, without ever reckoning the quantity `without`."""
+    known = {q: Reckoned(f, None, frozenset({q})) for q, f in given.items()}
+    known |= {q: Reckoned(f, None, frozenset()) for q, f in CONSTANTS.items()}
+    while True:
+        new: dict[str, Reckoned] = {}
+        for relation in RELATIONS:
+            missing = [q for q in relation.quantities if q not in known]
+            if len(missing) == 1 and missing[0] != without and missing[0] not in new:
+                found = _reckoned(missing[0], relation, known)
+                if found is not None:
+                    new[missing[0]] = found
+        if not new:
+            return known
+        known |= new
+
+
+def _ways(quantity: str, others: Mapping[str, Figure]) -> list[Reckoned]:
+    """What each relation says of `quantity`, the others reckoned first where they are not known."""
+    known = _follow(others, without=quantity)
+    found = []
+    for relation in RELATIONS:
+        if quantity in relation.quantities and all(q in known for q in relation.quantities if q != quantity):
+            way = _reckoned(quantity, relation, known)
+            found += [way] if way is not None else []
+    return sorted(found, key=lambda way: len(way.leaves))
+
+
+def _reckoned(quantity: str, relation: Relation, known: Mapping[str, Reckoned]) -> Reckoned | None:
+    """What a relation says of one of its quantities; nothing where that would divide by 0."""
+
+    def value(name: str) -> Figure:
+        figure = known[name].figure
+        return _off_by_one(figure) if name == relation.counted else figure
+
+    parts = [q for q in relation.quantities if q != quantity]
+    divisor = "" if quantity == relation.product else next(q for q in parts if q != relation.product)
+    try:
+        found = value(relation.product) / value(divisor) if divisor else value(parts[0]) * value(parts[1])
+    except (ArithmeticError, ValueError):  # nothing follows from a figure that may be 0, or beyond all numbers
+        return None
+    if not all(map(math.isfinite, (found.low, found.high))):
+        return None
+    bounds = {known[q].bound if q != divisor else OPPOSITE[known[q].bound] for q in parts} - {""}
+    if relation.least:
+        bounds.add("least" if quantity == relation.product else "most")
+    if len(bounds) > 1:
+        return None  # bounded on neither side
+    leaves = frozenset().union(*(known[q].leaves for q in parts))
+    figure = _off_by_one(found) if quantity == relation.counted else found
+    return Reckoned(figure, relation, leaves, next(iter(bounds), ""))
+
+
+OPPOSITE = {"": "", "least": "most", "most": "least"}
+
+
+def _off_by_one(figure: Figure) -> Figure:
+    return Figure(figure.low - 1, figure.high + 1)

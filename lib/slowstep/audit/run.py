@@ -1,0 +1,214 @@
+"""The rows of a report as runs: settings, figures by quantity, phases; and what is wrong with how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
+from slowstep.factors import CATALOGUE
+from slowstep.judgement.devices import PEAKS
+from slowstep.records import PHASES
+from slowstep.settings import TRAINED, Settings, SettingsError, override
+from slowstep.settings.errors import nearest
+from slowstep.settings.reported import Reported, Row
+
+SAY = "say it by the name, or for a column in `columns` (Speed: s/it)"
+
+QUESTIONS = {
+    "speed": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
+    "it": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
+    "rate": "is it steps, samples or tokens a second (steps_per_second, samples_per_second, tokens_per_second)?",
+    "throughput": "is it samples or tokens a second (samples_per_second, tokens_per_second)?",
+    "time": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
+    "duration": "is it of a step, an epoch or the whole job (seconds_per_step, seconds_per_epoch, hours)?",
+    "epoch": "is it the seconds of an epoch (seconds_per_epoch) or the number of epochs (epochs)?",
+    "batch": "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer step "
+    "(samples_per_step)?",
+    "batch_size": "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer "
+    "step (samples_per_step)?",
+    "memory": "is it what the tensors take (memory_allocated_gib), what PyTorch holds (memory_reserved_gib) or what "
+    "the driver shows (memory_used_gib)?",
+}
+"""Names that could mean several things, and what has to be answered."""
+
+BESIDE = {
+    "memory_allocated_gib": "GiB allocated",
+    "memory_reserved_gib": "GiB reserved",
+    "memory_used_gib": "GiB in use",
+    "utilisation": "device busy",
+    "devices": "devices",
+}
+"""Figures that stand in no relation to the others."""
+
+
+TEXT = ("finetune", "plain_loop")
+"""Workloads whose samples are texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A row that can be reckoned with."""
+
+    label: str
+    settings: Settings
+    given: Mapping[str, Figure]
+    solved: Solved
+    repeats: Mapping[str, list[float]]
+    """Figures that were measured several times."""
+    phases: Mapping[str, Figure]
+    """Seconds a step."""
+    projected: bool
+    length: int | None
+    """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
+
+    @property
+    def tokens_at_full_length(self) -> Figure | None:
+        """Tokens a second as they are given, or as they would be if each sample were as long as it may be."""
+        known = self.solved.known
+        if "tokens_per_second" in known:
+            return known["tokens_per_second"]
+        samples = known.get("samples_per_second")
+        return samples * self.length if samples and self.length else None
+
+
+def batches(a: Run, b: Run) -> list[Figure | None]:
+    """Samples a step of both, as far as they are known."""
+    return [r.solved.known.get("samples_per_step") for r in (a, b)]
+
+
+def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
+    """Rows as runs; SettingsError with everything that can't be read, or not without a guess."""
+    reported = settings.reported or Reported()
+    problems: list[str] = []
+    found = []
+    for i, row in enumerate(rows):
+        try:
+            found.append(_run(row, settings, row.place or f"reported.rows[{i}]"))
+        except SettingsError as error:
+            problems += error.problems
+    labels = [row.label for row in rows]
+    problems += [f"reported.rows: the label '{x}' is used twice" for x in {x for x in labels if labels.count(x) > 1}]
+    for i, claim in enumerate(reported.claims):
+        for side in ("baseline", "treatment"):
+            label = getattr(claim, side)
+            if label not in labels:
+                problems.append(f"reported.claims[{i}].{side}: no row is called '{label}'.{nearest(label, labels)}")
+        if claim.quantity and claim.quantity not in TITLES:
+            near = nearest(claim.quantity, list(TITLES))
+            problems.append(f"reported.claims[{i}].quantity: no such figure as '{claim.quantity}'.{near}")
+        if claim.factor and claim.factor not in CATALOGUE:
+            near = nearest(claim.factor, list(CATALOGUE))
+            problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
+    problems += _unreadable(reported)
+    if reported.device and reported.device not in PEAKS:
+        near = nearest(reported.device, list(PEAKS))
+        problems.append(f"reported.device: what '{reported.device}' can do is not known here.{near}")
+    if problems:
+        raise SettingsError(problems)
+    return found
+
+
+def _unreadable(reported: Reported) -> list[str]:
+    """Numbers of claims, sums and percentages that are none."""
+    places = [(f"claims[{i}].speed_up", c.speed_up) for i, c in enumerate(reported.claims) if c.speed_up is not None]
+    for i, s in enumerate(reported.sums):
+        places += [(f"sums[{i}].total", s.total), *((f"sums[{i}].parts.{k}", v) for k, v in s.parts.items())]
+    for i, p in enumerate(reported.percentages):
+        places += [(f"percentages[{i}].{k}", getattr(p, k)) for k in ("percent", "before", "after")]
+    problems: list[str] = []
+    for key, value in places:
+        text = value.removeprefix("1/").lstrip("<>") if isinstance(value, str) and "speed_up" in key else value
+        found: dict[str, Figure] = {}
+        _read(found, "", text, f"reported.{key}", problems)
+        if text is not value and str(value).startswith("1/") and found and found[""].low <= 0:
+            problems.append(f"reported.{key}: nothing is {value} times as fast.")
+    return problems
+
+
+def _run(row: Row, settings: Settings, key: str) -> Run:
+    problems: list[str] = []
+    given: dict[str, Figure] = {}
+    repeats: dict[str, list[float]] = {}
+    for name, value in row.figures.items():
+        if name in QUESTIONS:
+            problems.append(f"{key}.figures.{name}: {QUESTIONS[name]}")
+        elif name not in TITLES and name not in BESIDE:
+            problems.append(f"{key}.figures.{name}: no such figure.{nearest(name, [*TITLES, *BESIDE])}")
+        else:
+            _read(given, name, value, f"{key}.figures.{name}", problems)
+            if isinstance(value, list) and len(value) > 1 and name in given:
+                repeats[name] = [figure(v).middle for v in value]
+    phases: dict[str, Figure] = {}
+    for name, value in row.phases.items():
+        if name not in PHASES:
+            problems.append(f"{key}.phases.{name}: no such phase.{nearest(name, PHASES)}")
+        else:
+            _read(phases, name, value, f"{key}.phases.{name}", problems)
+    try:
+        own = override(settings, {_place(name): value for name, value in row.settings.items()}, f"{key}.settings")
+    except SettingsError as error:
+        raise SettingsError([*problems, *error.problems]) from None
+    if problems:
+        raise SettingsError(problems)
+    devices = given.get("devices", exact(1))
+    counted = _counted(settings, own, devices)
+    assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
+    return Run(
+        label=row.label,
+        settings=own,
+        given=given,
+        solved=solve({q: f for q, f in given.items() if q in TITLES}, counted, assumed),
+        repeats=repeats,
+        phases=phases,
+        projected=row.projected,
+        length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,
+    )
+
+
+def described(settings: Settings) -> bool:
+    """Whether the parameter file says how the run was trained, so that what it leaves out is the default; a table or a
+    log by itself says nothing of what it leaves out."""
+    return bool(settings.training_arguments)
+
+
+def _says_batch(s: Settings) -> bool:
+    """Whether a batch is given; how often it is accumulated may be unknown, and as often in all rows."""
+    return "per_device_train_batch_size" in s.training_arguments
+
+
+def _says_length(row: Row) -> bool:
+    return any(name.rpartition(".")[2] == "max_length" for name in row.settings)
+
+
+def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure]:
+    """What the settings say of the run's counts, as far as somebody said them."""
+    given, found = own.training_arguments, {}
+    parts = described(base) or "gradient_accumulation_steps" in given
+    if parts and "per_device_train_batch_size" in given:
+        found["samples_per_step"] = own.effective_batch_size * devices
+    if parts:
+        found["micro_batches_per_step"] = exact(own.training("gradient_accumulation_steps"))
+    if "save_steps" in given and own.training("save_strategy") == "steps" and given["save_steps"] >= 1:
+        found["save_steps"] = exact(given["save_steps"])
+    return found | {q: exact(v) for q, v in (("samples_per_epoch", own.job.samples), ("epochs", own.job.epochs)) if v}
+
+
+def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
+    try:
+        into[name] = figure(value, counted=name in COUNTS)
+    except ValueError as error:
+        problems.append(f"{key}: {error}.")
+
+
+def _place(name: str) -> str:
+    """A setting's section, where only its own name is given: `per_device_train_batch_size`."""
+    from slowstep.settings.ecosystem import SECTIONS as CLASSES
+
+    if "." in name or name in TRAINED:
+        return name
+    for section in ("dataset", "model"):
+        if hasattr(Settings.__dataclass_fields__[section].default, name):
+            return f"{section}.{name}"
+    return next((f"{s}.{name}" for s, held in CLASSES.items() if name in held.fields()), f"training_arguments.{name}")

@@ -1,0 +1,25 @@
+"""An audit of reported figures with the sizes of the model, which a process of its own finds out."""
+
+from __future__ import annotations
+
+from slowstep.audit import Audit, audit
+from slowstep.judgement.devices import PEAKS
+from slowstep.machine import versions
+from slowstep.records import Store, identity
+from slowstep.settings import Settings
+from slowstep.trials.entry import enter_sizes
+from slowstep.trials.helper import errand
+
+
+def audited(settings: Settings, store: Store) -> Audit:
+    """The audit; SettingsError if the figures can't be read without a guess. Sizes are asked for once and kept."""
+    reported = settings.reported
+    lengths = reported and any(c.factor == "max_length" for c in reported.claims)
+    if not reported or not (lengths or reported.device in PEAKS):
+        return audit(settings)
+    key = identity("sizes", settings.model, settings.peft, versions())
+    sizes = store.read(dict, "sizes", key)
+    if sizes is None:
+        sizes = errand(enter_sizes, settings)
+        store.write(sizes, "sizes", key)
+    return audit(settings, sizes)

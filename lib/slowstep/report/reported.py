@@ -1,0 +1,148 @@
+"""What the audit of reported figures shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from slowstep.audit import Audit, Finding, Judged, Judgement
+from slowstep.audit.claims import read_from
+from slowstep.audit.figures import Figure
+from slowstep.audit.findings import NOTES, times
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE, Run
+from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
+from slowstep.report.words import escape, sentence
+
+SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
+
+SPEEDS = {"steps_per_second": (ORANGE, "square"), "samples_per_second": (BLUE, "circle"), "full": (GREEN, "diamond")}
+FULL = "tokens/s at full length"
+
+
+def reported_rows(audit: Audit) -> Table:
+    """Every row in every unit that its figures allow; what was reckoned stands in brackets."""
+    units = [q for q in (*TITLES, *BESIDE) if any(q in r.solved.known or q in r.given for r in audit.runs)]
+    units = [q for q in units if q not in ("micro_batches_per_step", "minutes_per_epoch", "minutes")]
+    lengths = any(r.tokens_at_full_length for r in audit.runs)
+    return Table(
+        [
+            {
+                "run": r.label + (" (expected)" if r.projected and "expected" not in r.label else ""),
+                **{({**TITLES, **BESIDE})[q]: _cell(r, q) for q in units},
+                **({FULL: f"({r.tokens_at_full_length})" if r.tokens_at_full_length else ""} if lengths else {}),
+            }
+            for r in audit.runs
+        ],
+        empty="Nothing was reported.",
+    )
+
+
+def reported_speeds(audit: Audit) -> Chart:
+    """Each measured row's speed over the first one's, in every unit: where the marks part, the unit decides."""
+    measured = [r for r in audit.runs if not r.projected] or list(audit.runs)
+    figure, rows = go.Figure(), []
+    for unit, (colour, symbol) in SPEEDS.items():
+        points = [(r, ratio) for r in measured if (ratio := _ratio(unit, measured[0], r))] if measured else []
+        if not points:
+            continue
+        name = FULL if unit == "full" else TITLES[unit]
+        figure.add_scatter(
+            x=[f.middle for _, f in points],
+            y=[r.label for r, _ in points],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1, "color": BLACK}},
+        )
+        rows += [{"run": r.label, "unit": name, "times the first row": f"{f.middle:.3g}"} for r, f in points]
+    figure.add_vline(x=1, line={"color": BLACK, "width": 1})
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="times as fast as the first row", rangemode="tozero")
+    description = "Speed of each reported run over the first one's, in steps, samples and tokens a second"
+    return Chart(figure, description, rows, height=140 + 34 * len(measured))
+
+
+def reported_claims(audit: Audit) -> Table:
+    """Each claim with what the figures say of it."""
+    return Table(
+        [
+            {
+                "claim": c.claim.text,
+                "verdict": SIGNS[c.judgement],
+                "at equal work": f"{times(c.gain.middle)} ({c.unit})" if c.gain else "not known",
+                "because": sentence(c.reason),
+            }
+            for c in audit.claims
+        ],
+        empty="No claim was given.",
+    )
+
+
+def reported_findings(audit: Audit) -> Table:
+    """Everything that was found, of rows and of claims; slips of no consequence last."""
+    return Table(
+        [
+            {"kind": str(f.kind) + (" (slip)" if f.small else ""), "where": f.where, "what": sentence(f.text)}
+            for f in sorted(audit.everything, key=lambda f: (f.small, f.kind in NOTES))
+        ],
+        empty="Nothing was found: the figures agree with each other and with what is possible.",
+    )
+
+
+def reported_questions(audit: Audit) -> Text:
+    """What would have to be known."""
+    asked = list(dict.fromkeys([*audit.questions, *(q for c in audit.claims for q in c.questions)]))
+    return Text("\n".join(f"- {escape(_question(q))}" for q in asked) or "Nothing is missing.")
+
+
+def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
+    """The claims in one paragraph each, and what to do."""
+    if not audit.runs and not audit.findings:
+        return Text(
+            "**Nothing was reported.** Add a `reported` section to the parameter file (docs/parameter-file.md)."
+        )
+    counts = {j: sum(c.judgement is j for c in audit.claims) for j in Judgement}
+    words = [f"{n} {SIGNS[j].split(' ', 1)[1]}" for j, n in counts.items() if n]
+    head = f"**Of {len(audit.claims)} claims: {', '.join(words)}.**" if words else f"**{_counted(audit.faults)}.**"
+    parts = [head, *(_claim(c) for c in audit.claims)]
+    if experiment:
+        parts.append(
+            f"What these figures can't decide, a controlled experiment can: `make diagnose PARAMS={experiment.name}`, "
+            "with the parameter file that stands beside this report."
+        )
+    return Text("\n\n".join(parts))
+
+
+def audit_lines(audit: Audit) -> list[str]:
+    """The same for a terminal."""
+    lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
+    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.faults]
+    return lines or ["nothing was found: the figures agree with each other and with what is possible"]
+
+
+def _claim(c: Judged) -> str:
+    return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(sentence(c.reason))}"
+
+
+def _counted(faults: Sequence[Finding]) -> str:
+    return f"{len(faults)} findings" if faults else "The figures agree with each other and with what is possible"
+
+
+def _cell(run: Run, quantity: str) -> str:
+    if quantity in run.given:
+        return str(run.given[quantity])
+    known = run.solved.known.get(quantity)
+    return f"({known})" if known else ""
+
+
+def _ratio(unit: str, first: Run, run: Run) -> Figure | None:
+    if unit != "full":
+        return read_from(unit, first, run)
+    a, b = first.tokens_at_full_length, run.tokens_at_full_length
+    return b / a if a and b and a.low > 0 else None
+
+
+def _question(text: str) -> str:
+    return text if text.endswith(("?", ".")) else text + "."

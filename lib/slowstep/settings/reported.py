@@ -1,0 +1,77 @@
+"""The `reported` section: figures of runs that somebody measured, and what was concluded from them.
+
+Figures keep the digits they were written with, so they may be texts (`"0.690"`, `"600K"`, `"20-24"`, `"~1.8"`); what
+they mean is said by their names, which carry the unit. A list of figures is the same thing measured several times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run: what differs from the file's own settings, its figures by name, and its phases in seconds a step."""
+
+    label: str
+    settings: dict[str, object] = field(default_factory=dict)
+    figures: dict[str, object] = field(default_factory=dict)
+    phases: dict[str, object] = field(default_factory=dict)
+    projected: bool = False
+    """Whether the figures are an expectation and no measurement."""
+    place: str = ""
+    """Where it was read, for messages; empty for a row that is written out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A conclusion about two rows: the second is so many times as fast because of a factor."""
+
+    text: str
+    baseline: str
+    treatment: str
+    factor: str | None = None
+    speed_up: object = None
+    """Times as fast, as it was claimed: 3 times slower is "1/3", and only faster is ">1"; a range is a text."""
+    quantity: str | None = None
+    """The figure that the claim is read from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum:
+    """Parts that are said to make a total."""
+
+    text: str
+    total: object
+    parts: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Percentage:
+    """A change that is said to be so many percent."""
+
+    text: str
+    percent: object
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A whole report."""
+
+    source: str = ""
+    device: str | None = None
+    """As the driver names it, for what the device can do."""
+    table: str | None = None
+    """A table as text, in Markdown or CSV."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """What headers mean that don't say it: `Speed: s/it`."""
+    files: list[str] = field(default_factory=list)
+    """Tables (.csv, .md), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B (.csv)."""
+    ignored: dict[str, object] = field(default_factory=dict)
+    """What the real run has and a trial can't: `deepspeed: ZeRO-2`."""
+    rows: list[Row] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
+    percentages: list[Percentage] = field(default_factory=list)

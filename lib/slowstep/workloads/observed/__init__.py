@@ -1,0 +1,10 @@
+"""What is really in effect in a trial, read from the live objects after a few steps, and not from the settings.
+
+The expectations of the catalogue's levels are held against these facts.
+"""
+
+from slowstep.workloads.observed.loader import loader_facts, steps_of_epoch
+from slowstep.workloads.observed.model import model_facts, optimizer_facts, sizes
+from slowstep.workloads.observed.trainer import trainer_facts
+
+__all__ = ["loader_facts", "model_facts", "optimizer_facts", "sizes", "steps_of_epoch", "trainer_facts"]

@@ -1,0 +1,104 @@
+"""Where batches come from, by the live loader and its examples."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import datasets
+
+from slowstep.workloads import data
+
+if TYPE_CHECKING:
+    from slowstep.workloads.finetune import FineTune
+
+SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
+
+EPOCH_IN_BLOCK = 200
+"""Epochs of up to so many steps are measured whole where workers are at play."""
+
+
+def loader_facts(w: FineTune) -> dict[str, Any]:
+    """Who makes the batches, from what, and how much is in an epoch of them."""
+    loader = w.loader
+    fetched = w.collate.fresh if isinstance(w.collate, data.Cached) else w.examples
+    return {
+        "per_device_train_batch_size": min(_batch(loader), len(w.examples)),
+        "dataloader_num_workers": loader.num_workers,
+        "dataloader_prefetch_factor": loader.prefetch_factor,
+        "dataloader_persistent_workers": loader.persistent_workers,
+        "dataloader_pin_memory": loader.pin_memory and w.device != "cpu",
+        "non_blocking": bool(getattr(loader, "_non_blocking", False)),
+        "train_sampling_strategy": _sampling(loader),
+        "cached_batches": w.settings.dataset.cached_batches if isinstance(w.collate, data.Cached) else 0,
+        "tokenize": "on_the_fly" if isinstance(w.source, data.OnTheFly) else "once",
+        "batched_fetching": bool(getattr(fetched, "__getitems__", None)),
+        "storage": _storage(w.source, w.folder),
+        "padding": _padding(w),
+        "max_length": w.settings.dataset.max_length,
+        "examples": len(w.examples),
+        **_epoch(w),
+    }
+
+
+def steps_of_epoch(w: FineTune) -> int:
+    """Optimizer steps in the job's epoch; a trial's is as long."""
+    return math.ceil(len(w.loader) / w.arguments.gradient_accumulation_steps)
+
+
+def period(w: FineTune, *every: int) -> int:
+    """Steps after which what stays in a trial repeats itself: events that come `every` so many, and a short epoch's
+    start where workers start with it."""
+    steps, found = steps_of_epoch(w), list(every)
+    if w.arguments.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
+        found.append(steps)  # whole epochs hold as many starts as the job's
+    return math.lcm(*found)
+
+
+def _batch(loader: Any) -> int:
+    return getattr(loader, "total_batch_size", None) or loader.batch_size
+
+
+def _sampling(loader: Any) -> str | None:
+    """By the class of the sampler, inside whatever accelerate put around it."""
+    sampler = loader.batch_sampler
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
+    return kinds[0] if kinds else None
+
+
+def _epoch(w: FineTune) -> dict[str, int]:
+    """Steps and positions of the job's epoch, of which the blocks see a small part."""
+    batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
+    found = {"epoch_steps": steps_of_epoch(w)}
+    if isinstance(w.collate, data.Cached):
+        return found
+    longest = data.longest_of_alike if _sampling(w.loader) == "group_by_length" else data.longest_of
+    seen = None if w.collate.length else data.lengths(w.source)
+    length = w.collate.length if seen is None else longest(seen, batch)
+    if length is not None:
+        found["epoch_padded_tokens"] = round(min(len(w.examples), batches * batch) * length)
+    return found
+
+
+def _storage(source: Any, folder: Path) -> str:
+    """Where the examples are read from: by the files that hold them, none of which means memory."""
+    held = getattr(source, "raw", source)
+    if isinstance(held, list):
+        return "in_memory"
+    if not isinstance(held, datasets.Dataset):
+        return "a dataset of one's own"
+    files = held.cache_files
+    if not files:
+        return "in_memory"
+    return "local_copy" if all(Path(f["filename"]).is_relative_to(folder) for f in files) else "as_is"
+
+
+def _padding(w: FineTune) -> str:
+    """As the collator and the examples really are."""
+    collate = w.collate.collate if isinstance(w.collate, data.Cached) else w.collate
+    if isinstance(w.source, list):
+        return "packing"
+    return "max_length" if collate.length else "longest"

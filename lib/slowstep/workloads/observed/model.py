@@ -1,0 +1,159 @@
+"""The model, its optimizer and its arithmetic, by the live objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from slowstep.workloads import model
+
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""How configurations call the number of experts."""
+
+
+def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any]:
+    """Weights, arithmetic, attention, recomputation and adapter; `checkpointed` is the interval of layers asked for."""
+    return {
+        **_checkpointing(module, checkpointed),
+        **_numerics(module),
+        **_kernels(module),
+        **_adapter(module),
+        **sizes(module),
+    }
+
+
+def optimizer_facts(optimizer: Any) -> dict[str, Any]:
+    """Its class, and how its states are kept."""
+    optimizer = getattr(optimizer, "optimizer", optimizer)  # inside what accelerate put around it
+    numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
+    for state in _states(optimizer):
+        numbers[state.element_size() * 8] += state.numel()
+    return {
+        "optimizer": f"{type(optimizer).__module__.split('.')[0]}.{type(optimizer).__name__}",
+        "fused": bool(optimizer.param_groups[0].get("fused")),
+        "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
+        "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(optimizer)),
+        "foreach": optimizer.param_groups[0].get("foreach"),
+    }
+
+
+def sizes(module: torch.nn.Module) -> dict[str, int]:
+    """What formulas of work and memory need to know about the model; nothing where it has no such sizes."""
+    config = module.config.get_text_config()
+    if not hasattr(config, "num_hidden_layers") or not hasattr(config, "hidden_size"):
+        return {}
+    if any((getattr(config, name, None) or 0) > 1 for name in EXPERTS):
+        return {}  # of a token's experts only some are computed, and the formulas count them all
+    embedding = module.get_input_embeddings().weight
+    matmul = trained = 0
+    for p in module.parameters():
+        size = p.quant_state.shape.numel() if getattr(p, "quant_state", None) else p.numel()
+        trained += size if p.requires_grad else 0
+        # the input embedding is a look-up and not a matmul, unless the output head is tied to it
+        looked_up = p is embedding and not getattr(config, "tie_word_embeddings", False)
+        matmul += size if p.dim() > 1 and not looked_up else 0
+    return {
+        "matmul_parameters": matmul,
+        "trained_parameters": trained,
+        "layers": config.num_hidden_layers,
+        "hidden_size": config.hidden_size,
+        "vocab_size": embedding.shape[0],
+    }
+
+
+def _checkpointing(module: torch.nn.Module, asked: int) -> dict[str, Any]:
+    flagged = [m for m in module.modules() if getattr(m, "gradient_checkpointing", None) is not None]
+    layers = [m for m in flagged if isinstance(m, GradientCheckpointingLayer)] or flagged
+    on = [i for i, m in enumerate(layers) if m.gradient_checkpointing and m.training]
+    function = next((f for i in on if (f := getattr(layers[i], "_gradient_checkpointing_func", None))), None)
+    return {
+        "gradient_checkpointing": bool(on),
+        "every_n_layers": _interval(on, len(layers), asked) if on else None,
+        "use_reentrant": getattr(function, "keywords", {}).get("use_reentrant"),
+        # transformers wraps torch's checkpoint in a function of its own if it offloads
+        "offload": function is not None and function.func is not torch.utils.checkpoint.checkpoint,
+    }
+
+
+def _interval(on: list[int], layers: int, asked: int) -> int:
+    """Layers from one that is computed again to the next; as was `asked` where only the first is, which any interval
+    beyond the last layer does."""
+    return on[1] - on[0] if len(on) > 1 else max(asked, layers)
+
+
+def _states(optimizer: Any) -> list[torch.Tensor]:
+    """The optimizer's state tensors, without the step counters."""
+    values = (v for state in optimizer.state.values() for v in state.values())
+    return [v for v in values if isinstance(v, torch.Tensor) and v.numel() > 1]
+
+
+def _numerics(module: torch.nn.Module) -> dict[str, Any]:
+    modules = list(module.modules())
+    kinds = ("Linear4bit", "bitsandbytes")  # by name, since a run without bitsandbytes need not import it
+    four_bit = next((m for m in modules if (type(m).__name__, type(m).__module__.split(".")[0]) == kinds), None)
+    weight, dtype = getattr(four_bit, "weight", None), getattr(four_bit, "compute_dtype", None)
+    return {
+        "weight_bits": model.weight_bits(module),
+        # PyTorch refuses to tell by the older name once the newer was set
+        "tf32": torch.backends.cuda.matmul.fp32_precision == "tf32" if torch.cuda.is_available() else None,
+        "bnb_4bit_quant_type": getattr(weight, "quant_type", None),
+        "bnb_4bit_use_double_quant": getattr(weight, "compress_statistics", None),
+        "bnb_4bit_compute_dtype": str(dtype).removeprefix("torch.") if dtype else None,
+        "dropout": _drops(module),
+    }
+
+
+def _drops(module: torch.nn.Module) -> bool:
+    """Whether anything is left out at random: by a layer, or by a function that the configuration gives a rate."""
+    config = module.config.get_text_config().to_dict()
+    rates = [v for k, v in config.items() if k.endswith(("dropout", "pdrop")) and isinstance(v, int | float)]
+    return any(rates) or any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.modules())
+
+
+def _kernels(module: torch.nn.Module) -> dict[str, Any]:
+    return {
+        "attn_implementation": getattr(module.config, "_attn_implementation", None),
+        "sdpa_backend": _sdpa_backend(),
+        "use_liger_kernel": any(_from_liger(m) for m in module.modules()),
+    }
+
+
+def _from_liger(module: torch.nn.Module) -> bool:
+    """Liger puts classes of its own in place of modules, or functions of its own in place of their forward."""
+    made = (type(module).__module__, getattr(module.forward, "__module__", ""))
+    return any(name.startswith("liger_kernel") for name in made)
+
+
+def _sdpa_backend() -> str | None:
+    """The only kernel that attention may use; with several PyTorch chooses."""
+    cuda = torch.backends.cuda
+    enabled = {
+        "math": cuda.math_sdp_enabled(),
+        "flash": cuda.flash_sdp_enabled(),
+        "efficient": cuda.mem_efficient_sdp_enabled(),
+        "cudnn": cuda.cudnn_sdp_enabled(),
+    }
+    allowed = [name for name, on in enabled.items() if on]
+    return allowed[0] if len(allowed) == 1 else None
+
+
+def _adapter(module: torch.nn.Module) -> dict[str, Any]:
+    """Of the layers that have one; None and empty where there is none."""
+    adapted = {name: m for name, m in module.named_modules() if hasattr(m, "lora_A")}
+    ranks = {a.out_features for m in adapted.values() for a in m.lora_A.values()}
+    dropouts = {getattr(d, "p", 0.0) for m in adapted.values() for d in m.lora_dropout.values()}
+    head = module.get_output_embeddings()
+    plain = [
+        name
+        for name, m in module.named_modules()
+        if isinstance(m, torch.nn.Linear) and m is not head and "lora_" not in name and not name.endswith("base_layer")
+    ]
+    return {
+        "lora_r": max(ranks, default=None),
+        "lora_dropout": max(dropouts, default=None),
+        "lora_target_modules": sorted({name.rsplit(".", 1)[-1] for name in adapted}),
+        "lora_all_linear": bool(adapted) and all(name in adapted for name in plain),
+    }

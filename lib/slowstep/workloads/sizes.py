@@ -1,0 +1,20 @@
+"""A model's sizes without its weights: built on PyTorch's meta device, where nothing takes memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from slowstep.settings import Settings
+from slowstep.workloads import model
+from slowstep.workloads.observed import sizes
+
+
+def model_sizes(settings: Settings) -> dict[str, Any]:
+    """What a trial would observe of the model (`slowstep.workloads.observed.sizes`); {} if its sizes are of no use."""
+    if settings.workload == "records":
+        return {}
+    whole = replace(settings, quantization=None, model=replace(settings.model, init="random"))
+    return sizes(model.build(whole, torch.device("meta")))

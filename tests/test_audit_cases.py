@@ -1,0 +1,338 @@
+"""What was wrong in five real reports, found from their own figures, without any trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slowstep.audit import Audit, Judged, Judgement, Kind, audit, experiment
+from slowstep.audit.figures import exact
+from slowstep.audit.run import Run
+from slowstep.factors import check_levels
+from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
+from slowstep.trials.entry import enter_sizes
+from slowstep.trials.helper import errand
+
+PARAMS = Path(__file__).resolve().parents[1] / "params"
+CASES = [path.stem for path in sorted(PARAMS.glob("case_???.yaml"))]
+Open = Callable[[str], "Case"]
+
+
+class Case:
+    """The audit of a case, with what tests ask of it."""
+
+    def __init__(self, settings: Settings, sizes: dict | None = None):
+        self.settings, self.audit = settings, audit(settings, sizes)
+
+    def claim(self, word: str) -> Judged:
+        """The one claim with a word in its text."""
+        (found,) = [c for c in self.audit.claims if word in c.claim.text]
+        return found
+
+    def run(self, label: str) -> Run:
+        (found,) = [r for r in self.audit.runs if r.label == label]
+        return found
+
+    def found(self, kind: Kind, word: str) -> list[str]:
+        """Texts of findings of consequence with a word in them or in their place."""
+        return [f.text for f in self.audit.faults if f.kind is kind and (word in f.text or word in f.where)]
+
+
+@pytest.fixture(scope="module")
+def case() -> Open:
+    """`case("000")`; each is read once."""
+    known: dict[str, Case] = {}
+
+    def opened(name: str) -> Case:
+        return known.setdefault(name, Case(load(PARAMS / f"case_{name}.yaml").settings))
+
+    return opened
+
+
+def kinds(judged: Judged) -> set[Kind]:
+    return {f.kind for f in judged.findings}
+
+
+# -- 000: "3 times slower" --
+
+
+def test_three_times_slower_is_the_same_speed(case: Open) -> None:
+    """Batch 32 at 2.13 s/it and batch 96 at 6.33 s/it train 15.0 and 15.2 samples/s."""
+    slower = case("000").claim("3 times slower")
+
+    assert slower.judgement is Judgement.CONTRADICTED
+    assert 1.00 < slower.gain.low <= slower.gain.high < 1.02
+    assert Kind.UNIT in kinds(slower)
+
+
+def test_an_epoch_takes_as_long_either_way(case: Open) -> None:
+    """646 steps of 96 are 68 minutes, and three times as many of 32 are 69."""
+    epochs = [case("000").run(label).solved.known["seconds_per_epoch"] for label in ("batch 32", "batch 96")]
+
+    assert [68.8, 68.2] == pytest.approx([e.middle / 60 for e in epochs], abs=0.3)
+
+
+def test_recomputation_can_not_bring_four_times(case: Open) -> None:
+    """It is one forward pass; and the bound does not depend on the batch."""
+    claim = case("000").claim("4 times faster")
+    assert "whatever the batch" in claim.reason
+
+    assert claim.judgement is Judgement.CONTRADICTED
+    assert Kind.BOUND in kinds(claim)
+
+
+def test_three_times_the_work_is_not_free(case: Open) -> None:
+    """The expected table has batch 96 as fast a step as batch 32."""
+    claim = case("000").claim("no longer a step")
+
+    assert claim.judgement is Judgement.CONTRADICTED
+    assert claim.gain.meets(exact(3.0))
+
+
+def test_what_was_to_be_avoided_is_faster(case: Open) -> None:
+    """Batch 64 with checkpointing does 18.3 samples/s, batch 32 15.2."""
+    claim = case("000").claim("to be avoided")
+
+    assert claim.judgement is Judgement.CONTRADICTED
+    assert claim.gain.low > 1.1
+
+
+def test_what_a_trial_leaves_out_is_said(case: Open) -> None:
+    """The run was sharded by ZeRO-2."""
+    assert any("ZeRO-2" in question for question in case("000").audit.questions)
+
+
+# -- 001: "sequence length is the bottleneck" --
+
+
+@pytest.mark.parametrize(("word", "per_token"), [("2.11", 1.06), ("1.88", 0.93)])
+def test_half_the_length_is_half_the_work(case: Open, word: str, per_token: float) -> None:
+    """By tokens the gain of 2.11 is 6 %, and 1.88 is a loss; unless samples were short, which nobody said."""
+    claim = case("001").claim(word)
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert claim.gain.middle == pytest.approx(per_token, abs=0.01)
+    assert Kind.UNIT in kinds(claim)
+    assert any("padding" in question for question in claim.questions)
+    assert any("cut off" in question for question in claim.questions)
+
+
+def test_the_best_row_was_called_not_worth_it(case: Open) -> None:
+    """By steps, samples and tokens another row is fastest each time; by tokens it is 16 bit."""
+    (text,) = [f.text for f in case("001").audit.everything if f.kind is Kind.RANKING]
+
+    assert "tokens/s at full length it is 'test 5: 16 bit'" in text
+    assert "samples/s it is 'test 4" in text
+
+
+def test_the_optimal_configuration_was_not_shown_to_be_one(case: Open) -> None:
+    """By tokens it is 6 % slower than 16 bit, were the samples full."""
+    claim = case("001").claim("optimal")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert claim.gain.middle == pytest.approx(0.936, abs=0.001)
+
+
+def test_attention_can_not_explain_it(case: Open) -> None:
+    """At 1024 its quadratic part is 5 % of a 7B LoRA step."""
+    settings = case("001").settings
+    with_sizes = Case(settings, errand(enter_sizes, settings))
+    (text,) = with_sizes.found(Kind.PHYSICS, "1.88")
+
+    assert "5.3% of the work" in text
+    assert not with_sizes.found(Kind.PHYSICS, "can compute")
+
+
+def test_two_changes_at_once_are_told(case: Open) -> None:
+    """Length and batch in one test, tokenising and workers in another."""
+    for word in ("2.11", "data loading"):
+        assert Kind.CONFOUNDED in kinds(case("001").claim(word))
+
+
+def test_what_rounding_explains_is_left_alone(case: Open) -> None:
+    """1.46 over 0.69 is 2.12, reported as 2.11; 1.29 over 0.69 is 1.87, reported as 1.88: both round so."""
+    assert [] == case("001").found(Kind.ARITHMETIC, "")
+
+
+def test_small_effects_hold(case: Open) -> None:
+    """Optimizer, rank and 16 bit are what they are said to be."""
+    for word in ("optimizer", "rank", "16 bit"):
+        assert case("001").claim(word).judgement is Judgement.HOLDS
+
+
+# -- 002: tokenising in the loop --
+
+
+def test_consistent_figures_are_left_alone(case: Open) -> None:
+    """280 ms, 3.6 it/s, 7 s an epoch, 23 minutes: they agree."""
+    assert [] == case("002").found(Kind.ARITHMETIC, "")
+
+
+def test_what_was_not_measured_is_not_believed(case: Open) -> None:
+    """15 to 20 it/s is an expectation."""
+    claim = case("002").claim("4 to 5 times")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert Kind.PROJECTED in kinds(claim)
+
+
+def test_the_cheaper_cure_is_asked_for(case: Open) -> None:
+    """Tokenising 25 examples once removes the wait for good."""
+    assert any("tokenising once" in question for question in case("002").audit.questions)
+
+
+# -- 003: 38 hours --
+
+
+def test_examples_are_not_steps(case: Open) -> None:
+    """600K examples three times at 16 a step: 112,500 steps, and neither 1.8 million nor 28 thousand."""
+    given = case("003").found(Kind.ARITHMETIC, "steps in all is given")
+
+    assert len(given) == 2
+    assert all("112,5" in text for text in given)
+    assert case("003").run("the plan").solved.known["steps"].meets(exact(225_000))
+
+
+def test_saves_follow_from_the_steps(case: Open) -> None:
+    """112 checkpoints, not 28; 1.9 to 3.7 hours, not 56 minutes."""
+    (saves,) = case("003").found(Kind.ARITHMETIC, "as its checkpoints are counted")
+    (seconds,) = case("003").found(Kind.ARITHMETIC, "s saving in all")
+
+    assert "112" in saves
+    assert "3360" in seconds
+
+
+def test_backward_runs_as_often_as_forward(case: Open) -> None:
+    """Once per micro-batch, not once per eight."""
+    (text,) = case("003").found(Kind.ARITHMETIC, "passes a step")
+
+    assert "backward passes a step is given as 1 and follows as 8" in text
+
+
+def test_another_effective_batch_is_another_optimisation(case: Open) -> None:
+    """Batch 4 in 2 parts trains on 8 samples a step, not 16, and more than that differs."""
+    assert {Kind.MEANING, Kind.CONFOUNDED} <= kinds(case("003").claim("fastest"))
+
+
+def test_the_plan_was_not_measured(case: Open) -> None:
+    """20 to 24 hours are a plan, of seven changes at once."""
+    claim = case("003").claim("plan")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert {Kind.PROJECTED, Kind.CONFOUNDED} <= kinds(claim)
+
+
+def test_one_duration_of_two_configurations_is_asked_about(case: Open) -> None:
+    """38 hours and 95 dollars stand under 4 workers with 2 parts, and under 8 workers with 8."""
+    assert any("same figures under different settings" in question for question in case("003").audit.questions)
+
+
+def test_sums_and_percentages_are_reckoned_again(case: Open) -> None:
+    """21 to 35 hours of savings for a promise of 14 to 18, and 38 to 20 hours is 47 %."""
+    (total,) = case("003").found(Kind.ARITHMETIC, "not 14-18")
+    (percent,) = case("003").found(Kind.ARITHMETIC, "38 to 20")
+
+    assert "18.5 to 37.5" in total
+    assert "-58" in percent
+    assert [] == case("003").found(Kind.ARITHMETIC, "dollars")
+
+
+# -- 004: "reject everything" --
+
+
+def test_compiling_can_not_slow_down_data_loading(case: Open) -> None:
+    """44 ms became 175 ms, so something else had changed, and the comparison is void."""
+    claim = case("004").claim("compiling")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert Kind.CONTROL in kinds(claim)
+
+
+def test_with_one_comparison_fall_those_beside_it(case: Open) -> None:
+    """Others against the same baseline were measured on other occasions, too."""
+    claim = case("004").claim("batched fetching")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert "different conditions" in claim.reason
+
+
+def test_twice_the_batch_is_twice_the_work(case: Open) -> None:
+    """398 % longer a batch is 149 % longer a sample."""
+    claim = case("004").claim("398 %")
+
+    assert claim.judgement is Judgement.CONTRADICTED
+    assert 1 / claim.gain.middle == pytest.approx(2.49, abs=0.01)
+
+
+def test_throughput_follows_from_step_and_batch(case: Open) -> None:
+    """750 in 99.7 ms are 7,523 samples/s, not 5,641; 1500 in 496.9 ms 3,019, not 2,257; the other rows agree."""
+    found = case("004").found(Kind.ARITHMETIC, "samples/s is given")
+
+    assert ["7523" in found[0], "3019" in found[1]] == [True, True]
+    assert len(found) == 2
+
+
+def test_parts_of_the_computation_are_summed(case: Open) -> None:
+    """23.8 ms are given and 19.2 are there; the phases of the step itself agree."""
+    (text,) = case("004").found(Kind.ARITHMETIC, "0.0238")
+
+    assert "0.019 to 0.0194" in text
+
+
+def test_a_percentage_of_a_wrong_figure_is_wrong(case: Open) -> None:
+    """63 % less rests on 5,641, and by the step time it is 72 %; where both figures are wrong alike it is right."""
+    wrong = case("004").found(Kind.ARITHMETIC, "rests on 5641")
+
+    assert ["-72.3 %" in wrong[0], "-64.53 %" in wrong[1], "-53.43 %" in wrong[2]] == [True] * 3
+    assert len(wrong) == 3
+    assert [] == case("004").found(Kind.ARITHMETIC, " %, and not")
+
+
+# -- all of them --
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_can_be_diagnosed(name: str) -> None:
+    """Its levels are ones that its run can have, and so are those of its sibling for two cores."""
+    for stem in (name, f"{name}_small"):
+        loaded = load(PARAMS / f"{stem}.yaml")
+        problems = [p for section in LEVEL_SECTIONS for p in check_levels(loaded.settings, section, stem)]
+
+        assert problems == []
+        assert stem == loaded.settings.name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_experiment_is_ready_to_run(name: str, tmp_path: Path) -> None:
+    """What the audit writes loads as a parameter file, tests what the claims change, and reports nothing itself."""
+    settings = load(PARAMS / f"{name}.yaml").settings
+    path = tmp_path / "experiment.yaml"
+    path.write_text(yaml.safe_dump(experiment(settings, audit(settings))), encoding="utf-8")
+    made = load(path).settings
+    asked = {f: v for section in LEVEL_SECTIONS for f, v in getattr(made, section).items()}
+    named = {c.factor for c in settings.reported.claims if c.factor and c.factor != "torch_compile"}
+    problems = [p for section in LEVEL_SECTIONS for p in check_levels(made, section, name)]
+
+    assert problems == []
+    assert made.reported is None
+    assert named <= asked.keys()
+    assert all(values for values in asked.values())
+
+
+def test_repeats_that_differ_as_much_decide_nothing() -> None:
+    """A gain of 2 % among repeats that spread by 5 % is no gain; one of 40 % is."""
+    base = load(PARAMS / "case_001.yaml").settings
+
+    def judged(after: list[float]) -> Audit:
+        rows = [
+            {"label": "a", "figures": {"samples_per_second": [0.66, 0.70, 0.71]}},
+            {"label": "b", "settings": {"optim": "adamw_torch"}, "figures": {"samples_per_second": after}},
+        ]
+        claims = [{"text": "faster", "baseline": "a", "treatment": "b", "speed_up": ">1"}]
+        return audit(override(base, {"reported": {"rows": rows, "claims": claims}}))
+
+    assert judged([0.68, 0.72, 0.71]).claims[0].judgement is Judgement.UNDECIDED
+    assert judged([0.95, 0.97, 0.99]).claims[0].judgement is Judgement.HOLDS

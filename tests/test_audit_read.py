@@ -1,0 +1,405 @@
+"""Tables, logs and trainer states as people have them: read right, or refused with the place and the question."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import string
+from pathlib import Path
+
+import pytest
+
+from slowstep.audit import Audit, audit
+from slowstep.audit.read import Unreadable, read_file, read_table
+from slowstep.audit.read.tables import table_rows
+from slowstep.settings import Settings, SettingsError, override
+from slowstep.settings.load import validate
+
+EXPORT = (
+    "Run ID,Name,State,Duration,train/train_samples_per_second,train_runtime,per_device_train_batch_size,optim,sweep\n"
+    "a1,plain,finished,12min,15.02,638.8,32,adamw_torch,\n"
+    "b2,fused,finished,11min,16.5,581.8,32,adamw_torch_fused,x\n"
+)
+
+
+def report(**reported: object) -> Settings:
+    """A run of which nothing is known, with what was reported of it."""
+    return validate({"name": "own", "model": {"init": "random", "model_type": "llama"}, "reported": reported}, "own")
+
+
+def audited(table: str, settings: dict | None = None, **reported: object) -> Audit:
+    return audit(override(report(table=table, **reported), settings or {}))
+
+
+# -- read right --
+
+
+def test_a_markdown_table_is_read_by_its_units() -> None:
+    """Headers and cells say what they are; marks and emphasis are no part of it."""
+    text = """
+Some words before.
+
+| Test | per_device_train_batch_size | Speed (s/it) | Note |
+|------|----|:---:|---|
+| base | 32 | **2.13** | fine |
+| large ⚠️ | 96 | 6.33s/it | `slow` |
+
+And after.
+"""
+    first, second = table_rows(text, "t")
+
+    assert ({"per_device_train_batch_size": 32}, {"seconds_per_step": "2.13"}) == (first["settings"], first["figures"])
+    assert ("large", {"seconds_per_step": "6.33"}) == (second["label"], second["figures"])
+
+
+def test_a_unit_in_the_cell_is_enough(tmp_path: Path) -> None:
+    """`2.1s/it` beside `1.3 it/s` under a header that says nothing."""
+    path = tmp_path / "t.csv"
+    path.write_text("run,speed\na,2.1s/it\nb,1.3 it/s\n")
+
+    assert [{"seconds_per_step": "2.1"}, {"steps_per_second": "1.3"}] == [r["figures"] for r in read_table(path)]
+
+
+def test_units_are_turned_into_the_kits_own(tmp_path: Path) -> None:
+    """Milliseconds, minutes an epoch: with as many digits as were written."""
+    path = tmp_path / "t.csv"
+    path.write_text("run;ms/step;epoch time (min)\na;99.7;56.7\n")
+    (row,) = read_table(path)
+    (run,) = audit(report(files=[str(path)])).runs
+
+    assert set(row["figures"]) == {"seconds_per_step", "seconds_per_epoch"}
+    step = run.given["seconds_per_step"]
+    assert (0.09965, 0.09975) == pytest.approx((step.low, step.high), abs=1e-5)
+    assert run.given["seconds_per_epoch"].middle == pytest.approx(3402, abs=0.1)
+
+
+def test_a_header_may_be_explained() -> None:
+    """What the table does not say, the parameter file can."""
+    assert audited("| run | Speed |\n|---|---|\n| a | 2 |", columns={"Speed": "s/it"}).runs[0].given
+
+
+def test_an_export_is_read_by_the_names_that_are_known(tmp_path: Path) -> None:
+    """Of MLflow's and W&B's columns speeds and settings are taken, and nothing is asked about the rest."""
+    path = tmp_path / "export.csv"
+    path.write_text(EXPORT)
+    rows = read_file(path)
+
+    assert ["plain", "fused"] == [row["label"] for row in rows]
+    assert {"samples_per_second": "15.02", "seconds": "638.8"} == rows[0]["figures"]
+    assert {"per_device_train_batch_size": 32, "optim": "adamw_torch_fused"} == rows[1]["settings"]
+
+
+def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
+    """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps."""
+    bars = [f"\r {n:3}%|##| {n}/100 [00:{n:02}<01:00,  {1.9 if n < 40 else 2.1:.2f}s/it]" for n in range(1, 100)]
+    ends = "{'train_runtime': '210.5', 'train_samples_per_second': 15.2, 'train_steps_per_second': 0.475}"
+    path = tmp_path / "train.log"
+    path.write_text("".join(bars) + "\r 100%|##| 7/7 [00:01<00:00, 9.00it/s]\n" + ends)
+    (row,) = read_file(path)
+
+    assert {"seconds_per_step", "steps"} == set(row["figures"])
+    assert float(row["figures"]["seconds_per_step"]) == pytest.approx(2.1)
+
+
+def test_a_log_without_bars_is_read_from_its_end(tmp_path: Path) -> None:
+    """`disable_tqdm` leaves what Trainer prints when training ends; a postfix in a bar is no obstacle."""
+    ends, bar = tmp_path / "ends.log", tmp_path / "bar.log"
+    ends.write_text("{'train_runtime': '210.5', 'train_samples_per_second': 15.2, 'train_steps_per_second': 0.475}")
+    bar.write_text("\r 50%|##| 5/10 [00:05<00:05,  1.20s/it, loss=0.5]")
+
+    assert {"seconds", "samples_per_second", "steps_per_second"} == set(read_file(ends)[0]["figures"])
+    assert read_file(bar)[0]["figures"]["seconds_per_step"] == "1.2"
+
+
+def test_a_trainer_state_is_read(tmp_path: Path) -> None:
+    """As Trainer writes it when training has ended."""
+    state = {
+        "global_step": 475,
+        "epoch": 1.0,
+        "train_batch_size": 32,
+        "log_history": [
+            {"loss": 1.0, "step": 10},
+            {"train_runtime": 1000.0, "train_samples_per_second": 15.2, "train_steps_per_second": 0.475},
+        ],
+    }
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps(state))
+    (row,) = read_file(path)
+
+    assert row["figures"]["steps"] == 475
+    assert audit(report(files=[str(path)])).faults == []
+
+
+# -- refused, with the place --
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("run,speed\na,2.1\n", ":2:2:", "is it seconds a step"),
+        ("run,throughput\na,100\n", ":2:2:", "is it samples or tokens a second"),
+        ("run,s/it\na,fast\n", ":2:2:", "expected a number, found 'fast'"),
+        ("run,s/it\na,1.0\nb\n", ":3:1:", "expected 2 cells as in the header, found 1"),
+        ("run,s/it\na,3 it/s\n", ":2:2:", "the column holds s/step, and the cell says 'it/s'"),
+        ("run,s/it\na,3 apples\n", ":2:2:", "and the cell says 'apples'"),
+        ("only words\n", ":1:1:", "holds no table"),
+        ("a,b\nc,d\n", ":1:1:", "no column holds a figure"),
+        ('run,s/it\n"a,1.0\n', ":2:1:", "is no well-formed CSV"),
+        ("", ":1:1:", "holds no table"),
+    ],
+)
+def test_a_table_that_can_not_be_read_says_where(text: str, place: str, words: str, tmp_path: Path) -> None:
+    """Line and column, and what is to be answered; nothing is guessed."""
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(Unreadable) as refused:
+        read_table(path)
+
+    assert place in str(refused.value)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place", "words"),
+    [
+        ("trainer_state.json", '{"global_step": 3,\n "log_history": [}', ":2:18:", "is no JSON"),
+        ("trainer_state.json", "[]", ":1:1:", "is no trainer state"),
+        ("trainer_state.json", '{"log_history": [{"loss": 1}]}', ":1:1:", "training had not ended"),
+        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm"),
+        ("train.xlsx", "", ":1:1:", "what kind of file is it"),
+    ],
+)
+def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str, words: str, tmp_path: Path) -> None:
+    """States that are cut short, logs without a speed, files of another kind."""
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        audit(report(files=[str(path)]))
+
+    assert place in str(refused.value)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("reported", "words"),
+    [
+        ({"rows": [{"label": "a", "figures": {"speed": "2"}}]}, "rows[0].figures.speed: is it seconds a step"),
+        ({"rows": [{"label": "a", "figures": {"memory": "2"}}]}, "what the tensors take"),
+        ({"rows": [{"label": "a", "figures": {"seconds_per_stp": "2"}}]}, "Did you mean 'seconds_per_step'"),
+        ({"rows": [{"label": "a", "figures": {"hours": "long"}}]}, "expected a number, found 'long'"),
+        ({"rows": [{"label": "a", "phases": {"foward": "1"}}]}, "Did you mean 'forward'"),
+        ({"rows": [{"label": "a", "figures": {"hours": "1,5"}}]}, "is the comma a decimal point? Write '1.5' then"),
+        ({"rows": [{"label": "a", "figures": {"hours": "1e999"}}]}, "expected a number"),
+        ({"rows": [{"label": "a", "figures": {"hours": {"x": 1}}}]}, "expected a number"),
+        (
+            {"rows": [{"label": "a"}], "claims": [{"text": "", "baseline": "a", "treatment": "a", "speed_up": "1/0"}]},
+            "nothing is 1/0 times as fast",
+        ),
+        ({"device": "A10"}, "what 'A10' can do is not known here"),
+        ({"sums": [{"text": "x", "total": [], "parts": {}}]}, "an empty list"),
+        ({"rows": [{"label": "a"}, {"label": "a", "figures": {}}]}, None),
+        ({"claims": [{"text": "x", "baseline": "a", "treatment": "b"}]}, "no row is called 'a'"),
+        ({"sums": [{"text": "x", "total": "1", "parts": {"a": "?"}}]}, "sums[0].parts.a: expected a number"),
+        (
+            {"rows": [{"label": "a"}], "claims": [{"text": "", "baseline": "a", "treatment": "a", "factor": "optimm"}]},
+            "Did you mean 'optim'",
+        ),
+    ],
+)
+def test_what_is_written_wrong_is_told_by_its_key(reported: dict, words: str | None) -> None:
+    """Key, what was found, what to do."""
+    if words is None:
+        assert ["a", "a (2)"] == [run.label for run in audit(report(**reported)).runs]
+        return
+    with pytest.raises(SettingsError) as refused:
+        audit(report(**reported))
+
+    assert words in str(refused.value)
+
+
+# -- sound tables have no findings --
+
+QWEN = """
+| seq | max_length | s/it |
+|---|---|---|
+| 256 | 256 | 1.2 |
+| 512 | 512 | 1.5 |
+| 1024 | 1024 | 2.8 |
+| 2048 | 2048 | 5.2 |
+| 4096 | 4096 | 10.1 |
+| 8192 | 8192 | 21.3 |
+"""
+"""LoRA of Qwen-7B on an A100, batch 1 with 8 accumulated: the profile in the README of QwenLM/Qwen."""
+
+SOUND = {
+    "accumulated, which nobody wrote": (
+        "label,per_device_train_batch_size,samples/s,it/s\na,4,15.2,0.475\nb,8,30.1,0.470\n",
+        {},
+        {},
+    ),
+    "several devices": (
+        "label,devices,hours,price_per_hour,cost\none,1,80,2.50,200\neight,8,10,2.50,200\n",
+        {},
+        {},
+    ),
+    "an epoch that also evaluates": (
+        "label,s/it,steps_per_epoch,epoch time (min)\na,2.10,100,4.0\nb,1.05,100,2.2\n",
+        {},
+        {},
+    ),
+    "units in the cells": ("label,step time (s)\na,0.0997\nb,99.7ms\nc,2.1 ± 0.05\n", {}, {}),
+    "LoRA by length": (QWEN, {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}, {}),
+    "batch sizes": (
+        "label,per_device_train_batch_size,s/it,samples/s\na,8,0.51,15.7\nb,16,0.94,17.0\nc,32,1.81,17.7\n",
+        {},
+        {},
+    ),
+    "rows of a report that are right": (
+        "label,s/step,samples/s\nworkers,0.3598,2084\ncompiled,0.2811,2668\nfetching,0.2141,3503\n",
+        {"per_device_train_batch_size": 750},
+        {},
+    ),
+    "steps and their inverse": ("label,s/step,it/s\nloop,0.28,3.6\nfaster,0.055,18.2\n", {}, {}),
+    "an epoch of few steps": (
+        "label,s/it,seconds_per_epoch,steps_per_epoch\na,0.28,7.0,25\nb,0.06,1.5,25\n",
+        {"per_device_train_batch_size": 1},
+        {"job.samples": 25, "job.epochs": 200},
+    ),
+    "a job with its price": (
+        "label,hours,cost,price_per_hour\nnow,38,95,2.50\nthen,24,60,2.50\n",
+        {},
+        {},
+    ),
+    "a last batch that is short": (
+        "label,steps_per_epoch,s/it,samples/s\na,667,1.20,12.5\n",
+        {"per_device_train_batch_size": 15},
+        {"job.samples": 10_000},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_table_has_no_findings(name: str) -> None:
+    """Published or made up, rounded as people round: nothing is claimed against it."""
+    table, arguments, settings = SOUND[name]
+    found = audited(table, {f"training_arguments.{k}": v for k, v in arguments.items()} | settings)
+
+    assert [f.text for f in found.faults] == []
+    assert len(found.runs) == len(table.strip().splitlines()) - (2 if "|" in table else 1)
+
+
+def test_counts_are_exact_and_measurements_are_not() -> None:
+    """3 epochs are three; 3 hours are anything that rounds to 3. 3400 steps are not 3 epochs of 1000."""
+    rows = [{"label": "a", "figures": {"epochs": "3", "steps": "3400", "steps_per_epoch": "1000"}}]
+
+    assert len(audit(report(rows=rows)).faults) == 1
+    assert audit(report(rows=[rows[0] | {"figures": {"epochs": "3", "steps": "3000", "steps_per_epoch": "1000"}}])).runs
+
+
+def test_a_figure_is_held_against_the_settings() -> None:
+    """A step of 64 samples is none of batch 32."""
+    rows = [{"label": "a", "figures": {"samples_per_step": "64"}}]
+    run = {"training_arguments": {"per_device_train_batch_size": 32}}
+
+    assert "from the settings" in audit(override(report(rows=rows), run)).faults[0].text
+
+
+def test_another_accumulation_is_another_amount_of_work() -> None:
+    """A quarter of the time for a quarter of the micro-batches is no gain, and without a size no claim holds."""
+    rows = [
+        {"label": "a", "settings": {"gradient_accumulation_steps": 4}, "figures": {"seconds_per_step": "4.00"}},
+        {"label": "b", "settings": {"gradient_accumulation_steps": 1}, "figures": {"seconds_per_step": "1.00"}},
+    ]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "quantity": "seconds_per_step"}
+    judged = [audit(report(rows=rows, claims=[claim | more])).claims[0] for more in ({"speed_up": "4.0"}, {})]
+
+    assert ["can't be decided from these figures"] * 2 == [str(c.judgement) for c in judged]
+
+
+def test_a_wait_that_computation_hid_voids_nothing() -> None:
+    """Compiling halves the computation, and what the workers need then shows as a wait."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "0.200"}, "phases": {"data": "0.010"}},
+        {
+            "label": "b",
+            "settings": {"torch_compile": True},
+            "figures": {"seconds_per_step": "0.150"},
+            "phases": {"data": "0.060"},
+        },
+    ]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.33"}
+
+    assert [str(c.judgement) for c in audit(report(rows=rows, claims=[claim])).claims] == ["holds"]
+
+
+# -- whatever comes --
+
+WORDS = ["s/it", "it/s", "samples/s", "speed", "run", "label", "batch", "1.2", "-3", "1e400", "nan", "", "|", "---"]
+WORDS += ["9" * 400, "1e-3000000", "1.2.3s/it", "1,5", "20-24K", "1e-320", "2 ± 9"]
+WORDS += ["2.1s/it", "12 it/s", '"', ",", ";", "\t", "0", "max_length", "optim", "epochs", "cost", "~5", "3-1", "１２"]
+
+
+def test_fuzzed_tables_never_crash(tmp_path: Path) -> None:
+    """Words, numbers, separators and quotes in any order: a table, or a message."""
+    chance = random.Random(0)
+    read, said = 0, []
+    for i in range(4000):
+        lines = []
+        for _ in range(chance.randrange(1, 5)):
+            cells = [chance.choice(WORDS) for _ in range(chance.randrange(1, 5))]
+            lines.append(chance.choice([",", "|", ";", "\t"]).join(cells))
+        text = "\n".join(lines) + "".join(chance.choice(string.printable) for _ in range(chance.randrange(4)))
+        try:
+            rows = table_rows(text, "fuzz")
+        except Unreadable as error:
+            said.append(str(error))
+            continue
+        read += 1
+        if i % 10 == 0:
+            with contextlib.suppress(SettingsError):
+                audit(report(rows=rows))
+    assert read > 10
+    assert all(text.startswith("fuzz:") for text in said)
+
+
+def test_fuzzed_figures_never_crash() -> None:
+    """Whatever stands in a figure, a claim or a sum: an audit, or a message with its key."""
+    chance, done = random.Random(2), 0
+    odd = [*WORDS, None, True, [], [1, 2], ["1", "x"], {}, 0, -1, 1e308, 10**400, "0", "<", ">1", "1/0", "1/3"]
+    names = ["seconds_per_step", "steps", "steps_per_epoch", "epochs", "hours", "devices", "memory_used_gib", "cost"]
+    for _ in range(400):
+        rows = [
+            {"label": label, "figures": {n: chance.choice(odd) for n in chance.sample(names, 3)}}
+            for label in ("a", "b")
+        ]
+        claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": chance.choice(odd), "quantity": "hours"}
+        total = {"text": "y", "total": chance.choice(odd), "parts": {"z": chance.choice(odd)}}
+        percent = {
+            "text": "p",
+            "percent": chance.choice(odd),
+            "before": chance.choice(odd),
+            "after": chance.choice(odd),
+        }
+        with contextlib.suppress(SettingsError):
+            audit(report(rows=rows, claims=[claim], sums=[total], percentages=[percent]))
+            done += 1
+    for value in odd:
+        with contextlib.suppress(SettingsError):
+            audit(report(rows=[{"label": "a", "figures": {"seconds_per_step": value, "hours": "1"}}]))
+            done += 1
+    assert done > 5
+
+
+@pytest.mark.parametrize("name", ["state.json", "train.log", "table.csv", "table.md"])
+def test_fuzzed_files_never_crash(name: str, tmp_path: Path) -> None:
+    """Bytes that are no text, text that is no JSON: always a message."""
+    chance = random.Random(1)
+    path, said = tmp_path / name, []
+    for _ in range(150):
+        path.write_bytes(bytes(chance.randrange(256) for _ in range(chance.randrange(60))))
+        try:
+            read_file(path)
+        except Unreadable as error:
+            said.append(str(error))
+    assert all(text.startswith(str(path)) for text in said)
