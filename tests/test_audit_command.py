@@ -34,6 +34,21 @@ def test_a_table_is_audited_by_itself(audited: Path) -> None:
     assert "tokens/s at full length" not in text
 
 
+def test_without_a_claim_there_is_no_all_clear(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table's trap is told, and that nothing was claimed; what is refused leaves no folder behind."""
+    assert cli.main(["audit", str(audited / "speeds.csv"), "--outputs", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    (tmp_path / "bad.csv").write_text("run,s/it\na,fast\n")
+    status = cli.main(["audit", str(tmp_path / "bad.csv"), "--outputs", str(tmp_path)])
+
+    assert "by steps/s it is 'small'" in said
+    assert "no claim was given" in said
+    assert status == 2
+    assert not (tmp_path / "bad").exists()
+
+
 def test_the_index_has_audits(audited: Path) -> None:
     """Beside investigations."""
     assert "speeds/95_reported_figures.html" in (audited / "index.html").read_text(encoding="utf-8")
@@ -45,6 +60,8 @@ def test_the_index_has_audits(audited: Path) -> None:
         ("a.csv", "run,speed\na,1\n", "a.csv:2:2: speed: is it seconds a step"),
         ("a.xyz", "", "a.xyz:1:1: what kind of file is it?"),
         ("none.csv", None, "there is no such file"),
+        ("a.csv", "run,s/it\na,-1.3\n", "expected more than 0"),
+        ("quiet.yaml", "name: quiet\nmodel: {init: random, model_type: llama}\n", "holds no `reported` section"),
     ],
 )
 def test_what_can_not_be_audited_is_told(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from slowstep.audit.read import Unreadable, read_file
 from slowstep.auditing import audited
 from slowstep.batch import Busy, audit, diagnose, notebooks
 from slowstep.factors import check_levels
@@ -86,6 +87,8 @@ def _audit(given: argparse.Namespace) -> int:
     for name in given.params:
         path = Path(name)
         loaded = load(path if path.suffix in (".yaml", ".yml") else _wrapped(path, outputs), given.set)
+        if loaded.settings.reported is None:
+            raise SettingsError(f"{path}: holds no `reported` section; docs/parameter-file.md shows one.")
         store = Store(outputs / loaded.settings.name / "records")
         for line in audit_lines(audited(loaded.settings, store)):
             print(line)
@@ -93,7 +96,10 @@ def _audit(given: argparse.Namespace) -> int:
         write_index(outputs)
         if run.status != "ok":
             return 1
-        print(f"open {outputs / loaded.settings.name / run.report}")
+        folder = outputs / loaded.settings.name
+        for experiment in folder.glob(f"{folder.name}_experiment.yaml"):
+            print(f"an experiment on these claims: {experiment}")
+        print(f"open {folder / run.report}")
     return 0
 
 
@@ -101,7 +107,13 @@ def _wrapped(path: Path, outputs: Path) -> Path:
     """A parameter file around a file of figures; what was trained, nobody says."""
     if not path.is_file():
         raise SettingsError(f"{path}: there is no such file.")
-    name = re.sub(r"\W", "_", path.stem if path.stem[:1].isalpha() else f"figures_{path.stem}")
+    try:
+        read_file(path)
+    except Unreadable as error:
+        if "columns" not in str(error):  # an answer to a question may be among the overrides
+            raise SettingsError(str(error)) from None
+    stem = f"{path.resolve().parent.name}_{path.stem}" if path.suffix == ".json" else path.stem
+    name = re.sub(r"\W", "_", stem if stem[:1].isalpha() else f"figures_{stem}")
     data = {
         "name": name,
         "model": {"init": "random", "model_type": "llama"},  # a section must be there; nothing is reckoned from it

@@ -47,6 +47,10 @@ TEXT = ("finetune", "plain_loop")
 """Workloads whose samples are texts."""
 
 
+TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
+"""Figures that can't be 0 or less, by how they begin."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A row that can be reckoned with."""
@@ -197,7 +201,10 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
 
 def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
     try:
-        into[name] = figure(value, counted=name in COUNTS)
+        found = figure(value, counted=name in COUNTS)
+        if name.startswith(TIMED) and found.high <= 0:
+            raise ValueError(f"expected more than 0, found {value!r}")
+        into[name] = found
     except ValueError as error:
         problems.append(f"{key}: {error}.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from slowstep.audit import Audit, Finding, Judged, Judgement
+from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
 from slowstep.audit.claims import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
@@ -107,10 +107,14 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     words = [f"{n} {SIGNS[j].split(' ', 1)[1]}" for j, n in counts.items() if n]
     head = f"**Of {len(audit.claims)} claims: {', '.join(words)}.**" if words else f"**{_counted(audit.faults)}.**"
     parts = [head, *(_claim(c) for c in audit.claims)]
+    if not audit.claims:
+        parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is Kind.RANKING]
+        parts.append("No claim was given to judge.")
     if experiment:
+        place = "/".join(experiment.parts[-3:])  # as seen from the kit's folder
         parts.append(
-            f"What these figures can't decide, a controlled experiment can: `make diagnose PARAMS={experiment.name}`, "
-            "with the parameter file that stands beside this report."
+            f"A controlled experiment on these claims is ready to run: `make diagnose PARAMS={place}`, which stands "
+            "beside this report."
         )
     return Text("\n\n".join(parts))
 
@@ -118,8 +122,11 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 def audit_lines(audit: Audit) -> list[str]:
     """The same for a terminal."""
     lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.faults]
-    return lines or ["nothing was found: the figures agree with each other and with what is possible"]
+    shown = audit.faults if audit.claims else [f for f in audit.everything if not f.small]
+    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in shown]
+    if not audit.claims:
+        lines.append("no claim was given; what the figures say of one is judged if it stands in `reported.claims`")
+    return lines
 
 
 def _claim(c: Judged) -> str:
@@ -127,7 +134,7 @@ def _claim(c: Judged) -> str:
 
 
 def _counted(faults: Sequence[Finding]) -> str:
-    return f"{len(faults)} findings" if faults else "The figures agree with each other and with what is possible"
+    return f"{len(faults)} findings" if faults else "The figures agree with each other"
 
 
 def _cell(run: Run, quantity: str) -> str:
