@@ -15,6 +15,7 @@ from slowstep.report.words import SIGNS, duration, effect
 from slowstep.summary import NotebookRun, Summary
 
 FINAL = "90_final_config"
+AUDIT = "95_reported_figures"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ class Overview:
     gain: str
     decision: str | None
     machine: str
+    trained: bool
+    """Whether any of its notebooks trains; the audit of reported figures does not."""
 
 
 def write_index(outputs: Path) -> Path:
@@ -62,6 +65,7 @@ def overview(folder: Path) -> Overview:
         gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
         machine=next((r.machine for r in runs if r.machine), ""),
+        trained=any(r.notebook != AUDIT for r in runs),
     )
 
 
