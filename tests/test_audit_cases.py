@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,16 @@ def test_two_changes_at_once_are_told(case: Open) -> None:
         assert Kind.CONFOUNDED in kinds(case("001").claim(word))
 
 
+def test_what_does_not_fit_is_a_result(case: Open) -> None:
+    """Without checkpointing it ran out of memory: that says nothing of its speed."""
+    claim = case("001").claim("2 to 3 times")
+
+    assert claim.judgement is Judgement.UNDECIDED
+    assert "ran out of memory" in claim.reason
+    assert any("smaller batch" in question for question in claim.questions)
+    assert any(f.kind is Kind.MEMORY for f in case("001").audit.everything)
+
+
 def test_what_rounding_explains_is_left_alone(case: Open) -> None:
     """1.46 over 0.69 is 2.12, reported as 2.11; 1.29 over 0.69 is 1.87, reported as 1.88: both round so."""
     assert [] == case("001").found(Kind.ARITHMETIC, "")
@@ -182,6 +193,16 @@ def test_what_was_not_measured_is_not_believed(case: Open) -> None:
 def test_the_cheaper_cure_is_asked_for(case: Open) -> None:
     """Tokenising 25 examples once removes the wait for good."""
     assert any("tokenising once" in question for question in case("002").audit.questions)
+
+
+def test_workers_that_start_with_each_short_epoch_are_asked_about(case: Open) -> None:
+    """25 examples are an epoch of seconds; the report's workers persist, and were asked about if they did not."""
+    reported = case("002").settings.reported
+    rows = [replace(r, settings={k: v for k, v in r.settings.items() if "persistent" not in k}) for r in reported.rows]
+    without = Case(replace(case("002").settings, reported=replace(reported, rows=rows)))
+
+    assert not any("start anew" in question for question in case("002").audit.questions)
+    assert any("start anew" in question for question in without.audit.questions)
 
 
 # -- 003: 38 hours --
@@ -265,6 +286,11 @@ def test_twice_the_batch_is_twice_the_work(case: Open) -> None:
 
     assert claim.judgement is Judgement.CONTRADICTED
     assert 1 / claim.gain.middle == pytest.approx(2.49, abs=0.01)
+
+
+def test_the_warm_up_is_asked_about(case: Open) -> None:
+    """A benchmark that held it was off 13-fold before."""
+    assert any("after its warm-up" in question for question in case("004").claim("compiling").questions)
 
 
 def test_throughput_follows_from_step_and_batch(case: Open) -> None:

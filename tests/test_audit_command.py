@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench.cases import PAGE, RESULTS, page
 from slowstep import cli
@@ -28,7 +29,7 @@ def test_a_parameter_file_is_audited(audited: Path) -> None:
 
 def test_a_table_is_audited_by_itself(audited: Path) -> None:
     """No parameter file is needed, and nothing is reckoned from a model that nobody named."""
-    text = (audited / "speeds" / "95_reported_figures.html").read_text(encoding="utf-8")
+    text = (audited / "speeds_csv" / "95_reported_figures.html").read_text(encoding="utf-8")
 
     assert "fastest depends on the unit" in text
     assert "tokens/s at full length" not in text
@@ -46,14 +47,75 @@ def test_without_a_claim_there_is_no_all_clear(
     assert "by steps/s it is 'small'" in said
     assert "no claim was given" in said
     assert status == 2
-    assert not (tmp_path / "bad").exists()
+    assert not list(tmp_path.glob("bad_*"))
+
+
+def test_logs_are_audited_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before and after: what Trainer said at the end of each makes them rows of one report."""
+    for name, samples, steps in (("before", 15.02, 0.4694), ("after", 15.17, 0.158)):
+        ends = {"train_runtime": 4130.0, "train_samples_per_second": samples, "train_steps_per_second": steps}
+        (tmp_path / f"{name}.log").write_text(f"{ends}\n")
+    status = cli.main(["audit", *(str(tmp_path / f"{n}.log") for n in ("before", "after")), "--outputs", str(tmp_path)])
+
+    assert status == 0
+    assert "by steps/s it is 'before'; by samples/s it is 'after'" in capsys.readouterr().out
+    assert (tmp_path / "before_log_and_after_log" / "95_reported_figures.html").is_file()
+
+
+FIGURES = """name: figures
+reported:
+  rows:
+    - {label: a, figures: {seconds_per_step: "2.13"}}
+    - {label: b, figures: {seconds_per_step: "1.02"}}
+  claims:
+    - {text: twice as fast, baseline: a, treatment: b, speed_up: SPEED}
+"""
+
+
+def test_figures_need_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are judged by themselves; what was not named can't be trained, and `diagnose` says so."""
+    path = tmp_path / "figures.yaml"
+    path.write_text(FIGURES.replace("SPEED", '"2"'))
+    audited = cli.main(["audit", str(path), "--outputs", str(tmp_path / "out")])
+    said = capsys.readouterr()
+    diagnosed = cli.main(["diagnose", str(path), "--outputs", str(tmp_path / "out")])
+
+    assert (audited, diagnosed) == (0, 2)
+    assert "twice as fast" in said.out
+    assert not list(tmp_path.glob("out/*/*_experiment.yaml"))
+    assert "nothing says what to train" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["audit", "diagnose"])
+def test_a_wrong_figure_has_its_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is trained."""
+    path = tmp_path / "figures.yaml"
+    path.write_text(FIGURES.replace("SPEED", "twice") + "model: {init: random, model_type: llama}\n")
+    status = cli.main([command, str(path), "--outputs", str(tmp_path / "out")])
+
+    assert status == 2
+    assert f"{path}:7: reported.claims[0].speed_up: expected a number, found 'twice'" in capsys.readouterr().err
+
+
+def test_a_check_names_what_can_not_be_tested_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A level that needs another machine is no mistake; who reads the answer knows before the run."""
+    path = tmp_path / "asked.yaml"
+    model = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
+    path.write_text(f"name: asked\nmodel: {model}\ncompute: {{torch_compile: [true], tf32: [true]}}\n")
+    status = cli.main(["check", str(path), "--outputs", str(tmp_path / "out")])
+    said = capsys.readouterr().out
+
+    assert status == 0
+    assert "can be used" in said
+    if not torch.cuda.is_available():
+        assert "not testable here: compute.tf32=true: " in said
 
 
 def test_the_index_has_audits(audited: Path) -> None:
     """Beside investigations; of what was not trained no gain is told."""
     text = (audited / "index.html").read_text(encoding="utf-8")
 
-    assert "speeds/95_reported_figures.html" in text
+    assert "speeds_csv/95_reported_figures.html" in text
     assert "Reported figures were audited" in text
     assert "Gain, measured together" not in text
 

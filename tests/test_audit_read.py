@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.audit import Audit, audit
+from slowstep.audit import Audit, Kind, audit
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.settings import Settings, SettingsError, override
@@ -91,15 +91,20 @@ def test_an_export_is_read_by_the_names_that_are_known(tmp_path: Path) -> None:
 
 
 def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
-    """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps."""
+    """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps, but tells
+    the samples of one."""
     bars = [f"\r {n:3}%|##| {n}/100 [00:{n:02}<01:00,  {1.9 if n < 40 else 2.1:.2f}s/it]" for n in range(1, 100)]
     ends = "{'train_runtime': '210.5', 'train_samples_per_second': 15.2, 'train_steps_per_second': 0.475}"
     path = tmp_path / "train.log"
     path.write_text("".join(bars) + "\r 100%|##| 7/7 [00:01<00:00, 9.00it/s]\n" + ends)
     (row,) = read_file(path)
 
-    assert {"seconds_per_step", "steps"} == set(row["figures"])
+    (run,) = audit(report(files=[str(path)])).runs
+    assert {"seconds_per_step", "steps", "samples_per_step", "seconds"} == set(row["figures"])
     assert float(row["figures"]["seconds_per_step"]) == pytest.approx(2.1)
+    assert run.solved.known["samples_per_step"].middle == pytest.approx(32, rel=0.01)
+    assert run.solved.known["samples_per_second"].middle == pytest.approx(32 / 2.1, rel=0.01)
+    assert run.solved.contradictions == ()
 
 
 def test_a_log_without_bars_is_read_from_its_end(tmp_path: Path) -> None:
@@ -131,6 +136,37 @@ def test_a_trainer_state_is_read(tmp_path: Path) -> None:
     assert audit(report(files=[str(path)])).faults == []
 
 
+def test_a_run_out_of_memory_is_a_result() -> None:
+    """Its cell has no speed, and says what does not fit."""
+    found = audited("| run | s/it |\n|---|---|\n| batch 4 | 2.1 |\n| batch 8 | OOM |")
+
+    assert ["batch 8"] == [f.where for f in found.everything if f.kind is Kind.MEMORY]
+    assert found.runs[0].solved.known["seconds_per_step"].middle == 2.1
+    assert not found.runs[1].given
+
+
+def test_logs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By their folders, as runs keep their logs."""
+    for folder, seconds in (("before", 2.1), ("after", 1.7)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.log").write_text(f"\r 50%|##| 5/10 [00:05<00:05,  {seconds}s/it]")
+    found = audit(report(files=[str(tmp_path / name / "train.log") for name in ("before", "after")]))
+
+    assert ["before/train", "after/train"] == [run.label for run in found.runs]
+
+
+def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
+    """Two measured rows that differ in one factor by more than it can bring."""
+    rows = [
+        {"label": "a", "settings": {"gradient_checkpointing": True}, "figures": {"samples_per_second": "1.00"}},
+        {"label": "b", "settings": {"gradient_checkpointing": False}, "figures": {"samples_per_second": "4.00"}},
+        {"label": "c", "settings": {"gradient_checkpointing": False}, "figures": {"samples_per_second": "1.30"}},
+    ]
+    found = [(f.kind, f.where) for f in audit(report(rows=rows)).faults]
+
+    assert found == [(Kind.BOUND, "b, beside a")]
+
+
 # -- refused, with the place --
 
 
@@ -158,6 +194,14 @@ def test_a_table_that_can_not_be_read_says_where(text: str, place: str, words: s
 
     assert place in str(refused.value)
     assert words in str(refused.value)
+
+
+def test_text_in_another_encoding_says_where(tmp_path: Path) -> None:
+    """Excel's CSV of a word with an accent."""
+    path = tmp_path / "t.csv"
+    path.write_bytes("run,s/it\nentraîné,2.1\n".encode("latin-1"))
+    with pytest.raises(Unreadable, match=r"t\.csv:2:6: byte 0xee is no UTF-8"):
+        read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +240,23 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
             {"rows": [{"label": "a"}], "claims": [{"text": "", "baseline": "a", "treatment": "a", "speed_up": "1/0"}]},
             "nothing is 1/0 times as fast",
         ),
+        (
+            {
+                "rows": [{"label": "a"}],
+                "claims": [{"text": "", "baseline": "a", "treatment": "a", "speed_up": "twice"}],
+            },
+            "Write 2 for twice as fast",
+        ),
+        (
+            {
+                "rows": [{"label": "a"}],
+                "claims": [{"text": "", "baseline": "a", "treatment": "a", "quantity": "memory_used_gib"}],
+            },
+            "'memory_used_gib' says no speed. Allowed: hours",
+        ),
         ({"device": "A10"}, "what 'A10' can do is not known here"),
         ({"sums": [{"text": "x", "total": [], "parts": {}}]}, "an empty list"),
-        ({"rows": [{"label": "a"}, {"label": "a", "figures": {}}]}, None),
+        ({"rows": [{"label": "a"}, {"label": "a"}]}, "the label 'a' is used twice"),
         ({"claims": [{"text": "x", "baseline": "a", "treatment": "b"}]}, "no row is called 'a'"),
         ({"sums": [{"text": "x", "total": "1", "parts": {"a": "?"}}]}, "sums[0].parts.a: expected a number"),
         (
@@ -207,11 +265,8 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
         ),
     ],
 )
-def test_what_is_written_wrong_is_told_by_its_key(reported: dict, words: str | None) -> None:
+def test_what_is_written_wrong_is_told_by_its_key(reported: dict, words: str) -> None:
     """Key, what was found, what to do."""
-    if words is None:
-        assert ["a", "a (2)"] == [run.label for run in audit(report(**reported)).runs]
-        return
     with pytest.raises(SettingsError) as refused:
         audit(report(**reported))
 

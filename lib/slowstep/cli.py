@@ -12,10 +12,11 @@ from pathlib import Path
 
 import yaml
 
+from slowstep.audit import audit as audit_figures
 from slowstep.audit.read import Unreadable, read_file
 from slowstep.auditing import audited
 from slowstep.batch import Busy, audit, diagnose, notebooks
-from slowstep.factors import check_levels
+from slowstep.factors import check_levels, plan
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
 from slowstep.records import Store, identity
@@ -28,6 +29,9 @@ from slowstep.summary import NotebookRun
 from slowstep.trials.entry import enter_check
 from slowstep.trials.helper import errand
 from slowstep.trials.progress import Progress
+
+LONGEST_NAME = 80
+"""Characters of a folder's name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,48 +81,71 @@ def _diagnose(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
+    machine = this_machine()
     for loaded in _checked(given):
         print(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
+        for section in LEVEL_SECTIONS:
+            for contrast in plan(loaded.settings, section, machine):
+                reason = contrast.untestable or contrast.unmet
+                if reason:
+                    print(f"  not testable here: {section}.{contrast.name}: {reason}")
     return 0
 
 
 def _audit(given: argparse.Namespace) -> int:
-    outputs = Path(given.outputs)
-    for name in given.params:
-        path = Path(name)
-        loaded = load(path if path.suffix in (".yaml", ".yml") else _wrapped(path, outputs), given.set)
-        if loaded.settings.reported is None:
-            raise SettingsError(f"{path}: holds no `reported` section; docs/parameter-file.md shows one.")
-        store = Store(outputs / loaded.settings.name / "records")
-        for line in audit_lines(audited(loaded.settings, store)):
-            print(line)
-        run = audit(loaded, given.set, outputs, _Terminal(loaded.settings.name))
-        write_index(outputs)
-        if run.status != "ok":
-            return 1
-        folder = outputs / loaded.settings.name
-        for experiment in folder.glob(f"{folder.name}_experiment.yaml"):
-            print(f"an experiment on these claims: {experiment}")
-        print(f"open {folder / run.report}")
+    """Each parameter file by itself; files of figures, which hold a run or a table each, together."""
+    outputs, paths = Path(given.outputs), [Path(name) for name in given.params]
+    figures = [path for path in paths if path.suffix not in (".yaml", ".yml")]
+    files = [path for path in paths if path not in figures] + ([_wrapped(figures, outputs)] if figures else [])
+    return max(_audited(load(path, given.set), given.set, outputs) for path in files)
+
+
+def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
+    folder = outputs / loaded.settings.name
+    if loaded.settings.reported is None:
+        raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
+    try:
+        found = audited(loaded.settings, Store(folder / "records"))
+    except SettingsError as error:
+        raise SettingsError(_placed(problem, loaded) for problem in error.problems) from None
+    for line in audit_lines(found):
+        print(line)
+    run = audit(loaded, overrides, outputs, _Terminal(loaded.settings.name))
+    write_index(outputs)
+    if run.status != "ok":
+        return 1
+    for experiment in folder.glob(f"{folder.name}_experiment.yaml"):
+        print(f"an experiment on these claims: {experiment}")
+    print(f"open {folder / run.report}")
     return 0
 
 
-def _wrapped(path: Path, outputs: Path) -> Path:
-    """A parameter file around a file of figures; what was trained, nobody says."""
-    if not path.is_file():
-        raise SettingsError(f"{path}: there is no such file.")
-    try:
-        read_file(path)
-    except Unreadable as error:
-        if "columns" not in str(error):  # an answer to a question may be among the overrides
-            raise SettingsError(str(error)) from None
-    stem = f"{path.resolve().parent.name}_{path.stem}" if path.suffix == ".json" else path.stem
-    name = re.sub(r"\W", "_", stem if stem[:1].isalpha() else f"figures_{stem}")
-    data = {
-        "name": name,
-        "model": {"init": "random", "model_type": "llama"},  # a section must be there; nothing is reckoned from it
-        "reported": {"source": path.name, "files": [str(path.resolve())]},
-    }
+def _placed(problem: str, loaded: Loaded) -> str:
+    """With the file and the line of the key that it is on; what was read from another file says its own."""
+    key = problem.partition(": ")[0]
+    return f"{loaded.place(key)}: {problem}" if key.startswith("reported.") else problem
+
+
+def _wrapped(paths: Sequence[Path], outputs: Path) -> Path:
+    """A parameter file around files of figures; what was trained, nobody says."""
+    problems = []
+    for path in paths:
+        if not path.is_file():
+            problems.append(f"{path}: there is no such file.")
+            continue
+        try:
+            read_file(path)
+        except Unreadable as error:
+            if "columns" not in str(error):  # an answer to a question may be among the overrides
+                problems.append(str(error))
+    if problems:
+        raise SettingsError(problems)
+    # trainer states are all called alike; a table `quick.csv` is no investigation `quick`
+    names = [f"{p.resolve().parent.name}_{p.name}" if p.suffix == ".json" else p.name for p in paths]
+    name = re.sub(r"\W", "_", "_and_".join(names))[:LONGEST_NAME]
+    name = name if name[:1].isalpha() else f"figures_{name}"
+    source = ", ".join(path.name for path in paths)
+    data = {"name": name, "reported": {"source": source, "files": [str(path.resolve()) for path in paths]}}
     target = outputs / name / f"{name}.yaml"
     write_atomically(target, yaml.safe_dump(data, sort_keys=False))
     return target
@@ -148,8 +175,14 @@ def _checked(given: argparse.Namespace) -> list[Loaded]:
     names = [loaded.settings.name for loaded in everything]
     problems += [f"the name '{n}' is used by more than one parameter file" for n in set(names) if names.count(n) > 1]
     for loaded in everything:
+        if loaded.settings.figures_alone:
+            problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
         for section in LEVEL_SECTIONS:
             problems += check_levels(loaded.settings, section, loaded.source)
+        try:
+            audit_figures(loaded.settings)
+        except SettingsError as error:
+            problems += [_placed(problem, loaded) for problem in error.problems]
     if not problems:
         for loaded in everything:
             problems += _tried(loaded, Path(given.outputs))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from slowstep.audit import arithmetic, claims
+from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
 from slowstep.audit.physics import Sizes, beyond_the_device
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
 from slowstep.settings import Settings
-from slowstep.settings.reported import Reported
+from slowstep.settings.reported import Claim, Reported
 
 
 def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
@@ -27,7 +28,8 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
     findings += [f for run in found for f in beyond_the_device(run, sizes, reported.device)]
-    findings += _rankings(found)
+    findings += _rankings(found) + _out_of_memory(found)
+    findings += [f for pair in _unclaimed(found, reported.claims) for f in claims.impossible(*pair, sizes)]
     judged = [claims.judge(c, by_label[c.baseline], by_label[c.treatment], sizes) for c in reported.claims]
     return Audit(
         runs=found,
@@ -54,9 +56,27 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
     return found
 
 
+def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
+    """Each measured row that differs from the first in one factor, and of which nothing was claimed."""
+    measured = [r for r in found if not r.projected and not r.out_of_memory]
+    pairs = {frozenset((c.baseline, c.treatment)) for c in claimed}
+    for run in measured[1:]:
+        first = measured[0]
+        differ = differences(first.settings, run.settings)
+        if len(differ) == 1 and frozenset((first.label, run.label)) not in pairs:
+            text = f"{run.label}, beside {first.label}"
+            yield Claim(text=text, baseline=first.label, treatment=run.label, factor=differ[0][0].name), first, run
+
+
+def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
+    """That a run does not fit is a result."""
+    text = "it ran out of memory: a result on what fits, and none on what it costs"
+    return [Finding(kind=Kind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
+
+
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Whether the fastest row depends on the unit that is read."""
-    measured = [r for r in found if not r.projected]
+    measured = [r for r in found if not r.projected and not r.out_of_memory]
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],

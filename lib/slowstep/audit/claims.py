@@ -52,7 +52,7 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
     if b.projected:
         text = f"the figures of '{b.label}' are an expectation; nothing was measured"
         findings.append(Finding(kind=Kind.PROJECTED, where=claim.text, text=text))
-    judgement, reason = _weigh(gain, unit, stated, findings, _lengths_differ(a, b))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, _lengths_differ(a, b))
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -62,6 +62,11 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
         findings=findings,
         questions=_questions(claim, a, b),
     )
+
+
+def impossible(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> list[Finding]:
+    """What two rows say that can't be, whatever was concluded from them."""
+    return [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
 
 
 def equal_work(a: Run, b: Run) -> tuple[Figure | None, str]:
@@ -163,15 +168,24 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None) -> list[Finding]:
     return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
 
 
+def _no_speed(a: Run, b: Run) -> str:
+    """Why nothing can be compared."""
+    for run in (a, b):
+        if run.out_of_memory:
+            return f"'{run.label}' ran out of memory, and what its speed would be nobody knows"
+    return "no speed at equal work follows from the figures"
+
+
 def _weigh(
     gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], lengths_differ: bool
 ) -> tuple[Judgement, str]:
+    """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
     for void in (Kind.BOUND, Kind.CONTROL):
         if void in kinds:
             return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void]
     if gain is None:
-        return Judgement.UNDECIDED, "no speed at equal work follows from the figures"
+        return Judgement.UNDECIDED, unit
     if stated is None:
         return Judgement.UNDECIDED, "the claim gives no size"
     at = f"in {unit} it is {times(gain.middle)} as fast"
@@ -206,6 +220,11 @@ def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
-    if not b.projected and not (a.repeats and b.repeats):
-        found.append(f"How often was '{b.label}' measured, and in turns with '{a.label}' or on another occasion?")
+    if b.out_of_memory:
+        found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
+    elif not b.projected and not (a.repeats and b.repeats):
+        found.append(
+            f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
+            "or on another occasion?"
+        )
     return found

@@ -27,9 +27,9 @@ SECTION = {
 
 def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
     """Plain data of a parameter file whose baseline is that of most claims, and whose levels are what the claims
-    change; None where no claim changes what the catalogue knows."""
+    change; None where no claim changes what the catalogue knows, or nobody said what model was trained."""
     baselines = [c.claim.baseline for c in audit.claims]
-    if not baselines:
+    if not baselines or settings.figures_alone:
         return None
     runs = {run.label: run for run in audit.runs}
     base = runs[max(baselines, key=baselines.count)].settings

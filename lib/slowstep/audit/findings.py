@@ -24,9 +24,10 @@ class Kind(StrEnum):
     NOISE = "within the noise"
     PROJECTED = "not measured"
     RANKING = "the fastest by unit"
+    MEMORY = "out of memory"
 
 
-NOTES = (Kind.MEANING, Kind.PROJECTED, Kind.RANKING)
+NOTES = (Kind.MEANING, Kind.PROJECTED, Kind.RANKING, Kind.MEMORY)
 """What is to be minded and is no fault."""
 
 

@@ -47,6 +47,16 @@ TEXT = ("finetune", "plain_loop")
 """Workloads whose samples are texts."""
 
 
+READ_FROM = (
+    "seconds_per_step",
+    "steps_per_second",
+    "samples_per_second",
+    "tokens_per_second",
+    "seconds_per_epoch",
+    "hours",
+)
+"""What a claim on speed is mostly read from."""
+
 TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
 """Figures that can't be 0 or less, by how they begin."""
 
@@ -64,6 +74,7 @@ class Run:
     phases: Mapping[str, Figure]
     """Seconds a step."""
     projected: bool
+    out_of_memory: bool
     length: int | None
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
@@ -89,7 +100,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     found = []
     for i, row in enumerate(rows):
         try:
-            found.append(_run(row, settings, row.place or f"reported.rows[{i}]"))
+            found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}]."))
         except SettingsError as error:
             problems += error.problems
     labels = [row.label for row in rows]
@@ -100,8 +111,9 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
             if label not in labels:
                 problems.append(f"reported.claims[{i}].{side}: no row is called '{label}'.{nearest(label, labels)}")
         if claim.quantity and claim.quantity not in TITLES:
-            near = nearest(claim.quantity, list(TITLES))
-            problems.append(f"reported.claims[{i}].quantity: no such figure as '{claim.quantity}'.{near}")
+            what = "says no speed" if claim.quantity in BESIDE else "is no figure"
+            near = nearest(claim.quantity, READ_FROM)
+            problems.append(f"reported.claims[{i}].quantity: '{claim.quantity}' {what}.{near}")
         if claim.factor and claim.factor not in CATALOGUE:
             near = nearest(claim.factor, list(CATALOGUE))
             problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
@@ -126,6 +138,8 @@ def _unreadable(reported: Reported) -> list[str]:
         text = value.removeprefix("1/").lstrip("<>") if isinstance(value, str) and "speed_up" in key else value
         found: dict[str, Figure] = {}
         _read(found, "", text, f"reported.{key}", problems)
+        if not found and "speed_up" in key:
+            problems[-1] += " Write 2 for twice as fast, '1/3' for three times slower, '>1' for faster by any amount."
         if text is not value and str(value).startswith("1/") and found and found[""].low <= 0:
             problems.append(f"reported.{key}: nothing is {value} times as fast.")
     return problems
@@ -137,21 +151,21 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
     repeats: dict[str, list[float]] = {}
     for name, value in row.figures.items():
         if name in QUESTIONS:
-            problems.append(f"{key}.figures.{name}: {QUESTIONS[name]}")
+            problems.append(f"{key}figures.{name}: {QUESTIONS[name]}")
         elif name not in TITLES and name not in BESIDE:
-            problems.append(f"{key}.figures.{name}: no such figure.{nearest(name, [*TITLES, *BESIDE])}")
+            problems.append(f"{key}figures.{name}: no such figure.{nearest(name, [*TITLES, *BESIDE])}")
         else:
-            _read(given, name, value, f"{key}.figures.{name}", problems)
+            _read(given, name, value, f"{key}figures.{name}", problems)
             if isinstance(value, list) and len(value) > 1 and name in given:
                 repeats[name] = [figure(v).middle for v in value]
     phases: dict[str, Figure] = {}
     for name, value in row.phases.items():
         if name not in PHASES:
-            problems.append(f"{key}.phases.{name}: no such phase.{nearest(name, PHASES)}")
+            problems.append(f"{key}phases.{name}: no such phase.{nearest(name, PHASES)}")
         else:
-            _read(phases, name, value, f"{key}.phases.{name}", problems)
+            _read(phases, name, value, f"{key}phases.{name}", problems)
     try:
-        own = override(settings, {_place(name): value for name, value in row.settings.items()}, f"{key}.settings")
+        own = override(settings, {_place(name): value for name, value in row.settings.items()}, f"{key}settings")
     except SettingsError as error:
         raise SettingsError([*problems, *error.problems]) from None
     if problems:
@@ -167,6 +181,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         repeats=repeats,
         phases=phases,
         projected=row.projected,
+        out_of_memory=row.out_of_memory,
         length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,
     )
 

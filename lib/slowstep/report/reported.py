@@ -30,7 +30,7 @@ def reported_rows(audit: Audit) -> Table:
     return Table(
         [
             {
-                "run": r.label + (" (expected)" if r.projected and "expected" not in r.label else ""),
+                "run": r.label + _mark(r),
                 **{({**TITLES, **BESIDE})[q]: _cell(r, q) for q in units},
                 **({FULL: f"({r.tokens_at_full_length})" if r.tokens_at_full_length else ""} if lengths else {}),
             }
@@ -135,6 +135,12 @@ def _claim(c: Judged) -> str:
 
 def _counted(faults: Sequence[Finding]) -> str:
     return f"{len(faults)} findings" if faults else "The figures agree with each other"
+
+
+def _mark(run: Run) -> str:
+    if run.out_of_memory:
+        return " (out of memory)"
+    return " (expected)" if run.projected and "expected" not in run.label else ""
 
 
 def _cell(run: Run, quantity: str) -> str:

@@ -19,6 +19,8 @@ class Row:
     phases: dict[str, object] = field(default_factory=dict)
     projected: bool = False
     """Whether the figures are an expectation and no measurement."""
+    out_of_memory: bool = False
+    """Whether the run ended out of memory: a result, and no speed."""
     place: str = ""
     """Where it was read, for messages; empty for a row that is written out."""
 

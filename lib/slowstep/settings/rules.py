@@ -38,6 +38,8 @@ def _workload(s: Settings) -> Iterator[Problem]:
 
 def _model(s: Settings) -> Iterator[Problem]:
     m = s.model
+    if s.figures_alone:
+        return
     if m.init == "random":
         if m.model_type is None and m.name_or_path is None:
             yield "model.model_type", "init: random needs the architecture, for example 'llama' or 'mistral'."

@@ -35,7 +35,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """The examples: `python_stdlib`, a local .jsonl file, a local folder or a name on the Hub."""
+    """The examples: built in (python_stdlib, python_stdlib_modules), a .jsonl file, a folder or a name on the Hub."""
 
     name_or_path: str = "python_stdlib"
     name: str | None = None
@@ -121,6 +121,11 @@ class Settings:
     reported: Reported | None = None
 
     @property
+    def figures_alone(self) -> bool:
+        """Whether figures are reported, and no model is named that could be trained."""
+        return self.reported is not None and self.model == Model()
+
+    @property
     def batched_fetching(self) -> bool:
         """Whether a batch is fetched at once: a tokenised set of `datasets` does so by itself, a class of one's own
         that tokenises what it is asked for does not."""
@@ -179,3 +184,14 @@ class Loaded:
     settings: Settings
     source: str
     origins: Mapping[str, Origin]
+
+    def place(self, key: str) -> str:
+        """Where a dotted key was given, or what holds it: `params/quick.yaml:12`, `override a.b=c`."""
+        while key:
+            origin = self.origins.get(key)
+            if origin and origin.kind == "command line":
+                return f"override {origin.place}"
+            if origin:
+                return f"{self.source}:{origin.place.rpartition(':')[2]}"
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return self.source

@@ -1,4 +1,7 @@
-"""Real text that every machine has: functions and classes of the Python standard library with their docstrings."""
+"""Real text that every machine has, from the Python standard library: short examples, and long ones.
+
+`python_stdlib` is its functions and classes with their docstrings, `python_stdlib_modules` its modules whole.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ SHORTEST = 20
 
 
 VOCABULARY = 4096
+"""Tokens of the tokenizer that is trained on the short examples."""
 
 
 def cache_folder() -> Path:
@@ -26,11 +30,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowstep"
 
 
-def corpus() -> Path:
-    """A .jsonl of {prompt, response} examples, several thousand, in a fixed shuffled order; made on first use."""
-    path = cache_folder() / f"python_stdlib-{platform.python_version()}.jsonl"
+def corpus(name: str = "python_stdlib") -> Path:
+    """A .jsonl of {prompt, response} examples in a fixed shuffled order; made on first use. KeyError if `name` is none
+    of `CORPORA`."""
+    path = cache_folder() / f"{name}-{platform.python_version()}.jsonl"
     if not path.is_file():
-        examples = sorted(_examples())
+        examples = sorted(CORPORA[name]())
         random.Random(0).shuffle(examples)
         lines = (json.dumps({"prompt": p, "response": r}, ensure_ascii=False) for p, r in examples)
         write_atomically(path, "\n".join(lines) + "\n")
@@ -44,22 +49,37 @@ def tokenizer_file(settings: Settings) -> Path:
     return corpus().with_name(f"{corpus().stem}-bpe{vocabulary}.json")
 
 
-def _examples() -> Iterator[tuple[str, str]]:
+def _docstrings() -> Iterator[tuple[str, str]]:
+    for module, _, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text and len(text) >= SHORTEST:
+                    yield f"# module {module}\n{_signature(node)}", text
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    for module, source, _ in _modules():
+        if len(source) >= SHORTEST:
+            yield f"# module {module}", source
+
+
+CORPORA = {"python_stdlib": _docstrings, "python_stdlib_modules": _sources}
+"""The built-in texts: several thousand of some hundred characters, several hundred of some ten thousand."""
+
+
+def _modules() -> Iterator[tuple[str, str, ast.Module]]:
+    """Name, source and syntax tree of each."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for file in sorted(root.rglob("*.py")):
         parts = set(file.relative_to(root).parts)
         if parts & {"site-packages", "test", "tests", "idle_test", "lib2to3"}:
             continue
         try:
-            tree = ast.parse(file.read_text(encoding="utf-8"))
+            source = file.read_text(encoding="utf-8")
+            yield ".".join(file.relative_to(root).with_suffix("").parts), source, ast.parse(source)
         except (SyntaxError, UnicodeDecodeError, ValueError):
             continue
-        module = ".".join(file.relative_to(root).with_suffix("").parts)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node)
-                if text and len(text) >= SHORTEST:
-                    yield f"# module {module}\n{_signature(node)}", text
 
 
 def _signature(node: ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) -> str:

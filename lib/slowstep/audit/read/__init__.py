@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +55,19 @@ def _tried(read: Any, problems: list[str]) -> list[Row]:
 
 
 def _distinct(found: list[Row]) -> list[Row]:
-    """Rows of one name from several places told apart by a number; rows that are written out keep their names."""
-    seen: dict[str, int] = {}
-    named = []
+    """Rows of one name from several files told apart by their folders, else by a number; rows that are written out
+    keep their names."""
+    labels = [row.label for row in found]
+    named: list[Row] = []
     for row in found:
-        seen[row.label] = count = seen.get(row.label, 0) + 1
-        label = row.label if count == 1 else f"{row.label} ({count})"
-        named.append(Row(**{**row.__dict__, "label": label}))
+        label = row.label
+        if row.place and labels.count(label) > 1:
+            label = "/".join(filter(None, (Path(row.place).parent.name, label)))
+        taken = [other.label for other in named]
+        number = next(n for n in itertools.count(1) if _numbered(label, n) not in taken)
+        named.append(replace(row, label=_numbered(label, number) if row.place else row.label))
     return named
+
+
+def _numbered(label: str, number: int) -> str:
+    return label if number == 1 else f"{label} ({number})"

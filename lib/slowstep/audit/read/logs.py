@@ -8,6 +8,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.figures import figure
 from slowstep.audit.read.units import Unreadable
 
 BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:)?\d+:\d+<[^,\]]*,\s*(\d+(?:\.\d+)?)\s*(s/it|it/s)[,\]]")
@@ -27,12 +28,16 @@ SETTLED = 0.5
 
 
 def read_log(path: Path) -> dict[str, Any]:
-    """One row: the median speed of the later bars, or what Trainer said at the end where there are none."""
+    """One row: the median speed of the later bars, or what Trainer said at the end where there are none.
+
+    Where there are both, the end tells how many samples make a step.
+    """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
-    figures = _from_bars(text) or _from_the_end(text)
+    bars, end = _from_bars(text), _from_the_end(text)
+    figures = bars | _samples(end) if bars else end
     if not figures:
         lines = text.count("\n") + 1
         raise Unreadable(str(path), lines, 1, "holds no bar of tqdm and no train_runtime, so it says no speed")
@@ -49,6 +54,15 @@ def _from_bars(text: str) -> dict[str, Any]:
     later = own[int(SETTLED * len(own)) :]
     seconds = [float(m[3]) if m[4] == "s/it" else 1 / float(m[3]) for m in later]
     return {"seconds_per_step": f"{statistics.median(seconds):.3g}", "steps": longest}
+
+
+def _samples(end: dict[str, Any]) -> dict[str, Any]:
+    """Samples a step and the whole time: speeds over all of it hold evaluations and saves too, their ratio does not."""
+    try:
+        step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
+    except (KeyError, ValueError, ZeroDivisionError):
+        return {}
+    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}", "seconds": end["seconds"]} if step.low > 0 else {}
 
 
 def _from_the_end(text: str) -> dict[str, Any]:

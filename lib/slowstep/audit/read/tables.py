@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.units import Column, Unreadable, column, figure, plain
+from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, plain, text_of
 from slowstep.factors import CATALOGUE
 from slowstep.settings.ecosystem import SECTIONS
 
@@ -34,11 +34,7 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
-    return table_rows(text, str(path), columns)
+    return table_rows(text_of(path), str(path), columns)
 
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -72,7 +68,7 @@ def _row(
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
-    labels, settings, figures = [], {}, {}
+    labels, settings, figures, failed = [], {}, {}, False
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -82,6 +78,7 @@ def _row(
             if plain(text).lower() not in UNSET:
                 settings[one.name] = _value(plain(text))
         else:
+            failed = failed or plain(text).lower() in OUT_OF_MEMORY
             try:
                 found = figure(text, one)
             except ValueError as error:
@@ -90,7 +87,7 @@ def _row(
                 figures[found[0]] = found[1]
     label = " ".join(filter(None, labels)) or f"row {number}"
     place = f"{source}:{cells[0][1]}"
-    return {"label": label, "settings": settings, "figures": figures, "place": place}
+    return {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed, "place": place}
 
 
 def _value(text: str) -> Any:

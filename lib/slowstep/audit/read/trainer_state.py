@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.units import Unreadable
+from slowstep.audit.read.units import Unreadable, text_of
 
 FIGURES = {
     "train_samples_per_second": "samples_per_second",
@@ -19,12 +19,11 @@ FIGURES = {
 def read_trainer_state(path: Path) -> dict[str, Any]:
     """One row: steps, epochs and, where training came to its end, time and speeds."""
     try:
-        text = path.read_text(encoding="utf-8")
-        state = json.loads(text)
+        state = json.loads(text_of(path))
     except json.JSONDecodeError as error:
         raise Unreadable(str(path), error.lineno, error.colno, f"is no JSON: {error.msg}") from None
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
+    except RecursionError:
+        raise Unreadable(str(path), 1, 1, "is nested too deeply") from None
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
         raise Unreadable(str(path), 1, 1, "is no trainer state: it has no log_history")
     figures: dict[str, Any] = {}
@@ -36,7 +35,11 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
             figures |= {ours: entry[name] for name, ours in FIGURES.items() if _number(entry.get(name))}
     if not FIGURES.values() & figures.keys():
         raise Unreadable(
-            str(path), 1, 1, "holds no speed: training had not ended (no train_runtime in its log_history)"
+            str(path),
+            1,
+            1,
+            "holds no speed: training had not ended (no train_runtime in its log_history). Trainer writes one with it "
+            "in the output folder, if asked (trainer.save_state()); a console log of the run has speeds, too",
         )
     # its train_batch_size is that of one process, and how many there were, and how many parts, it does not say
     return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}

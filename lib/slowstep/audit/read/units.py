@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 from slowstep.audit.figures import parse
 from slowstep.audit.relations import TITLES
@@ -47,7 +48,9 @@ CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT}
 BARE = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hr": 3600.0, "hours": 3600.0}
 """Units of time in a cell whose column says what is timed."""
 
-NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan", "oom", "out of memory")
+OUT_OF_MEMORY = ("oom", "out of memory")
+
+NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan", *OUT_OF_MEMORY)
 """Cells without a figure in a column of figures."""
 
 
@@ -56,6 +59,21 @@ class Unreadable(ValueError):
 
     def __init__(self, source: str, line: int, column: int, message: str):
         super().__init__(f"{source}:{line}:{column}: {message}")
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; Unreadable if it can't be read, or is not UTF-8."""
+    try:
+        content = path.read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise Unreadable(
+            str(path), line, column, f"byte 0x{content[error.start]:02x} is no UTF-8; save the file as UTF-8"
+        ) from None
 
 
 @dataclass(frozen=True)
