@@ -14,6 +14,7 @@ from slowstep.audit.figures import exact
 from slowstep.audit.run import Run
 from slowstep.factors import check_levels
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
+from slowstep.settings.reported import Row
 from slowstep.trials.entry import enter_sizes
 from slowstep.trials.helper import errand
 
@@ -145,6 +146,26 @@ def test_attention_can_not_explain_it(case: Open) -> None:
 
     assert "5.3% of the work" in text
     assert not with_sizes.found(Kind.PHYSICS, "can compute")
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"samples_per_second": "6.9"}, "of what NVIDIA A10 can compute"),
+        ({"seconds_per_step": "0.015"}, "can read the 3.55 GB of weights 3 times"),
+        ({"memory_used_gib": "31"}, "are more than the 24 GB that NVIDIA A10 has"),
+        ({"memory_allocated_gib": "2.5"}, "are less than the 3.31 GiB of the weights alone"),
+        ({"samples_per_second": "0.69", "memory_used_gib": "20"}, None),
+    ],
+)
+def test_no_device_does_more_than_it_can(case: Open, figures: dict, words: str | None) -> None:
+    """FLOPs, bytes a second and bytes, of the model that is named."""
+    settings = case("001").settings
+    sizes = {"matmul_parameters": 7.1e9, "trained_parameters": 13.6e6, "layers": 32, "hidden_size": 4096}
+    reported = replace(settings.reported, rows=[Row(label="a", figures=figures)], claims=[])
+    found = [f.text for f in Case(replace(settings, reported=reported), sizes).audit.faults if f.kind is Kind.PHYSICS]
+
+    assert any(words in text for text in found) if words else found == []
 
 
 def test_two_changes_at_once_are_told(case: Open) -> None:

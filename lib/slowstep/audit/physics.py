@@ -7,10 +7,15 @@ from typing import Any
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, Kind, times
-from slowstep.audit.run import Run
+from slowstep.audit.run import BESIDE, Run
 from slowstep.judgement.bounds import ALLOWANCE
 from slowstep.judgement.devices import PEAKS
 from slowstep.judgement.flops import TokenFlops, token_flops
+
+BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
+
+CACHEABLE = 1e9
+"""Bytes of weights below which a device's caches may hold some of them from one pass to the next."""
 
 Sizes = Mapping[str, Any]
 """What a trial would observe of the model: parameters that multiply and that are trained, layers, hidden size."""
@@ -35,7 +40,53 @@ def mfu(run: Run, sizes: Sizes | None, device: str | None) -> Figure | None:
 
 
 def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """More than the device can compute: the figures or the device are wrong, or the samples are short."""
+    """More than the device can compute, read or hold: the figures, the device or the model are not what is given."""
+    return [*_computed(run, sizes, device), *_read(run, sizes, device), *_held(run, sizes, device)]
+
+
+def weight_bytes(run: Run, sizes: Sizes) -> float:
+    """Bytes of the weights that multiply, as they are stored; constants of quantisation come on top."""
+    quantised = run.settings.quantization or {}
+    bits = (
+        4 if quantised.get("load_in_4bit") else 8 if quantised.get("load_in_8bit") else BITS[run.settings.model.dtype]
+    )
+    return sizes["matmul_parameters"] * bits / 8
+
+
+def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """Each micro-batch reads the weights forward and backward, and once more to recompute; 16 bit of each at most."""
+    peak, step = PEAKS.get(device or ""), run.solved.known.get("seconds_per_step")
+    if not sizes or not peak or not step or run.given.get("devices", exact(1)).high > 1:
+        return []
+    passes = 3 if run.settings.training("gradient_checkpointing") else 2
+    size = min(weight_bytes(run, sizes), sizes["matmul_parameters"] * 2)
+    micro_batches = run.solved.known.get("micro_batches_per_step", exact(1)).low
+    least = size * passes * micro_batches / (peak.bandwidth * 1e9)
+    if size < CACHEABLE or step.high >= least:
+        return []
+    text = (
+        f"a step of {step} s is shorter than the {least:.2g} s in which {device} can read the {size / 1e9:.3g} GB of "
+        f"weights {passes * micro_batches:.0f} times: the speed, the device or the model is not what is given"
+    )
+    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+
+
+def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """Memory beyond the device's, or less than the weights alone take where they all lie on one device."""
+    peak, found = PEAKS.get(device or ""), []
+    alone = run.given.get("devices", exact(1)).high <= 1 and not run.elsewhere
+    for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
+        used, what = run.given[name], BESIDE[name]
+        if peak and peak.memory and used.low > peak.memory:
+            found.append(f"{used} {what} are more than the {peak.memory:g} GB that {device} has")
+        elif sizes and alone and used.high * 2**30 < weight_bytes(run, sizes):
+            found.append(
+                f"{used} {what} are less than the {weight_bytes(run, sizes) / 2**30:.3g} GiB of the weights alone"
+            )
+    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+
+
+def _computed(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     used = mfu(run, sizes, device)
     if used is None or used.low <= 1:
         return []

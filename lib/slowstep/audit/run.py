@@ -75,6 +75,8 @@ class Run:
     """Seconds a step."""
     projected: bool
     out_of_memory: bool
+    elsewhere: bool
+    """Whether the report's run had what a trial leaves out, sharded or offloaded weights perhaps."""
     length: int | None
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
@@ -182,6 +184,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
+        elsewhere=bool(settings.reported and settings.reported.ignored),
         length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,
     )
 

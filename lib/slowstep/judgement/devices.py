@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Peak:
-    """Dense bf16 TFLOP/s and memory bandwidth in GB/s, from the vendor's data sheet or from a measurement here."""
+    """Dense bf16 TFLOP/s, memory bandwidth in GB/s and memory in GB, from the vendor's data sheet or measured here."""
 
     tflops: float
     bandwidth: float
     source: str
+    memory: float | None = None
 
     @property
     def most(self) -> float:
@@ -25,10 +26,10 @@ MARGIN = 1.25
 SHEET = "the vendor's data sheet, dense bf16"
 
 PEAKS = {
-    "NVIDIA A10": Peak(tflops=125, bandwidth=600, source=SHEET),
-    "NVIDIA GeForce RTX 4090": Peak(tflops=165, bandwidth=1008, source=SHEET),
-    "NVIDIA A100-SXM4-80GB": Peak(tflops=312, bandwidth=2039, source=SHEET),
-    "NVIDIA H100 80GB HBM3": Peak(tflops=989, bandwidth=3350, source=SHEET),
-    "NVIDIA H100 PCIe": Peak(tflops=756, bandwidth=2000, source=SHEET),
-    "NVIDIA H200": Peak(tflops=989, bandwidth=4800, source=SHEET),
+    "NVIDIA A10": Peak(tflops=125, bandwidth=600, memory=24, source=SHEET),
+    "NVIDIA GeForce RTX 4090": Peak(tflops=165, bandwidth=1008, memory=24, source=SHEET),
+    "NVIDIA A100-SXM4-80GB": Peak(tflops=312, bandwidth=2039, memory=80, source=SHEET),
+    "NVIDIA H100 80GB HBM3": Peak(tflops=989, bandwidth=3350, memory=80, source=SHEET),
+    "NVIDIA H100 PCIe": Peak(tflops=756, bandwidth=2000, memory=80, source=SHEET),
+    "NVIDIA H200": Peak(tflops=989, bandwidth=4800, memory=141, source=SHEET),
 }
