@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from bench.cases import PAGE, RESULTS, page
 from slowstep import cli
@@ -95,53 +94,6 @@ def test_a_wrong_figure_has_its_line(command: str, tmp_path: Path, capsys: pytes
 
     assert status == 2
     assert f"{path}:7: reported.claims[0].speed_up: expected a number, found 'twice'" in capsys.readouterr().err
-
-
-def test_a_check_names_what_can_not_be_tested_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A level that needs another machine is no mistake; who reads the answer knows before the run."""
-    path = tmp_path / "asked.yaml"
-    model = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
-    path.write_text(f"name: asked\nmodel: {model}\ncompute: {{torch_compile: [true], tf32: [true]}}\n")
-    status = cli.main(["check", str(path), "--outputs", str(tmp_path / "out")])
-    said = capsys.readouterr().out
-
-    assert status == 0
-    assert "can be used" in said
-    if not torch.cuda.is_available():
-        assert "not testable here: compute.tf32=true: " in said
-
-
-def test_the_index_has_audits(audited: Path) -> None:
-    """Beside investigations; of what was not trained no gain is told."""
-    text = (audited / "index.html").read_text(encoding="utf-8")
-
-    assert "speeds_csv/95_reported_figures.html" in text
-    assert "Reported figures were audited" in text
-    assert "Gain, measured together" not in text
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("a.csv", "run,speed\na,1\n", "a.csv:2:2: speed: is it seconds a step"),
-        ("a.xyz", "", "a.xyz:1:1: what kind of file is it?"),
-        ("none.csv", None, "there is no such file"),
-        ("a.csv", "run,s/it\na,-1.3\n", "expected more than 0"),
-        ("quiet.yaml", "name: quiet\nmodel: {init: random, model_type: llama}\n", "holds no `reported` section"),
-    ],
-)
-def test_what_can_not_be_audited_is_told(
-    name: str, text: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On one line, with the place, and status 2."""
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    status = cli.main(["audit", str(tmp_path / name), "--outputs", str(tmp_path / "out")])
-    said = capsys.readouterr().err
-
-    assert status == 2
-    assert words in said
-    assert "Traceback" not in said
 
 
 def test_the_page_of_the_cases_is_current() -> None:

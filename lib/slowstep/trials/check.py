@@ -39,12 +39,20 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield "training_arguments", "TrainingArguments refuses it", lambda: training_arguments(s, Path(folder))
+    yield "training_arguments.report_to", "its tracker can't be had", lambda: _trackers(s.training("report_to"))
     if s.peft:
         yield "peft", "LoraConfig refuses it", lambda: LoraConfig(**({"task_type": "CAUSAL_LM"} | s.peft))
     yield "quantization", "BitsAndBytesConfig refuses it", lambda: model.quantization_config(s)
     yield "model", "the model's configuration can't be had", lambda: model.model_config(s)
     yield "model.tokenizer", "the tokenizer can't be had", lambda: data.load_tokenizer(s)
     yield "dataset", "the data can't be had", lambda: data.read_examples(s)
+
+
+def _trackers(report_to: Any) -> list[Any]:
+    """The callbacks that report; each refuses if its package is missing."""
+    from transformers.integrations import get_reporting_integration_callbacks
+
+    return [callback() for callback in get_reporting_integration_callbacks(report_to)]
 
 
 def _tried(attempt: tuple[str, str, Callable[[], Any]]) -> tuple[str, str] | None:

@@ -1,0 +1,38 @@
+"""`slowstep check`: what can't be used is refused before anything is trained, what can't be tested here is named."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from slowstep import cli
+
+MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
+
+
+def checked(text: str, tmp_path: Path) -> int:
+    path = tmp_path / "asked.yaml"
+    path.write_text(f"name: asked\nmodel: {MODEL}\n{text}\n")
+    return cli.main(["check", str(path), "--outputs", str(tmp_path / "out")])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="tf32 can be tested on this device")
+def test_what_can_not_be_tested_here_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A level that needs another machine is no mistake; who reads the answer knows before the run."""
+    status = checked("compute: {torch_compile: [true], tf32: [true]}", tmp_path)
+    said = capsys.readouterr().out
+
+    assert status == 0
+    assert "can be used" in said
+    assert "not testable here: compute.tf32=true: " in said
+    assert "torch_compile" not in said
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mlflow") is not None, reason="mlflow is installed")
+def test_a_tracker_that_is_not_installed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Trainer would refuse it at the first step of each trial."""
+    assert checked("training_arguments: {report_to: [mlflow]}", tmp_path) == 2
+    assert "training_arguments.report_to: its tracker can't be had" in capsys.readouterr().err
