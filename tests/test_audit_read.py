@@ -114,7 +114,7 @@ def test_a_log_without_bars_is_read_from_its_end(tmp_path: Path) -> None:
     bar.write_text("\r 50%|##| 5/10 [00:05<00:05,  1.20s/it, loss=0.5]")
 
     assert {"seconds", "samples_per_second", "steps_per_second"} == set(read_file(ends)[0]["figures"])
-    assert read_file(bar)[0]["figures"]["seconds_per_step"] == "1.2"
+    assert read_file(bar)[0]["figures"]["seconds_per_step"] == "1.20"
 
 
 def test_a_trainer_state_is_read(tmp_path: Path) -> None:
@@ -245,14 +245,14 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
                 "rows": [{"label": "a"}],
                 "claims": [{"text": "", "baseline": "a", "treatment": "a", "speed_up": "twice"}],
             },
-            "Write 2 for twice as fast",
+            "Write 1.4 for 40 % more",
         ),
         (
             {
                 "rows": [{"label": "a"}],
                 "claims": [{"text": "", "baseline": "a", "treatment": "a", "quantity": "memory_used_gib"}],
             },
-            "'memory_used_gib' says no speed. Allowed: hours",
+            "'memory_used_gib' says no speed. Allowed: cost, hours",
         ),
         ({"device": "A10"}, "what 'A10' can do is not known here"),
         ({"sums": [{"text": "x", "total": [], "parts": {}}]}, "an empty list"),
@@ -399,11 +399,12 @@ def test_fuzzed_tables_never_crash(tmp_path: Path) -> None:
     """Words, numbers, separators and quotes in any order: a table, or a message."""
     chance = random.Random(0)
     read, said = 0, []
-    for i in range(4000):
-        lines = []
+    for _ in range(4000):
+        lines, separators = [], chance.choice([",", "|", ";", "\t", ",|;\t"])
+        widths = chance.choice([[2], [3], [1, 2, 3, 4]])
         for _ in range(chance.randrange(1, 5)):
-            cells = [chance.choice(WORDS) for _ in range(chance.randrange(1, 5))]
-            lines.append(chance.choice([",", "|", ";", "\t"]).join(cells))
+            cells = [chance.choice(WORDS) for _ in range(chance.choice(widths))]
+            lines.append(chance.choice(separators).join(cells))
         text = "\n".join(lines) + "".join(chance.choice(string.printable) for _ in range(chance.randrange(4)))
         try:
             rows = table_rows(text, "fuzz")
@@ -411,10 +412,10 @@ def test_fuzzed_tables_never_crash(tmp_path: Path) -> None:
             said.append(str(error))
             continue
         read += 1
-        if i % 10 == 0:
+        if read % 3 == 0:
             with contextlib.suppress(SettingsError):
                 audit(report(rows=rows))
-    assert read > 10
+    assert read > 50
     assert all(text.startswith("fuzz:") for text in said)
 
 

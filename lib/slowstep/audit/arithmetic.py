@@ -10,12 +10,15 @@ from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
 
+FITS = 0.03
+"""How much a throughput may be off a multiple of what one device's settings give, and still count as one."""
+
 
 def of_run(run: Run) -> list[Finding]:
     """The relations that fail among the figures of one run, and phases that don't make the step."""
     found = []
     for c in run.solved.contradictions:
-        if _per_device(run, c):
+        if _per_device(run, c) or devices_that_fit(run, c):
             continue
         text = (
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {c.follows} from "
@@ -29,6 +32,15 @@ def of_run(run: Run) -> list[Finding]:
             text = f"the phases make {spread(whole)} s, and a step is given as {step} s"
             found.append(_finding(run.label, text, whole.middle / step.middle))
     return found
+
+
+def devices_that_fit(run: Run, c: Contradiction) -> int | None:
+    """How many devices would explain a throughput that settings of one device don't, where nobody counted them."""
+    speeds = ("samples_per_second", "tokens_per_second")
+    if c.quantity not in speeds or "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0:
+        return None
+    devices = round(c.ratio)
+    return devices if devices > 1 and abs(c.ratio / devices - 1) < FITS else None
 
 
 def _per_device(run: Run, c: Contradiction) -> bool:
@@ -56,8 +68,10 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     before, after, said = figure(given.before), figure(given.after), figure(given.percent)
     if before.low <= 0 <= before.high:
         return []
+    said = Figure(-0.5, 0.5, 0.0) if said == exact(0) else said
     follows = _percent(before, after, said)
-    if not said.meets(follows):
+    more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
+    if not said.meets(follows) and not more_a_second:
         text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
         return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
     true = {c.given: c.follows for run in runs for c in run.solved.contradictions if not c.small}

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from scipy.stats import ttest_ind
 
 from slowstep.audit.differences import changed
-from slowstep.audit.figures import Figure, figure
+from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
 from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
+from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.settings.reported import Claim
 
@@ -22,6 +23,9 @@ WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_
 """Speeds and times, by how equal the work is that they count; an epoch is the same data."""
 
 CONFIDENCE = 0.95
+
+TOUCHING = 1e-9
+"""What two figures may overlap by the rounding of floating point alone."""
 
 MOST = 1e9
 """Faster by any amount."""
@@ -39,7 +43,7 @@ SPEEDS = {
 
 def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
     """`b` against `a`, at equal work where the figures allow it."""
-    gain, unit = equal_work(a, b)
+    gain, unit = equal_work(a, b, claim.quantity)
     stated = _stated(claim)
     findings = [
         *_unit_trap(claim, a, b, gain, unit),
@@ -47,7 +51,7 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
         *controls(claim, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
-        *_noise(claim, a, b, gain),
+        *_noise(claim, a, b, gain, stated),
     ]
     if b.projected:
         text = f"the figures of '{b.label}' are an expectation; nothing was measured"
@@ -69,22 +73,44 @@ def impossible(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> list
     return [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
 
 
-def equal_work(a: Run, b: Run) -> tuple[Figure | None, str]:
-    """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit."""
+def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
+    """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit; how many times
+    as cheap, if that is what a claim is about."""
+    if a.out_of_memory or b.out_of_memory:
+        return None, ""
+    if quantity == "cost":
+        return _of_the_whole(quantity, a, b)
     for unit in WORK:
         if unit != "tokens_per_second" and _lengths_differ(a, b):
             continue
         if unit == "steps_per_second" and not _same_batch(a, b):
             continue
-        if unit.startswith("seconds") and a.settings.job != b.settings.job:
-            continue
-        gain = read_from(unit, a, b)
+        if unit.startswith("seconds"):
+            gain, title = _of_the_whole(unit, a, b)
+        else:
+            gain, title = read_from(unit, a, b), TITLES[unit]
         if gain:
-            return gain, TITLES[unit]
+            return gain, title
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
     if before and after and before.low > 0:
         return after / before, "tokens/s, were every sample as long as it may be"
     return None, ""
+
+
+def _of_the_whole(quantity: str, a: Run, b: Run) -> tuple[Figure | None, str]:
+    """The ratio of two whole times or costs, for as much work as both did if that is known to differ."""
+    gain = read_from(quantity, a, b)
+    counts = (
+        ("samples_per_epoch", "steps_per_epoch") if quantity == "seconds_per_epoch" else ("samples", "epochs", "steps")
+    )
+    for count in counts if gain else ():
+        before, after = a.solved.known.get(count), b.solved.known.get(count)
+        if not before or not after or before.low <= 0 or (count.startswith("steps") and not _same_batch(a, b)):
+            continue
+        if before.meets(after):
+            break
+        return gain * (after / before), f"{TITLES[quantity]} for as many {TITLES[count]}"
+    return gain, TITLES[quantity]
 
 
 def _same_batch(a: Run, b: Run) -> bool:
@@ -92,7 +118,8 @@ def _same_batch(a: Run, b: Run) -> bool:
     before, after = batches(a, b)
     if before and after:
         return before.meets(after)
-    return a.settings.effective_batch_size == b.settings.effective_batch_size
+    each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
+    return each[0].meets(each[1])
 
 
 def _lengths_differ(a: Run, b: Run) -> bool:
@@ -134,11 +161,16 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """More than one setting differs, so that the gain is that of all of them."""
-    differ = changed(a.settings, b.settings)
-    if len(differ) < 2 or not claim.factor:
+    differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
+    if not differ or not factor:
         return []
     names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
-    text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    if factor.current(a.settings) == factor.current(b.settings):
+        text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
+    elif len(differ) > 1:
+        text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
+    else:
+        return []
     return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
 
 
@@ -150,12 +182,19 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=Kind.MEANING, where=claim.text, text=text)]
 
 
-def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None) -> list[Finding]:
-    """Where both were measured several times: whether the spread alone could make the gain (Welch's t)."""
+def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
+    """Whether the spread alone could make the gain: where both were measured several times by Welch's t, else where
+    the figures with their spread allow both a gain and a loss, and the claim does not."""
     quantity = next((q for q in a.repeats if q in b.repeats and q in SPEEDS), None)
     values = [r.repeats[quantity] for r in (a, b)] if quantity else []
-    if gain is None or not values or min(map(min, values)) <= 0 or gain.middle <= 0:
+    if gain is None or gain.middle <= 0:
         return []
+    if not values or min(map(min, values)) <= 0:
+        either = gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING
+        if stated is None or stated.low < 1 < stated.high or not either:
+            return []
+        text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
+        return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
     before, after = ([SPEEDS[quantity] * math.log(v) for v in each] for each in values)
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
     if len({*before}) == 1 and len({*after}) == 1:
@@ -188,16 +227,17 @@ def _weigh(
         return Judgement.UNDECIDED, unit
     if stated is None:
         return Judgement.UNDECIDED, "the claim gives no size"
-    at = f"in {unit} it is {times(gain.middle)} as fast"
-    if Kind.NOISE in kinds:
-        return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
+    at = f"in {unit} it is {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
     if lengths_differ:
         return (
             Judgement.UNDECIDED,
             f"{at}; what of that is padding no longer computed, or text no longer seen, the figures don't say",
         )
-    if gain.gap(stated) > CONSEQUENCE:
+    of_a_size = stated.low > 0 and stated.high < MOST
+    if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed"
+    if Kind.NOISE in kinds:
+        return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
     if Kind.PROJECTED in kinds:
         return Judgement.UNDECIDED, kinds[Kind.PROJECTED]
     if Kind.CONFOUNDED in kinds:
@@ -213,6 +253,8 @@ def _claimed(stated: Figure) -> str:
 
 def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
     found = []
+    if claim.factor and not changed(a.settings, b.settings):
+        found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
     if _lengths_differ(a, b):
         short = min(n for n in (a.length, b.length) if n)
         found.append(

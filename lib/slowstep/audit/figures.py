@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,10 +31,11 @@ LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Figure:
-    """All values from `low` to `high`."""
+    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given."""
 
     low: float
     high: float
+    written: float | None = None
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -42,12 +44,12 @@ class Figure:
     @property
     def middle(self) -> float:
         """The value that is shown."""
-        return (self.low + self.high) / 2
+        return (self.low + self.high) / 2 if self.written is None else self.written
 
     def __mul__(self, other: Figure | float) -> Figure:
         o = _figure(other)
         ends = [a * b for a in (self.low, self.high) for b in (o.low, o.high)]
-        return Figure(min(ends), max(ends))
+        return Figure(min(ends), max(ends), self.middle * o.middle)
 
     __rmul__ = __mul__
 
@@ -55,20 +57,20 @@ class Figure:
         o = _figure(other)
         if o.low <= 0 <= o.high:
             raise ZeroDivisionError("a figure that may be 0 divides nothing")
-        return self * Figure(1 / o.high, 1 / o.low)
+        return self * Figure(1 / o.high, 1 / o.low, 1 / o.middle)
 
     def __rtruediv__(self, other: float) -> Figure:
         return exact(other) / self
 
     def __add__(self, other: Figure | float) -> Figure:
         o = _figure(other)
-        return Figure(self.low + o.low, self.high + o.high)
+        return Figure(self.low + o.low, self.high + o.high, self.middle + o.middle)
 
     __radd__ = __add__
 
     def __sub__(self, other: Figure | float) -> Figure:
         o = _figure(other)
-        return Figure(self.low - o.high, self.high - o.low)
+        return Figure(self.low - o.high, self.high - o.low, self.middle - o.middle)
 
     def meets(self, other: Figure) -> bool:
         """Whether one number could be both; two rounded figures that only touch at their edges could not."""
@@ -98,9 +100,9 @@ def exact(value: float) -> Figure:
 
 
 def hull(figures: Iterable[Figure]) -> Figure:
-    """From the smallest to the largest."""
+    """From the smallest to the largest; what is shown is their mean."""
     each = list(figures)
-    return Figure(min(f.low for f in each), max(f.high for f in each))
+    return Figure(min(f.low for f in each), max(f.high for f in each), statistics.fmean(f.middle for f in each))
 
 
 def figure(value: object, counted: bool = False) -> Figure:
@@ -117,42 +119,43 @@ def parse(text: object, counted: bool = False) -> Figure:
 
     `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number that
     YAML has read has lost its last zeros, and counts as less exact than it was written. A whole number of something
-    `counted` is exact.
+    `counted` is exact, and so is 0.
     """
     if isinstance(text, bool) or text is None or isinstance(text, list | dict):
         raise ValueError(f"expected a number, found {_short(text)}")
     said = (repr(text) if isinstance(text, int | float) else str(text)).strip()
     if len(said) > 60:
         raise ValueError(f"expected a number, found {_short(said)}")
-    single = NUMBER.fullmatch(said)
-    if single and any(c.isdigit() for c in single[3]):
-        return _single(*single.groups(), counted)
-    if COMMA.fullmatch(said):
+    if COMMA.fullmatch(said) and not NUMBER.fullmatch(said):
         raise ValueError(f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then")
-    spread = SPREAD.fullmatch(said)
+    spread, ends = SPREAD.fullmatch(said), RANGE.fullmatch(said)
     if spread:
-        middle, by = parse(spread[1]), parse(spread[2])
-        return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle))
-    ends = RANGE.fullmatch(said)
-    if not ends:
-        raise ValueError(f"expected a number, found {_short(text)}")
+        middle, by = _single(spread[1], counted=False), _single(spread[2], counted=False)
+        return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle), middle.middle)
+    if NUMBER.fullmatch(said) or not ends:
+        return _single(said, counted)
     first, last = ends.groups()
     letter = last[-1:] if last[-1:].lower() in SPOKEN and not first[-1:].isalpha() else ""
-    return hull((parse(first + letter, counted), parse(last, counted)))
+    return hull((_single(first + letter, counted), _single(last, counted)))
 
 
-def _single(tilde: str, sign: str, digits: str, letter: str, counted: bool) -> Figure:
+def _single(said: str, counted: bool) -> Figure:
+    """One number; ValueError if it is none."""
+    found = NUMBER.fullmatch(said)
+    if not found or not any(c.isdigit() for c in found[3]):
+        raise ValueError(f"expected a number, found {_short(said)}")
+    tilde, sign, digits, letter = found.groups()
     number = Decimal(sign + digits.replace(",", ""))
     times = SPOKEN[letter.lower()] if letter else 1.0
     value = float(number) * times
     if not math.isfinite(value) or abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST:
         raise ValueError(f"expected a number that a run could have, found {digits!r}")
     places = number.as_tuple().exponent
-    if value == 0 or (counted and not tilde and not letter and places >= 0):
+    if not tilde and places >= 0 and (value == 0 or (counted and not letter)):
         return exact(value)
     spread = float(Decimal(5).scaleb(places - 1)) * times
     spread = max(spread, ABOUT * abs(value)) if tilde else spread
-    return Figure(value - spread, value + spread)
+    return Figure(value - spread, value + spread, value)
 
 
 def _figure(value: Figure | float) -> Figure:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
-from slowstep.audit.run import TEXT, Run, described
+from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
 from slowstep.settings import Settings
 
@@ -15,7 +16,15 @@ WAITING = 0.1
 
 def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
     """Of the report as a whole; those on a claim stand with it."""
-    return [*_tokenising(runs), *_starting(runs), *_alike(runs), *_parts(settings, runs), *_ignored(settings)]
+    return [
+        *_tokenising(runs),
+        *_starting(runs),
+        *_alike(runs),
+        *_devices(runs),
+        *_parts(settings, runs),
+        *_unread(runs),
+        *_ignored(settings),
+    ]
 
 
 def _tokenising(runs: Sequence[Run]) -> list[str]:
@@ -63,6 +72,24 @@ def _alike(runs: Sequence[Run]) -> list[str]:
                     "measured?"
                 )
     return found
+
+
+def _devices(runs: Sequence[Run]) -> list[str]:
+    """A throughput that fits several devices of which nobody said a word."""
+    fits = {r.label: n for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
+    return [
+        f"Was '{label}' trained on {n} devices? Its throughput is {n} times that of one" for label, n in fits.items()
+    ]
+
+
+def _unread(runs: Sequence[Run]) -> list[str]:
+    """Columns with numbers of which nobody said what they are."""
+    names = dict.fromkeys(name for run in runs for name in run.unread)
+    return (
+        [f"What do these columns hold, which were not read: {', '.join(names)}? {SAY[0].upper()}{SAY[1:]}"]
+        if names
+        else []
+    )
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.audit.figures import Figure, exact
 
@@ -25,9 +25,11 @@ TITLES = {
     "tokens_per_second": "tokens/s",
     "samples_per_step": "samples a step",
     "tokens_per_sample": "tokens a sample",
+    "seconds_per_sample": "s/sample",
     "seconds_per_epoch": "s/epoch",
     "steps_per_epoch": "steps an epoch",
     "samples_per_epoch": "samples an epoch",
+    "samples": "samples in all",
     "epochs": "epochs",
     "steps": "steps in all",
     "seconds": "s in all",
@@ -80,10 +82,15 @@ RELATIONS = (
     Relation(ONE, "steps_per_second", "seconds_per_step"),
     Relation("samples_per_step", "samples_per_second", "seconds_per_step"),
     Relation("tokens_per_second", "samples_per_second", "tokens_per_sample"),
-    Relation("seconds_per_epoch", "steps_per_epoch", "seconds_per_step", least=True),
+    Relation(ONE, "samples_per_second", "seconds_per_sample"),
+    Relation("seconds_per_epoch", "steps_per_epoch", "seconds_per_step", counted="steps_per_epoch", least=True),
+    Relation("seconds_per_epoch", "samples_per_epoch", "seconds_per_sample", least=True),
     Relation("samples_per_epoch", "steps_per_epoch", "samples_per_step", counted="steps_per_epoch"),
     Relation("steps", "steps_per_epoch", "epochs"),
+    Relation("samples", "samples_per_epoch", "epochs"),
+    Relation("samples", "steps", "samples_per_step", counted="steps"),
     Relation("seconds", "seconds_per_epoch", "epochs", least=True),
+    Relation("seconds", "steps", "seconds_per_step", counted="steps", least=True),
     Relation("seconds", "hours", "3600"),
     Relation("seconds", "minutes", "60"),
     Relation("seconds_per_epoch", "minutes_per_epoch", "60"),
@@ -94,6 +101,12 @@ RELATIONS = (
     Relation("seconds_saving", "saves", "seconds_per_save"),
 )
 
+SHORT = ("samples_per_step", "steps_per_epoch", "steps")
+"""What an epoch's last batch makes inexact if it is short: its step is one, and is neither as large nor as long."""
+
+FEWEST = 10
+"""Steps that an epoch is taken to have at least where nothing says how many."""
+
 CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
 
 
@@ -101,6 +114,7 @@ COUNTS = (
     "samples_per_step",
     "steps_per_epoch",
     "samples_per_epoch",
+    "samples",
     "epochs",
     "steps",
     "saves",
@@ -174,7 +188,12 @@ def solve(
         if q in counted and not f.meets(counted[q])
     ]
     given = counted | dict(reported)
-    contradictions += _contradictions(reported, given)
+    steps = _follow(given).get("steps_per_epoch")
+    short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
+    contradictions = [
+        c for c in contradictions if c.quantity not in SHORT or not c.given.meets(_short(c.follows, short))
+    ]
+    contradictions += _contradictions(reported, given, short)
     doubted = {c.quantity for c in contradictions if not c.small}
     trusted = {q: f for q, f in given.items() if q not in doubted}
     followed = _follow(trusted)
@@ -184,18 +203,29 @@ def solve(
     return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
 
 
-def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure]) -> list[Contradiction]:
-    """Each reported quantity against what the others say of it; each set of figures is told once."""
+def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
+    """Each reported quantity against what the others say of it; each set of figures is told once.
+
+    `short` is the share of an epoch that its last batch may lack.
+    """
     found: dict[frozenset[str], Contradiction] = {}
     doubted: set[str] = set()
     for quantity in sorted(reported, key=list(TITLES).index, reverse=True):
         others = {q: f for q, f in given.items() if q != quantity and q not in doubted}
         for way in _ways(quantity, others):
             among = way.leaves | {quantity}
-            if not _agrees(quantity, given[quantity], way) and among not in found:
+            lenient = replace(way, figure=_short(way.figure, short)) if among & {*SHORT} else way
+            if not _agrees(quantity, given[quantity], lenient) and among not in found:
                 found[among] = Contradiction(quantity, given[quantity], way.figure, way.relation, among)
                 doubted |= set() if found[among].small else {quantity}
     return list(found.values())
+
+
+def _short(figure: Figure, share: float) -> Figure:
+    """With room for a last batch that lacks up to a share of the epoch."""
+    if figure.low <= 0:
+        return figure
+    return Figure(figure.low * (1 - share), figure.high / (1 - share) if share < 1 else math.inf, figure.middle)
 
 
 def _agrees(quantity: str, given: Figure, way: Reckoned) -> bool:
@@ -264,4 +294,4 @@ OPPOSITE = {"": "", "least": "most", "most": "least"}
 
 
 def _off_by_one(figure: Figure) -> Figure:
-    return Figure(figure.low - 1, figure.high + 1)
+    return Figure(figure.low - 1, figure.high + 1, figure.middle)

@@ -14,7 +14,7 @@ from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
 
-SAY = "say it by the name, or for a column in `columns` (Speed: s/it)"
+SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns={Speed: s/it})"
 
 QUESTIONS = {
     "speed": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",
@@ -54,8 +54,11 @@ READ_FROM = (
     "tokens_per_second",
     "seconds_per_epoch",
     "hours",
+    "cost",
 )
 """What a claim on speed is mostly read from."""
+
+WRITE = "Write 1.4 for 40 % more a second, '1/3' for three times slower, '>1' for faster by any amount."
 
 TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
 """Figures that can't be 0 or less, by how they begin."""
@@ -77,6 +80,8 @@ class Run:
     out_of_memory: bool
     elsewhere: bool
     """Whether the report's run had what a trial leaves out, sharded or offloaded weights perhaps."""
+    unread: Sequence[str]
+    """Columns of its table with numbers that say nothing here."""
     length: int | None
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
@@ -130,18 +135,21 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
 
 def _unreadable(reported: Reported) -> list[str]:
     """Numbers of claims, sums and percentages that are none."""
+    problems: list[str] = []
     places = [(f"claims[{i}].speed_up", c.speed_up) for i, c in enumerate(reported.claims) if c.speed_up is not None]
     for i, s in enumerate(reported.sums):
+        problems += [] if s.parts else [f"reported.sums[{i}].parts: expected the parts of {s.total!r}, found none."]
         places += [(f"sums[{i}].total", s.total), *((f"sums[{i}].parts.{k}", v) for k, v in s.parts.items())]
     for i, p in enumerate(reported.percentages):
         places += [(f"percentages[{i}].{k}", getattr(p, k)) for k in ("percent", "before", "after")]
-    problems: list[str] = []
     for key, value in places:
         text = value.removeprefix("1/").lstrip("<>") if isinstance(value, str) and "speed_up" in key else value
         found: dict[str, Figure] = {}
         _read(found, "", text, f"reported.{key}", problems)
-        if not found and "speed_up" in key:
-            problems[-1] += " Write 2 for twice as fast, '1/3' for three times slower, '>1' for faster by any amount."
+        if "speed_up" in key and ("%" in str(text) or (found and found[""].high <= 0)):
+            problems.append(f"reported.{key}: found {value!r}, and nothing is so many times as fast. {WRITE}")
+        elif "speed_up" in key and not found:
+            problems[-1] += f" {WRITE}"
         if text is not value and str(value).startswith("1/") and found and found[""].low <= 0:
             problems.append(f"reported.{key}: nothing is {value} times as fast.")
     return problems
@@ -184,6 +192,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
+        unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored),
         length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,
     )
@@ -214,13 +223,18 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
         found["micro_batches_per_step"] = exact(own.training("gradient_accumulation_steps"))
     if "save_steps" in given and own.training("save_strategy") == "steps" and given["save_steps"] >= 1:
         found["save_steps"] = exact(given["save_steps"])
-    return found | {q: exact(v) for q, v in (("samples_per_epoch", own.job.samples), ("epochs", own.job.epochs)) if v}
+    job = {"samples_per_epoch": own.job.samples, "epochs": own.job.epochs}
+    if (given.get("max_steps") or 0) > 0:
+        job = {"steps": given["max_steps"]}
+    elif "num_train_epochs" in given:
+        job["epochs"] = given["num_train_epochs"]
+    return found | {q: exact(v) for q, v in job.items() if v}
 
 
 def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
     try:
         found = figure(value, counted=name in COUNTS)
-        if name.startswith(TIMED) and found.high <= 0:
+        if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
         into[name] = found
     except ValueError as error:

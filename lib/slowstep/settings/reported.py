@@ -21,6 +21,8 @@ class Row:
     """Whether the figures are an expectation and no measurement."""
     out_of_memory: bool = False
     """Whether the run ended out of memory: a result, and no speed."""
+    unread: list[str] = field(default_factory=list)
+    """Columns of its table whose numbers nobody could read."""
     place: str = ""
     """Where it was read, for messages; empty for a row that is written out."""
 

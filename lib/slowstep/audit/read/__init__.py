@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[st
     if kind in TABLES:
         return read_table(path, columns or {})
     if kind in LOGS:
-        return [read_log(path)]
+        return read_log(path)
     known = ", ".join((".json", *TABLES, *LOGS))
     raise Unreadable(str(path), 1, 1, f"what kind of file is it? Known are {known}")
 
@@ -57,16 +58,19 @@ def _tried(read: Any, problems: list[str]) -> list[Row]:
 def _distinct(found: list[Row]) -> list[Row]:
     """Rows of one name from several files told apart by their folders, else by a number; rows that are written out
     keep their names."""
-    labels = [row.label for row in found]
     named: list[Row] = []
     for row in found:
         label = row.label
-        if row.place and labels.count(label) > 1:
+        if row.place and any(other.label == label and _file(other) != _file(row) for other in found):
             label = "/".join(filter(None, (Path(row.place).parent.name, label)))
         taken = [other.label for other in named]
         number = next(n for n in itertools.count(1) if _numbered(label, n) not in taken)
         named.append(replace(row, label=_numbered(label, number) if row.place else row.label))
     return named
+
+
+def _file(row: Row) -> str:
+    return re.sub(r":\d+$", "", row.place)
 
 
 def _numbered(label: str, number: int) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
-import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.units import Unreadable
+from slowstep.audit.read.units import Unreadable, text_of
 
-BAR = re.compile(r"(\d+)/(\d+) \[(?:\d+:)?\d+:\d+<[^,\]]*,\s*(\d+(?:\.\d+)?)\s*(s/it|it/s)[,\]]")
-"""A bar of tqdm: 120/2000 [04:15<1:06:41, 2.13s/it]."""
+BAR = re.compile(
+    r"(?:(?:(?P<name>[^:|\]}\r\n]+):)?\s*\d+%\|[^|\r\n]*\|)?\s*(?P<done>\d+)/(?P<total>\d+) "
+    r"\[(?:\d+:)?\d+:\d+<[^,\]]*,\s*(?P<pace>\d+(?:\.\d+)?)\s*(?P<unit>s/it|it/s)[,\]]"
+)
+"""A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`; Trainer's own have no name."""
 
 ENDS = re.compile(r"\{[^{}]*'train_runtime'[^{}]*\}")
 """What Trainer prints when training ends."""
@@ -23,37 +28,88 @@ NAMES = {
     "train_steps_per_second": "steps_per_second",
 }
 
+TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
+"""Names that people give to bars over training steps; other named bars load weights or map examples."""
+
+OFF = 0.01
+"""How much steps reckoned from a rounded speed may be off."""
+
 SETTLED = 0.5
 """Of the bars only the later half counts: the first ones hold the start."""
 
 
-def read_log(path: Path) -> dict[str, Any]:
-    """One row: the median speed of the later bars, or what Trainer said at the end where there are none.
+@dataclass(frozen=True)
+class Bar:
+    """How far one was, and the pace it showed."""
 
-    Where there are both, the end tells how many samples make a step.
+    name: str
+    done: int
+    total: int
+    pace: str
+    unit: str
+
+    @property
+    def seconds(self) -> float:
+        """A step."""
+        return float(self.pace) if self.unit == "s/it" else 1 / float(self.pace)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """A row for each training: the median pace of its later bars, or what Trainer said at its end where there are none.
+
+    Where there are both, the end tells how many samples make a step. Unreadable if no speed is there, or if bars
+    could be of training as well as of something else.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Unreadable(str(path), 1, 1, f"can't be read: {error}") from None
-    bars, end = _from_bars(text), _from_the_end(text)
-    figures = bars | _samples(end) if bars else end
-    if not figures:
+    text = text_of(path, "replace")
+    ends = list(_ends(text))
+    trainings = _trainings(_bars(text), ends, path)
+    rows = [_row(bars, ends[i] if i < len(ends) else {}) for i, bars in enumerate(trainings)]
+    rows = rows or ends
+    if not rows:
         lines = text.count("\n") + 1
         raise Unreadable(str(path), lines, 1, "holds no bar of tqdm and no train_runtime, so it says no speed")
-    return {"label": path.stem, "figures": figures, "place": str(path)}
+    return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
 
 
-def _from_bars(text: str) -> dict[str, Any]:
-    """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it."""
-    bars = [m for line in re.split(r"[\r\n]", text) for m in BAR.finditer(line)]
-    longest = max((int(m[2]) for m in bars), default=0)  # an evaluation has a bar of its own, over fewer batches
-    own = [m for m in bars if int(m[2]) == longest and float(m[3]) > 0]
+def _bars(text: str) -> list[Bar]:
+    found = (
+        Bar((m["name"] or "").strip(), int(m["done"]), int(m["total"]), m["pace"], m["unit"])
+        for m in BAR.finditer(text)
+    )
+    return [bar for bar in found if float(bar.pace) > 0]
+
+
+def _trainings(bars: Sequence[Bar], ends: Sequence[dict[str, Any]], path: Path) -> list[list[Bar]]:
+    """The bars of each training: Trainer's have no name, and there is one over all steps; others name their epochs."""
+    own = [b for b in bars if not b.name] or [b for b in bars if TRAINING.search(b.name)]
     if not own:
-        return {}
-    later = own[int(SETTLED * len(own)) :]
-    seconds = [float(m[3]) if m[4] == "s/it" else 1 / float(m[3]) for m in later]
-    return {"seconds_per_step": f"{statistics.median(seconds):.3g}", "steps": longest}
+        return []
+    totals = list(dict.fromkeys(b.total for b in own))
+    said = [t for end in ends for t in totals if abs(_steps(end) - t) <= 1 + OFF * t]
+    # Trainer's bar over the steps comes first, and evaluations have shorter ones
+    chosen = said or ([totals[0]] if totals[0] == max(totals) else [])
+    if not chosen:
+        several = " and ".join(map(str, totals))
+        raise Unreadable(
+            str(path), 1, 1, f"holds bars of {several} steps: which are training? Leave only those in the log"
+        )
+    found: list[list[Bar]] = []
+    for bar in (b for b in own if b.total in chosen):
+        last = found[-1][-1] if found else None
+        again = last is None or bar.done < last.done or bar.total != last.total
+        if again and (last is None or not last.name):  # a named bar that begins anew is the next epoch
+            found.append([])
+        found[-1].append(bar)
+    return found
+
+
+def _row(bars: Sequence[Bar], end: dict[str, Any]) -> dict[str, Any]:
+    """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it."""
+    later = sorted(bars[int(SETTLED * len(bars)) :], key=lambda b: b.seconds)
+    middle = later[len(later) // 2]
+    pace = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace}
+    total = {"steps_per_epoch" if "epoch" in middle.name.lower() else "steps": middle.total}
+    return pace | total | _samples(end)
 
 
 def _samples(end: dict[str, Any]) -> dict[str, Any]:
@@ -65,14 +121,21 @@ def _samples(end: dict[str, Any]) -> dict[str, Any]:
     return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}", "seconds": end["seconds"]} if step.low > 0 else {}
 
 
-def _from_the_end(text: str) -> dict[str, Any]:
-    """What Trainer said when training ended, over all of its time."""
-    figures: dict[str, Any] = {}
+def _steps(end: dict[str, Any]) -> float:
+    """Steps of a training, by what was said at its end."""
+    try:
+        return figure(end["steps_per_second"]).middle * figure(end["seconds"]).middle
+    except (KeyError, ValueError):
+        return -math.inf
+
+
+def _ends(text: str) -> Iterator[dict[str, Any]]:
+    """What Trainer said when a training ended, over all of its time."""
     for found in ENDS.finditer(text):
         try:
             said = ast.literal_eval(found[0])
         except (ValueError, SyntaxError, RecursionError):
             continue
-        if isinstance(said, dict):
-            figures |= {ours: str(said[name]) for name, ours in NAMES.items() if name in said}
-    return figures
+        figures = {ours: str(said[name]) for name, ours in NAMES.items() if name in said}
+        if figures:
+            yield figures

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, plain, text_of
+from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
 from slowstep.factors import CATALOGUE
 from slowstep.settings.ecosystem import SECTIONS
 
@@ -20,8 +21,8 @@ Cell = tuple[str, int, int]
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
 
-SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"max_length", "gradient_accumulation_steps"}
-"""Columns of an export that are taken for settings."""
+SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"gradient_accumulation_steps"}
+"""Columns of an export that are taken for settings; its `max_length` is that of the model's generation."""
 
 UNSET = ("", "none", "null", "nan", "-")
 """How an export writes a parameter that was not given."""
@@ -39,23 +40,55 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """As `read_table`, of a text; `source` is named where it can't be read."""
-    rows = list(_markdown(text) if any(map(DIVIDER.match, text.splitlines())) else _csv(text, source))
-    if len(rows) < 2:
+    found: list[dict[str, Any]] = []
+    tables = _markdown(text) if any(map(DIVIDER.match, text.splitlines())) else [list(_csv(text, source))]
+    tables = [table for table in tables if len(table) > 1]
+    if not tables:
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
-    header, *body = rows
-    export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
-    held = [_column(cell, columns or {}, export) for cell in header]
-    found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
+    for table in tables:
+        rows = _rows(table, source, columns or {})
+        found += rows if any(row["figures"] or row["out_of_memory"] for row in rows) else []
     if not any(row["figures"] for row in found):
-        raise Unreadable(source, header[0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
+        raise Unreadable(source, tables[0][0][0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
     return found
+
+
+def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What its rows say; and of each the columns with numbers that say nothing here."""
+    header, *body = table
+    export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
+    held = [_column(cell, columns, export) for cell in header]
+    found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
+    unread = [
+        plain(header[i][0])
+        for i, one in enumerate(held)
+        if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
+    ]
+    return _repeated([row | {"unread": unread} for row in found])
+
+
+def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one name, with the same settings and the same kinds of figures, as one that was measured repeatedly."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        known = next((r["figures"] for r in found if _what(r) == _what(row)), None)
+        if not known:
+            found.append(row)
+            continue
+        for name, value in row["figures"].items():
+            known[name] = [*(known[name] if isinstance(known[name], list) else [known[name]]), value]
+    return found
+
+
+def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["label"], row["settings"], row["figures"].keys()
 
 
 def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
     text = given.get(plain(cell[0]), cell[0])
     if not export:
         names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
-        return column(text, names)
+        return column(TRAINER.get(plain(text).lower(), text), names)
     # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
     name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
     known = column(TRAINER.get(name, name), SETTINGS)
@@ -78,7 +111,7 @@ def _row(
             if plain(text).lower() not in UNSET:
                 settings[one.name] = _value(plain(text))
         else:
-            failed = failed or plain(text).lower() in OUT_OF_MEMORY
+            failed = failed or bool(OUT_OF_MEMORY.search(plain(text)))
             try:
                 found = figure(text, one)
             except ValueError as error:
@@ -103,26 +136,28 @@ def _value(text: str) -> Any:
     return text
 
 
-def _markdown(text: str) -> Iterator[list[Cell]]:
-    """The lines of the first table, without its divider."""
-    inside = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if "|" not in line:
-            if inside:
-                return
+def _markdown(text: str) -> list[list[list[Cell]]]:
+    """The tables: a header over a divider, and the lines that follow."""
+    lines = text.splitlines()
+    found = []
+    for i, line in enumerate(lines):
+        if not DIVIDER.match(line) or "|" not in line or i == 0 or "|" not in lines[i - 1]:
             continue
-        if DIVIDER.match(line):
-            inside = True
-            continue
-        cells, at = [], 1
-        for part in line.split("|"):
-            cells.append((part.strip(), number, at))
-            at += len(part) + 1
-        yield cells[1:-1] if line.strip().startswith("|") and line.rstrip().endswith("|") else cells
+        body = itertools.takewhile(lambda n: "|" in lines[n] and not DIVIDER.match(lines[n]), range(i + 1, len(lines)))
+        found.append([_cells(lines[n], n + 1) for n in (i - 1, *body)])
+    return found
+
+
+def _cells(line: str, number: int) -> list[Cell]:
+    cells, at = [], 1
+    for part in line.split("|"):
+        cells.append((part.strip(), number, at))
+        at += len(part) + 1
+    return cells[1:-1] if line.strip().startswith("|") and line.rstrip().endswith("|") else cells
 
 
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
-    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
         for cells in reader:

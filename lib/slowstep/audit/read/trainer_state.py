@@ -17,7 +17,11 @@ FIGURES = {
 
 
 def read_trainer_state(path: Path) -> dict[str, Any]:
-    """One row: steps, epochs and, where training came to its end, time and speeds."""
+    """One row: steps, epochs and, where training came to its end, time and speeds.
+
+    Trainer reckons speeds as if all the steps it was to take were taken; of a training that stopped early only the
+    time counts.
+    """
     try:
         state = json.loads(text_of(path))
     except json.JSONDecodeError as error:
@@ -33,6 +37,8 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
     for entry in state["log_history"]:
         if isinstance(entry, dict):
             figures |= {ours: entry[name] for name, ours in FIGURES.items() if _number(entry.get(name))}
+    if _number(state.get("max_steps")) and figures.get("steps", 0) < state["max_steps"]:
+        figures = {name: value for name, value in figures.items() if not name.endswith("_per_second")}
     if not FIGURES.values() & figures.keys():
         raise Unreadable(
             str(path),
