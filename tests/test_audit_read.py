@@ -107,6 +107,126 @@ def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
     assert run.solved.contradictions == ()
 
 
+LOADING = "\rLoading weights: 100%|##| 291/291 [00:00<00:00, 1523.10it/s, Materializing param=norm]\n"
+
+
+def bars(total: int, pace: str, name: str = "") -> str:
+    """As tqdm leaves them in a log."""
+    return "".join(
+        f"\r{name} {n * 100 // total:3}%|##| {n}/{total} [00:0{n % 9}<01:00,  {pace}]" for n in range(1, total)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        (LOADING + bars(20, "2.00s/it"), [{"seconds_per_step": "2.00", "steps": 20}]),
+        (bars(20, "2.00s/it") + bars(7, "9.00it/s"), [{"seconds_per_step": "2.00", "steps": 20}]),
+        (bars(20, "2.15s/it") + bars(20, "1.13s/it"), [{"seconds_per_step": p, "steps": 20} for p in ("2.15", "1.13")]),
+        (
+            bars(9, "3.00it/s", "Epoch 1/2:") + bars(9, "3.00it/s", "Epoch 2/2:"),
+            [{"steps_per_second": "3.00", "steps_per_epoch": 9}],
+        ),
+    ],
+)
+def test_of_bars_those_of_training_count(text: str, figures: list[dict], tmp_path: Path) -> None:
+    """Not those that load weights or evaluate; a training that begins anew is a row of its own, an epoch is none; and
+    digits stay as they were written."""
+    path = tmp_path / "train.log"
+    path.write_text(text)
+
+    assert figures == [row["figures"] for row in read_file(path)]
+
+
+def test_bars_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
+    """An evaluation over more batches than there are steps; what Trainer says at the end decides."""
+    path = tmp_path / "train.log"
+    path.write_text(bars(20, "2.00s/it") + bars(50, "0.08s/it"))
+    with pytest.raises(Unreadable, match="holds bars of 20 and 50 steps: which are training"):
+        read_file(path)
+    path.write_text(
+        path.read_text()
+        + "{'train_runtime': 44.0, 'train_samples_per_second': 14.545, 'train_steps_per_second': 0.4545}"
+    )
+    (row,) = read_file(path)
+
+    assert (row["figures"]["seconds_per_step"], row["figures"]["steps"]) == ("2.00", 20)
+
+
+def test_a_log_of_powershell_is_read(tmp_path: Path) -> None:
+    """Which writes UTF-16."""
+    path = tmp_path / "train.log"
+    path.write_text(bars(20, "2.00s/it"), encoding="utf-16")
+
+    assert read_file(path)[0]["figures"]["seconds_per_step"] == "2.00"
+
+
+def test_a_training_that_stopped_early_has_no_speed_of_its_own(tmp_path: Path) -> None:
+    """Trainer divides the steps it was to take by the time it took."""
+    log = [{"train_runtime": 400.0, "train_steps_per_second": 2.5, "train_samples_per_second": 80.0}]
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": 400, "max_steps": 1000, "epoch": 0.4, "log_history": log}))
+    (run,) = audit(report(files=[str(path)])).runs
+
+    assert run.solved.known["steps_per_second"].middle == pytest.approx(1.0)
+
+
+def test_cells_have_units_of_their_own() -> None:
+    """Percent, bytes, money, minutes, and words for what did not fit."""
+    text = """
+| run | utilisation | memory_used_gib | cost | Epoch time | Time per step (sec) |
+|---|---|---|---|---|---|
+| a | 95% | 12.4 GiB | $200 | 56.7 min | 2.10 |
+| b | 40 % | 8192 MiB | 95.50 USD | 3402 s | CUDA OOM |
+"""
+    first, second = table_rows(text, "t")
+
+    assert {"utilisation": "95", "memory_used_gib": "12.4", "cost": "200", "seconds_per_step": "2.10"}.items() <= first[
+        "figures"
+    ].items()
+    assert {*second["figures"]} == {"utilisation", "memory_used_gib", "cost", "seconds_per_epoch"}
+    assert second["out_of_memory"]
+
+
+def test_every_table_with_figures_is_read() -> None:
+    """A line of prose, a table of hyperparameters, and two of results; columns nobody could read are asked about."""
+    text = """
+Either a | b.
+
+| parameter | value |
+|---|---|
+| lr | 0.1 |
+
+| run | s/it | MFU |
+|---|---|---|
+| a | 2.1 | 31 % |
+
+| run | samples/s |
+|---|---|
+| b | 15.2 |
+"""
+    found = audited(text)
+
+    assert ["a", "b"] == [run.label for run in found.runs]
+    assert any("MFU" in question for question in found.questions)
+
+
+def test_rows_of_one_name_are_repeats() -> None:
+    """Of a table by itself, with the same settings."""
+    (base, other) = audited("run,s/it\nbase,2.10\nbase,2.14\nbase,2.12\nother,1.70\n").runs
+
+    assert base.repeats == {"seconds_per_step": [2.10, 2.14, 2.12]}
+    assert other.repeats == {}
+
+
+def test_trainers_names_are_known_in_any_table() -> None:
+    """A throughput that does not follow from the step time beside it."""
+    header = "run,s/it,train_samples_per_second,per_device_train_batch_size,gradient_accumulation_steps"
+    (fault,) = audited(f"{header}\na,2.10,150.02,32,2\n").faults
+
+    assert "samples/s is given as 150 and follows as 30.48" in fault.text
+
+
 def test_a_log_without_bars_is_read_from_its_end(tmp_path: Path) -> None:
     """`disable_tqdm` leaves what Trainer prints when training ends; a postfix in a bar is no obstacle."""
     ends, bar = tmp_path / "ends.log", tmp_path / "bar.log"
@@ -179,6 +299,8 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ("run,s/it\na,1.0\nb\n", ":3:1:", "expected 2 cells as in the header, found 1"),
         ("run,s/it\na,3 it/s\n", ":2:2:", "the column holds s/step, and the cell says 'it/s'"),
         ("run,s/it\na,3 apples\n", ":2:2:", "and the cell says 'apples'"),
+        ("run,s/it\na,-2.1\n", ":2:2:", "expected more than 0"),
+        ("run,step time\na,2.1\n", ":2:2:", "in what unit?"),
         ("only words\n", ":1:1:", "holds no table"),
         ("a,b\nc,d\n", ":1:1:", "no column holds a figure"),
         ('run,s/it\n"a,1.0\n', ":2:1:", "is no well-formed CSV"),

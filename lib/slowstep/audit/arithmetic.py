@@ -40,7 +40,8 @@ def devices_that_fit(run: Run, c: Contradiction) -> int | None:
     if c.quantity not in speeds or "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0:
         return None
     devices = round(c.ratio)
-    return devices if devices > 1 and abs(c.ratio / devices - 1) < FITS else None
+    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as nodes have them; else any large ratio would fit
+    return devices if power_of_two and abs(c.ratio / devices - 1) < FITS else None
 
 
 def _per_device(run: Run, c: Contradiction) -> bool:

@@ -1,0 +1,171 @@
+"""Claims held against figures: equal work, what really differs, spread, inequalities; and reports without fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.audit import Audit, Judged, Kind, audit
+from slowstep.settings import SettingsError
+from slowstep.settings.load import validate
+
+Figures = dict[str, object]
+
+
+def report(**reported: object) -> Audit:
+    data = {"name": "own", "model": {"init": "random", "model_type": "llama"}, "reported": reported}
+    return audit(validate(data, "own"))
+
+
+def judged(a: Figures, b: Figures, speed_up: object, settings: Figures | None = None, **claim: object) -> Judged:
+    """What a report of two rows says of the one claim on them."""
+    rows = [{"label": "a", "figures": a}, {"label": "b", "figures": b, "settings": settings or {}}]
+    claims = [{"text": "it is so", "baseline": "a", "treatment": "b", "speed_up": speed_up, **claim}]
+    return report(rows=rows, claims=claims).claims[0]
+
+
+def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
+    """Whole jobs are compared for as much work, by whatever counts it."""
+    for a, b in (
+        ({"epochs": 3}, {"epochs": 1}),
+        ({"steps": 3000}, {"steps": 1000}),
+        ({"samples_per_epoch": 30_000, "epochs": 1}, {"samples_per_epoch": 10_000, "epochs": 1}),
+    ):
+        claim = judged({"hours": "6.0", **a}, {"hours": "2.0", **b}, "3.0", quantity="hours")
+
+        assert str(claim.judgement) == "contradicted"
+        assert claim.gain.middle == pytest.approx(1.0)
+        assert Kind.UNIT in {f.kind for f in claim.findings}
+
+
+@pytest.mark.parametrize("name", ["num_train_epochs", "max_steps"])
+def test_a_table_says_how_long_was_trained(name: str) -> None:
+    """By the names of Trainer."""
+    rows = report(
+        table=f"run,{name},hours\na,3000,6.0\nb,1000,2.0\n",
+        claims=[{"text": "x", "baseline": "a", "treatment": "b", "speed_up": "3.0", "quantity": "hours"}],
+    )
+
+    assert str(rows.claims[0].judgement) == "contradicted"
+
+
+def test_a_factor_that_did_not_change_gained_nothing() -> None:
+    """Workers differ and precision is blamed."""
+    a, b = {"seconds_per_step": "0.300"}, {"seconds_per_step": "0.200"}
+    claim = judged(a, b, "1.5", {"dataloader_num_workers": 4}, factor="precision")
+    silent = judged(a, b, "1.5", factor="precision")
+
+    assert "does not differ from 'a' in precision, but in dataloader_num_workers" in claim.reason
+    assert str(claim.judgement) != "holds"
+    assert any("Which settings differ" in question for question in silent.questions)
+
+
+@pytest.mark.parametrize("said", ["40%", "+50 %", 0, "-2"])
+def test_no_speed_up_is_a_percentage(said: object) -> None:
+    """40 % more a second and 40 % less time are not the same."""
+    with pytest.raises(SettingsError, match=r"claims\[0\].speed_up: .*Write 1.4 for 40 %"):
+        judged({"seconds_per_step": "1.40"}, {"seconds_per_step": "1.00"}, said)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ("2.10 ± 0.10", "2.05 ± 0.10", "1.02"),
+        (["2.0", "2.4", "1.8"], "1.95", "1.05"),
+        ("2.0-2.4", "1.9-2.2", "1.1"),
+        ("2.13", "2.13", ">1"),
+    ],
+)
+def test_a_spread_that_allows_both_decides_nothing(a: object, b: object, said: str) -> None:
+    """Faster or slower: the figures as they are given allow either."""
+    claim = judged({"seconds_per_step": a}, {"seconds_per_step": b}, said)
+
+    assert str(claim.judgement) == "can't be decided from these figures"
+    assert Kind.NOISE in {f.kind for f in claim.findings}
+
+
+@pytest.mark.parametrize(("a", "b", "said"), [("2.13", "2.15", ">1"), ("2.15", "2.13", "<1")])
+def test_slower_is_not_faster_by_a_little(a: str, b: str, said: str) -> None:
+    """An inequality has no tolerance."""
+    assert str(judged({"seconds_per_step": a}, {"seconds_per_step": b}, said).judgement) == "contradicted"
+
+
+def test_steps_of_eight_devices_are_not_those_of_one() -> None:
+    """What a step holds is not known, so steps say nothing."""
+    a, b = {"seconds_per_step": "2.10", "devices": 1}, {"seconds_per_step": "2.20", "devices": 8}
+
+    assert str(judged(a, b, "7.6").judgement) == "can't be decided from these figures"
+
+
+def test_cheaper_is_a_claim_on_cost() -> None:
+    """As long, and for less."""
+    claim = judged({"hours": "10.0", "cost": "25.00"}, {"hours": "10.0", "cost": "7.50"}, "3.3", quantity="cost")
+
+    assert str(claim.judgement) == "holds"
+    assert "as cheap" in claim.reason
+
+
+def test_a_speed_of_a_run_out_of_memory_is_none() -> None:
+    """Whatever its row says."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "2.0"}},
+        {"label": "b", "figures": {"seconds_per_step": "1.0"}, "out_of_memory": True},
+    ]
+    found = report(rows=rows, claims=[{"text": "x", "baseline": "a", "treatment": "b", "speed_up": 2}])
+
+    assert "ran out of memory" in found.claims[0].reason
+
+
+def test_what_was_written_is_shown() -> None:
+    """1 hour against 3 is a third, however roughly both are rounded; of repeats it is the mean."""
+    assert judged({"hours": "1"}, {"hours": "3"}, "1/3").gain.middle == pytest.approx(1 / 3)
+    claim = judged({"seconds_per_step": ["2.00", "2.40", "1.90"]}, {"seconds_per_step": "1.05"}, "2")
+    assert claim.gain.middle == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"steps": 10000, "seconds_per_step": "2.13", "hours": "1.0"},
+        {"steps": 1000, "steps_per_second": "1.00", "seconds": 500},
+        {"samples_per_epoch": 10000, "samples_per_second": "10.0", "seconds_per_epoch": "100"},
+    ],
+)
+def test_no_job_is_shorter_than_its_steps(figures: Figures) -> None:
+    """Evaluations and saves make it longer, and nothing makes it shorter."""
+    assert [f.kind for f in report(rows=[{"label": "a", "figures": figures}]).faults] == [Kind.ARITHMETIC]
+
+
+TRAINER = "Name,State,per_device_train_batch_size,gradient_accumulation_steps,train/train_runtime,"
+TRAINER += "train/train_samples_per_second,train/train_steps_per_second\n"
+
+SOUND = {
+    "eight devices, which an export does not say": TRAINER + "a,finished,32,1,638.8,512.0,2.0\n",
+    "a short last batch in each epoch": TRAINER + "a,finished,32,1,187.3,16.017,0.513\n",
+    "an epoch whose last step is short": "run,s/it,steps_per_epoch,epoch time (s)\na,2.130,32,66.7\n",
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_trainer_says_of_a_sound_run_is_no_contradiction(name: str) -> None:
+    """Means over an epoch hold its short last batch, and an export does not know of other processes."""
+    found = report(table=SOUND[name])
+
+    assert [f.text for f in found.faults] == []
+    assert ("8 devices" in " ".join(found.questions)) == ("eight" in name)
+
+
+def test_zeros_are_rounded_too() -> None:
+    """0 % is less than half a percent, and 0.00 s less than five milliseconds."""
+    percentages = [
+        {"text": "same", "percent": "0", "before": "2.130", "after": "2.135"},
+        {"text": "41 % faster", "percent": "41", "before": "2.10", "after": "1.49"},
+        {"text": "wrong", "percent": "58", "before": "38", "after": "20"},
+    ]
+    phases = dict.fromkeys(("data", "host_to_device", "optimizer", "log", "other"), "0.00")
+    row = {
+        "label": "a",
+        "figures": {"seconds_per_step": "0.12"},
+        "phases": phases | {"forward": "0.05", "backward": "0.05"},
+    }
+
+    assert [f.where for f in report(percentages=percentages, rows=[row]).faults] == ["wrong"]
