@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from scipy.stats import ttest_ind
 
 from slowstep.audit.differences import changed
-from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.figures import Figure, figure
 from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
 from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
+from slowstep.audit.work import equal_work, lengths_differ, read_from, same_batch
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.settings.reported import Claim
-
-WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
-"""Speeds and times, by how equal the work is that they count; an epoch is the same data."""
 
 CONFIDENCE = 0.95
 
@@ -56,7 +54,7 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
     if b.projected:
         text = f"the figures of '{b.label}' are an expectation; nothing was measured"
         findings.append(Finding(kind=Kind.PROJECTED, where=claim.text, text=text))
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, _lengths_differ(a, b))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, lengths_differ(a, b))
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -71,70 +69,6 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
 def impossible(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> list[Finding]:
     """What two rows say that can't be, whatever was concluded from them."""
     return [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
-
-
-def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
-    """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit; how many times
-    as cheap, if that is what a claim is about."""
-    if a.out_of_memory or b.out_of_memory:
-        return None, ""
-    if quantity == "cost":
-        return _of_the_whole(quantity, a, b)
-    for unit in WORK:
-        if unit != "tokens_per_second" and _lengths_differ(a, b):
-            continue
-        if unit == "steps_per_second" and not _same_batch(a, b):
-            continue
-        if unit.startswith("seconds"):
-            gain, title = _of_the_whole(unit, a, b)
-        else:
-            gain, title = read_from(unit, a, b), TITLES[unit]
-        if gain:
-            return gain, title
-    before, after = a.tokens_at_full_length, b.tokens_at_full_length
-    if before and after and before.low > 0:
-        return after / before, "tokens/s, were every sample as long as it may be"
-    return None, ""
-
-
-def _of_the_whole(quantity: str, a: Run, b: Run) -> tuple[Figure | None, str]:
-    """The ratio of two whole times or costs, for as much work as both did if that is known to differ."""
-    gain = read_from(quantity, a, b)
-    counts = (
-        ("samples_per_epoch", "steps_per_epoch") if quantity == "seconds_per_epoch" else ("samples", "epochs", "steps")
-    )
-    for count in counts if gain else ():
-        before, after = a.solved.known.get(count), b.solved.known.get(count)
-        if not before or not after or before.low <= 0 or (count.startswith("steps") and not _same_batch(a, b)):
-            continue
-        if before.meets(after):
-            break
-        return gain * (after / before), f"{TITLES[quantity]} for as many {TITLES[count]}"
-    return gain, TITLES[quantity]
-
-
-def _same_batch(a: Run, b: Run) -> bool:
-    """Whether a step trains on as many samples, by the figures or else by the settings."""
-    before, after = batches(a, b)
-    if before and after:
-        return before.meets(after)
-    each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
-    return each[0].meets(each[1])
-
-
-def _lengths_differ(a: Run, b: Run) -> bool:
-    """Whether a sample is another amount of work, and nobody counted its tokens."""
-    counted = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
-    return a.length != b.length and not counted
-
-
-def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
-    """How many times as fast `b` is by one figure, whatever work it counts."""
-    before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
-    if not before or not after or before.low <= 0 or after.low <= 0:
-        return None
-    faster_is_less = quantity.startswith(("seconds", "minutes", "hours", "cost"))
-    return before / after if faster_is_less else after / before
 
 
 def _stated(claim: Claim) -> Figure | None:
@@ -176,7 +110,7 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
 
 def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     before, after = batches(a, b)
-    if _same_batch(a, b) or not before or not after:
+    if same_batch(a, b) or not before or not after:
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
     return [Finding(kind=Kind.MEANING, where=claim.text, text=text)]
@@ -216,7 +150,7 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], lengths_differ: bool
+    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], other_lengths: bool
 ) -> tuple[Judgement, str]:
     """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
@@ -228,7 +162,7 @@ def _weigh(
     if stated is None:
         return Judgement.UNDECIDED, "the claim gives no size"
     at = f"in {unit} it is {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
-    if lengths_differ:
+    if other_lengths:
         return (
             Judgement.UNDECIDED,
             f"{at}; what of that is padding no longer computed, or text no longer seen, the figures don't say",
@@ -255,7 +189,7 @@ def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
     found = []
     if claim.factor and not changed(a.settings, b.settings):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
-    if _lengths_differ(a, b):
+    if lengths_differ(a, b):
         short = min(n for n in (a.length, b.length) if n)
         found.append(
             f"What share of the positions is padding in '{a.label}' and in '{b.label}'? If the samples are shorter "

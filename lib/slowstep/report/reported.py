@@ -8,11 +8,11 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
-from slowstep.audit.claims import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
+from slowstep.audit.work import read_from
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.report.words import escape, sentence
 
