@@ -14,7 +14,7 @@ from slowstep.audit.figures import figure
 from slowstep.audit.read.units import Unreadable, text_of
 
 BAR = re.compile(
-    r"(?:(?:(?P<name>[^:|\]}\r\n]+):)?\s*\d+%\|[^|\r\n]*\|)?\s*(?P<done>\d+)/(?P<total>\d+) "
+    r"(?:(?:(?P<name>[^:|\]}\r\n]{1,60}):)?\s{0,9}\d+%\|[^|\r\n]{0,300}\|)?\s{0,9}(?P<done>\d+)/(?P<total>\d+) "
     r"\[(?:\d+:)?\d+:\d+<[^,\]]*,\s*(?P<pace>\d+(?:\.\d+)?)\s*(?P<unit>s/it|it/s)[,\]]"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`; Trainer's own have no name."""
