@@ -18,9 +18,6 @@ from transformers import TrainerCallback
 from slowstep.workloads import data
 from slowstep.workloads.finetune import FineTune
 
-FIRST_LENGTH = 10
-"""Of a history; lengths 0 and 1 are always compiled for themselves."""
-
 SLOW_TOKENISER = 20
 """Times the work of the fast tokenizer that the planted one does, which is what Python tokenizers take."""
 
@@ -174,29 +171,8 @@ class WaitsInForward(FineTune):
 
 
 class Recompiles(FineTune):
-    """A compiled model meets a tensor that is one longer at each step, takes each length for itself, and may do so for
-    ever."""
+    """A compiled model is told to take each length for itself, and allowed to do so for ever."""
 
     def build_model(self) -> None:
         super().build_model()
         torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10**9
-        self.history = history = History()
-
-        def recall(module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
-            return output + history.kept.sum()
-
-        self.model.get_input_embeddings().register_forward_hook(recall)
-
-    def build_trainer(self) -> None:
-        super().build_trainer()
-        self.trainer.add_callback(self.history)
-
-
-class History(TrainerCallback):
-    """What `Recompiles` remembers: a zero for each step."""
-
-    def __init__(self) -> None:
-        self.kept = torch.zeros(FIRST_LENGTH)
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.kept = torch.zeros(len(self.kept) + 1)
