@@ -18,14 +18,18 @@ from slowstep.report.words import escape, sentence
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
+ONLY_IF_GIVEN = ("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples")
+"""Units that say nothing beyond the others."""
+
 SPEEDS = {"steps_per_second": (ORANGE, "square"), "samples_per_second": (BLUE, "circle"), "full": (GREEN, "diamond")}
 FULL = "tokens/s at full length"
 
 
 def reported_rows(audit: Audit) -> Table:
     """Every row in every unit that its figures allow; what was reckoned stands in brackets."""
-    units = [q for q in (*TITLES, *BESIDE) if any(q in r.solved.known or q in r.given for r in audit.runs)]
-    units = [q for q in units if q not in ("micro_batches_per_step", "minutes_per_epoch", "minutes")]
+    given = {q for r in audit.runs for q in r.given}
+    known = {q for r in audit.runs for q in r.solved.known} - {*ONLY_IF_GIVEN}
+    units = [q for q in (*TITLES, *BESIDE) if q in given | known]
     lengths = any(r.tokens_at_full_length for r in audit.runs)
     return Table(
         [
