@@ -56,9 +56,13 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
     return found
 
 
+def _measured(found: Sequence[Run]) -> list[Run]:
+    return [r for r in found if not r.projected and not r.out_of_memory]
+
+
 def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
     """Each measured row that differs from the first in one factor, and of which nothing was claimed."""
-    measured = [r for r in found if not r.projected and not r.out_of_memory]
+    measured = _measured(found)
     pairs = {frozenset((c.baseline, c.treatment)) for c in claimed}
     for run in measured[1:]:
         first = measured[0]
@@ -76,7 +80,7 @@ def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Whether the fastest row depends on the unit that is read."""
-    measured = [r for r in found if not r.projected and not r.out_of_memory]
+    measured = _measured(found)
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],

@@ -15,7 +15,7 @@ from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
-from slowstep.audit.work import equal_work, lengths_differ, read_from, same_batch
+from slowstep.audit.work import WORK, equal_work, faster_is_less, lengths_differ, read_from, same_batch
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.settings.reported import Claim
@@ -28,15 +28,8 @@ TOUCHING = 1e-9
 MOST = 1e9
 """Faster by any amount."""
 
-SPEEDS = {
-    "seconds_per_step": -1,
-    "steps_per_second": 1,
-    "samples_per_second": 1,
-    "tokens_per_second": 1,
-    "seconds_per_epoch": -1,
-    "seconds": -1,
-}
-"""What repeats may be of, and whether more of it is faster."""
+REPEATED = ("seconds_per_step", *WORK)
+"""What repeats may be of."""
 
 
 def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
@@ -119,7 +112,7 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
 def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
     """Whether the spread alone could make the gain: where both were measured several times by Welch's t, else where
     the figures with their spread allow both a gain and a loss, and the claim does not."""
-    quantity = next((q for q in a.repeats if q in b.repeats and q in SPEEDS), None)
+    quantity = next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)
     values = [r.repeats[quantity] for r in (a, b)] if quantity else []
     if gain is None or gain.middle <= 0:
         return []
@@ -129,7 +122,8 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
             return []
         text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
         return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
-    before, after = ([SPEEDS[quantity] * math.log(v) for v in each] for each in values)
+    sign = -1 if faster_is_less(quantity) else 1
+    before, after = ([sign * math.log(v) for v in each] for each in values)
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
     if len({*before}) == 1 and len({*after}) == 1:
         return []

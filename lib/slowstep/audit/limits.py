@@ -22,10 +22,8 @@ def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Siz
     limit = _limit(claim, a, b, sizes)
     if limit is None or stated is None or stated.low <= limit[0]:
         return []
-    kind, said = (
-        Kind.PHYSICS if claim.factor == "max_length" else Kind.BOUND,
-        "claimed" if claim.speed_up else "reported",
-    )
+    kind = Kind.PHYSICS if claim.factor == "max_length" else Kind.BOUND
+    said = "claimed" if claim.speed_up else "reported"
     return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit[1]}")]
 
 

@@ -85,11 +85,9 @@ def _devices(runs: Sequence[Run]) -> list[str]:
 def _unread(runs: Sequence[Run]) -> list[str]:
     """Columns with numbers of which nobody said what they are."""
     names = dict.fromkeys(name for run in runs for name in run.unread)
-    return (
-        [f"What do these columns hold, which were not read: {', '.join(names)}? {SAY[0].upper()}{SAY[1:]}"]
-        if names
-        else []
-    )
+    if not names:
+        return []
+    return [f"What do these columns hold, which were not read: {', '.join(names)}? {SAY[0].upper()}{SAY[1:]}"]
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:

@@ -146,12 +146,12 @@ def _unreadable(reported: Reported) -> list[str]:
         text = value.removeprefix("1/").lstrip("<>") if isinstance(value, str) and "speed_up" in key else value
         found: dict[str, Figure] = {}
         _read(found, "", text, f"reported.{key}", problems)
-        if "speed_up" in key and ("%" in str(text) or (found and found[""].high <= 0)):
-            problems.append(f"reported.{key}: found {value!r}, and nothing is so many times as fast. {WRITE}")
-        elif "speed_up" in key and not found:
+        if "speed_up" not in key:
+            continue
+        if not found:
             problems[-1] += f" {WRITE}"
-        if text is not value and str(value).startswith("1/") and found and found[""].low <= 0:
-            problems.append(f"reported.{key}: nothing is {value} times as fast.")
+        elif "%" in str(text) or found[""].high <= 0 or (str(value).startswith("1/") and found[""].low <= 0):
+            problems.append(f"reported.{key}: nothing is {value} times as fast. {WRITE}")
     return problems
 
 

@@ -70,5 +70,9 @@ def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
     before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
     if not before or not after or before.low <= 0 or after.low <= 0:
         return None
-    faster_is_less = quantity.startswith(("seconds", "minutes", "hours", "cost"))
-    return before / after if faster_is_less else after / before
+    return before / after if faster_is_less(quantity) else after / before
+
+
+def faster_is_less(quantity: str) -> bool:
+    """Whether it is a time or a cost."""
+    return quantity.startswith(("seconds", "minutes", "hours", "cost"))

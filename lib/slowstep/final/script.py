@@ -278,7 +278,7 @@ def _reading(s: Settings) -> str:
         return _call("load_from_disk", how, copied if d.storage == "local_copy" else place)
     if d.storage == "local_copy":
         how["cache_dir"] = _Code(f"str({BESIDE})")
-    name = str(stdlib_text.corpus(d.name_or_path)) if d.name_or_path in stdlib_text.CORPORA else d.name_or_path
+    name = stdlib_text.source(d.name_or_path)
     if name.endswith((".jsonl", ".json")):
         return _call("load_dataset", {"data_files": name, "split": "train"} | how, _literal("json"))
     return _call("load_dataset", {"split": d.split} | how, *(_literal(part) for part in (name, d.name) if part))

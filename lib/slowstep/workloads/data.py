@@ -37,7 +37,7 @@ class Batch(dict):
 def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Dataset:
     """The raw examples, `num_samples` of them at most; read from a copy in `folder` if `storage` is local_copy."""
     d = settings.dataset
-    name = str(stdlib_text.corpus(d.name_or_path)) if d.name_or_path in stdlib_text.CORPORA else d.name_or_path
+    name = stdlib_text.source(d.name_or_path)
     memory, local = d.storage == "in_memory", Path(name).expanduser()
     copy = str(folder / "dataset") if folder and d.storage == "local_copy" else None
     if name.endswith((".jsonl", ".json")):

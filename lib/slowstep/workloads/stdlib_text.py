@@ -42,6 +42,11 @@ def corpus(name: str = "python_stdlib") -> Path:
     return path
 
 
+def source(name_or_path: str) -> str:
+    """What `datasets` is asked for: the file of a built-in text, else the name as it is."""
+    return str(corpus(name_or_path)) if name_or_path in CORPORA else name_or_path
+
+
 def tokenizer_file(settings: Settings) -> Path:
     """Where the byte-level BPE trained on the corpus lies, of as many tokens as the model has room for."""
     limit = settings.model.config.get("vocab_size")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
+from slowstep.audit.read.trainer_state import FIGURES
 from slowstep.audit.read.units import Unreadable, text_of
 
 BAR = re.compile(
@@ -21,12 +22,6 @@ BAR = re.compile(
 
 ENDS = re.compile(r"\{[^{}]*'train_runtime'[^{}]*\}")
 """What Trainer prints when training ends."""
-
-NAMES = {
-    "train_runtime": "seconds",
-    "train_samples_per_second": "samples_per_second",
-    "train_steps_per_second": "steps_per_second",
-}
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Names that people give to bars over training steps; other named bars load weights or map examples."""
@@ -136,6 +131,6 @@ def _ends(text: str) -> Iterator[dict[str, Any]]:
             said = ast.literal_eval(found[0])
         except (ValueError, SyntaxError, RecursionError):
             continue
-        figures = {ours: str(said[name]) for name, ours in NAMES.items() if name in said}
+        figures = {ours: str(said[name]) for name, ours in FIGURES.items() if name in said}
         if figures:
             yield figures

@@ -31,7 +31,7 @@ DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """The rows of the first table in a file; `columns` says what headers mean that don't say it themselves.
+    """The rows of the tables with figures in a file; `columns` says what headers mean that don't say it themselves.
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
