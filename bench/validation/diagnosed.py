@@ -21,6 +21,7 @@ from slowstep.judgement.verdict import Outcome
 from slowstep.records import Store
 from slowstep.report.causes import Cause
 from slowstep.report.index import overview
+from slowstep.settings.load import validate
 from slowstep.summary import NotebookRun, Summary
 
 
@@ -103,7 +104,7 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         steps=sum(s.steps for s in summaries if s),
         seconds=sum(r.seconds for r in found.runs),
-        failed=[f"{n}: {why}" for n, why in _failures(found.runs).items()],
+        failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
     )
 
 
@@ -118,7 +119,8 @@ def _agree(stated: tuple[float, float, float], truth: Truth) -> bool:
     return near and stated[1] <= truth.high and truth.low <= stated[2]
 
 
-def _failures(runs: Sequence[NotebookRun]) -> dict[str, str]:
+def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:
     """Notebooks that did not run to their end, those that never began included."""
     ended = {r.notebook: "" if r.status == "ok" else r.reason or r.status for r in runs}
-    return {n.stem: why for n in notebooks() if (why := ended.get(n.stem, "was not run"))}
+    asked = notebooks(validate(scenario.data, scenario.name))
+    return {n.stem: why for n in asked if (why := ended.get(n.stem, "was not run"))}

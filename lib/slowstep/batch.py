@@ -23,7 +23,7 @@ from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
 from slowstep.records import ComparisonRecord, Status, Store, identity
 from slowstep.report.html import render
-from slowstep.settings import Loaded
+from slowstep.settings import Loaded, Settings
 from slowstep.summary import NotebookRun, Summary
 from slowstep.trials.progress import VARIABLE, Progress, from_file
 
@@ -40,9 +40,10 @@ AUDIT = "95_reported_figures"
 """The notebook that needs figures to be reported, and nothing to be trained."""
 
 
-def notebooks() -> list[Path]:
-    """The kit's notebooks in their order."""
-    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+def notebooks(settings: Settings | None = None) -> list[Path]:
+    """The kit's notebooks in their order; if `settings` are given, those that run over them."""
+    every = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    return [n for n in every if settings is None or settings.reported or n.stem != AUDIT]
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
@@ -51,8 +52,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         _forget_failures(Store(folder / "records"))
-        wanted = [n for n in notebooks() if loaded.settings.reported or n.stem != AUDIT]
-        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in wanted]
+        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks(loaded.settings)]
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
