@@ -326,6 +326,14 @@ def test_text_in_another_encoding_says_where(tmp_path: Path) -> None:
         read_table(path)
 
 
+def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
+    """Of a table, with line and column."""
+    path = tmp_path / "t.csv"
+    path.write_text("run,s/it,per_device_train_batch_size\na,2.1,8\nb,2.2,eight\n")
+    with pytest.raises(SettingsError, match=r"t\.csv:3:3: training_arguments\.per_device_train_batch_size: "):
+        audit(report(files=[str(path)]))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "place", "words"),
     [

@@ -99,7 +99,6 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
         run,
         status="failed" if reason else "ok",
         reason=reason,
-        seconds=time.time() - began,
         measured_seconds=summary.measured_seconds if summary and not reason else 0.0,
     )
     try:

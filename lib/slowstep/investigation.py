@@ -109,7 +109,6 @@ class Investigation:
             record=record,
             facts=replace(facts, occasional=occasional, peak_flops=self.peak.most if self.peak else None),
             reading=reading(record.pairs),
-            events=self.events,
             peak=self.peak,
             projection=project(self.settings, record, self.events),
         )
@@ -222,7 +221,6 @@ class Investigation:
         """Keep this notebook's verdicts for the index and the final configuration, and end the session."""
         summary = Summary(
             notebook=self.notebook,
-            investigation=self.settings.name,
             verdicts=[m.verdict for m in self.measured],
             cause=cause,
             suspects=self.suspects,

@@ -12,7 +12,7 @@ from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
-from slowstep.records import ComparisonRecord, EventRecord
+from slowstep.records import ComparisonRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,6 @@ class Baseline:
     record: ComparisonRecord
     facts: BaselineFacts
     reading: Reading
-    events: EventRecord
     peak: Peak | None
     projection: Projection | None
 
@@ -69,7 +68,6 @@ class Summary:
     """What a notebook concluded."""
 
     notebook: str
-    investigation: str
     verdicts: list[Verdict] = field(default_factory=list)
     cause: str = ""
     suspects: list[Suspect] = field(default_factory=list)

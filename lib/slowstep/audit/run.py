@@ -174,8 +174,9 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
             problems.append(f"{key}phases.{name}: no such phase.{nearest(name, PHASES)}")
         else:
             _read(phases, name, value, f"{key}phases.{name}", problems)
+    cells = {_place(name): place for name, place in row.cells.items()}
     try:
-        own = override(settings, {_place(name): value for name, value in row.settings.items()}, f"{key}settings")
+        own = override(settings, {_place(n): v for n, v in row.settings.items()}, row.place or f"{key}settings", cells)
     except SettingsError as error:
         raise SettingsError([*problems, *error.problems]) from None
     if problems:

@@ -21,21 +21,17 @@ Refuses = Callable[[Any, Settings], str | None]
 # -- where the value lives: `current` and `level` of a factor --
 
 
-def argument(name: str, **given: Any) -> dict[str, Callable]:
-    """One training argument, observed under its own name; with `given` training arguments on both sides."""
+def argument(name: str) -> dict[str, Callable]:
+    """One training argument, observed under its own name."""
     return {
         "current": lambda s: s.training(name),
-        "level": lambda value, s: Level(
-            value=value,
-            overrides={TRAINING + name: value},
-            given={TRAINING + k: v for k, v in given.items() if s.training(k) != v},
-            expects={name: value},
-        ),
+        "level": lambda value, s: Level(value=value, overrides={TRAINING + name: value}, expects={name: value}),
     }
 
 
 def argument_key(name: str, key: str, default: Any, **given: Any) -> dict[str, Callable]:
-    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key."""
+    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key, with
+    `given` training arguments on both sides."""
 
     def current(s: Settings) -> Any:
         return (s.training(name) or {}).get(key, default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from slowstep.factors import Meaning
@@ -37,20 +38,21 @@ def _context(inv: Investigation) -> str:
 
 
 def _hypotheses(verdicts: list[Verdict]) -> str:
-    lines = ["| change | verdict | effect [interval] | because |", "|---|---|---|---|"]
-    lines += [f"| {v.name} | {SIGNS[v.outcome]} | {effect(v.effect)} | {_cell(v.reason)} |" for v in verdicts]
-    return "\n".join(lines)
+    return _table(
+        [
+            {"change": v.name, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect), "because": v.reason}
+            for v in verdicts
+        ]
+    )
 
 
 def _options(rows: list[dict[str, str]]) -> str:
-    lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
-    lines += ["| " + " | ".join(_cell(text) for text in row.values()) + " |" for row in rows]
     how = (
         "Up to five points each: for the share of the time that is saved, for the share of the memory that stays free, "
         "and for sameness (exact 5, numerics 3, semantics 1). The points describe; what is decided is the fastest that "
         "the parameter file allows."
     )
-    return "\n".join([*lines, "", how])
+    return f"{_table(rows)}\n\n{how}"
 
 
 def _decided(choice: Choice) -> str:
@@ -92,5 +94,8 @@ def _hours(p: Projection) -> str:
     return ", ".join(filter(None, (hours(p), money(p))))
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _table(rows: list[dict[str, str]]) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in cells) + " |"
+
+    return "\n".join([line(rows[0]), "|---" * len(rows[0]) + "|", *(line(row.values()) for row in rows)])

@@ -86,7 +86,7 @@ def reading(pairs: Sequence[Pair]) -> Reading:
     """The comparison of `pairs`."""
     d = log_ratios(pairs)
     medians = np.array([math.log(_median_rate(p.treatment) / _median_rate(p.baseline)) for p in pairs])
-    gap = interval(d - medians) if len(pairs) else interval([])
+    gap = interval(d - medians)
     effect = paired(d, launches(pairs))
     return Reading(
         kind=read(d, launches(pairs)),

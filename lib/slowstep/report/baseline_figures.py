@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
 from slowstep.report.words import duration, share
@@ -124,10 +124,7 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     top = max((100 * (v.bound.ratio - 1) for v in known), default=1.0)
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
-    rows = [
-        {"change": v.name, "at most": f"{100 * (v.bound.ratio - 1):+.1f} %", "because": v.bound.why}
-        for v in reversed(known)
-    ]
+    rows = [{"change": v.name, "at most": percent(v.bound.ratio), "because": v.bound.why} for v in reversed(known)]
     rows += [
         {"change": v.name, "at most": "unknown before its trial", "because": "no bound"}
         for v in verdicts

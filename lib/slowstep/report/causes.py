@@ -10,7 +10,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, speed_up, unexplained
 from slowstep.judgement.verdict import Verdict, best_levels, percent
 from slowstep.report.baseline_figures import PHASE_NAMES
-from slowstep.report.words import effect, share
+from slowstep.report.words import effect, share, share_span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def _factor(v: Verdict) -> Cause:
 
 
 def _phase(suspect: Suspect, stays: float, changed: bool) -> Cause:
-    taken = f"{share(suspect.share.mean)} [{share(suspect.share.lower)}, {share(suspect.share.upper)}] of the wall time"
+    taken = f"{share_span(suspect.share)} of the wall time"
     if changed and stays < suspect.share.mean:
         taken += f", of which the changes above leave a share of {share(stays)} at least"
     ratio = speed_up(stays)

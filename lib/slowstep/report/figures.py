@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.factors import CATALOGUE
+from slowstep.factors.factor import show
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
@@ -79,11 +80,8 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
 
     def position(m: Measured | None) -> tuple[str, str]:
         found = {f.name: level.value for f, level in m.contrast.levels} if m else {}
-        named = []
-        for factor in (rows_factor, columns_factor):
-            value = found[factor] if factor in found else _current(factor, settings)
-            named.append(str(value).lower() if isinstance(value, bool) else str(value))
-        return named[0], named[1]
+        row, column = (show(found.get(f, _current(f, settings))) for f in (rows_factor, columns_factor))
+        return row, column
 
     cells[position(None)] = (0.0, f"baseline<br>{rate:,.0f}/s")
     for m in measured:

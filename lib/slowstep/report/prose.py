@@ -8,7 +8,7 @@ from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
-from slowstep.report.words import duration, escape, sentence, share, strength
+from slowstep.report.words import escape, hours, money, sentence, share, strength
 from slowstep.summary import Baseline
 
 ADVICE = {
@@ -64,11 +64,9 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
             f"{share(1 - (f.throughput.useful_share or 1.0))} of the computed positions are padding."
         )
     if baseline.projection:
-        p = baseline.projection
-        cost = p.cost(p.seconds)
-        money = "" if cost is None else f" and costs {cost:,.2f} {p.currency}"
-        hours = f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]"
-        parts.append(f"The real job takes {hours}{money}, all costs included.")
+        cost = money(baseline.projection)
+        costs = f" and costs {cost}" if cost else ""
+        parts.append(f"The real job takes {hours(baseline.projection)}{costs}, all costs included.")
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
     unknown = [v for v in verdicts if not v.bound and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)

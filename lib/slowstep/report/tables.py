@@ -10,11 +10,11 @@ from slowstep.factors.factor import show
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.units import Throughput, throughput
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Verdict, percent
 from slowstep.records import Status
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
-from slowstep.report.words import SIGNS, duration, effect, loss_change, rate, share, size
+from slowstep.report.words import SIGNS, duration, effect, hours, loss_change, money, rate, share, share_span, size
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
@@ -183,19 +183,12 @@ def job(baseline: Baseline) -> Table:
     rows.append(
         {
             "part": f"all ({p.steps:,} steps)",
-            "time": f"{duration(p.seconds)} [{duration(p.low)}, {duration(p.high)}]",
+            "time": hours(p),
             "share": "100.0%",
         }
     )
     if p.price_per_hour is not None:
-        money = [f"{p.cost(s):,.2f}" for s in (p.seconds, p.low, p.high)]
-        rows.append(
-            {
-                "part": f"cost at {p.price_per_hour:g} {p.currency}/h",
-                "time": f"{money[0]} [{money[1]}, {money[2]}] {p.currency}",
-                "share": "",
-            }
-        )
+        rows.append({"part": f"cost at {p.price_per_hour:g} {p.currency}/h", "time": money(p), "share": ""})
     return Table(rows)
 
 
@@ -249,8 +242,8 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
         [
             {
                 "phase": PHASE_NAMES[s.phase],
-                "share of the wall time": f"{share(s.share.mean)} [{share(s.share.lower)}, {share(s.share.upper)}]",
-                "without it": f"up to {100 * (s.ratio - 1):+.1f} %",
+                "share of the wall time": share_span(s.share),
+                "without it": f"up to {percent(s.ratio)}",
                 "because": s.why,
             }
             for s in suspects

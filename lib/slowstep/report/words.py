@@ -58,6 +58,11 @@ def share(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.1%}"
 
 
+def share_span(interval: Interval) -> str:
+    """A share of 1 with its interval, as percentages."""
+    return f"{share(interval.mean)} [{share(interval.lower)}, {share(interval.upper)}]"
+
+
 def loss_change(value: float | None) -> str:
     """A relative change of the loss over the same samples."""
     return "other samples" if value is None else f"{value:+.2%}"

@@ -31,7 +31,6 @@ class Section:
 
     title: str
     package: str
-    module: str
     bases: tuple[tuple[str, str], ...]
     """(file inside the package, class) from the most basic class to the class itself."""
 
@@ -51,13 +50,11 @@ SECTIONS = {
     "training_arguments": Section(
         title="TrainingArguments",
         package="transformers",
-        module="transformers",
         bases=(("training_args.py", "TrainingArguments"),),
     ),
     "peft": Section(
         title="LoraConfig",
         package="peft",
-        module="peft",
         bases=(
             ("config.py", "PeftConfigMixin"),
             ("config.py", "PeftConfig"),
@@ -67,7 +64,6 @@ SECTIONS = {
     "quantization": Section(
         title="BitsAndBytesConfig",
         package="transformers",
-        module="transformers",
         bases=(("utils/quantization_config.py", "BitsAndBytesConfig"),),
     ),
 }

@@ -59,12 +59,17 @@ def validate(data: Mapping[str, Any], source: str, lines: Mapping[str, int | str
     return settings
 
 
-def override(settings: Settings, overrides: Mapping[str, Any], source: str = "override") -> Settings:
-    """Settings with values replaced by dotted key, validated again; `None` unsets a key of an open section."""
+def override(
+    settings: Settings, overrides: Mapping[str, Any], source: str = "override", places: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings with values replaced by dotted key, validated again; `None` unsets a key of an open section.
+
+    A message names `source`, or where `places` says that its key was written.
+    """
     data = to_plain(settings)
     for key, value in overrides.items():
         _set(data, key, value)
-    return validate(data, source)
+    return validate(data, source, places)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

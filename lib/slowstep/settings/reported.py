@@ -25,6 +25,8 @@ class Row:
     """Columns of its table whose numbers nobody could read."""
     place: str = ""
     """Where it was read, for messages; empty for a row that is written out."""
+    cells: dict[str, str] = field(default_factory=dict)
+    """Where each of its settings was read, with line and column."""
 
 
 @dataclass(frozen=True, kw_only=True)

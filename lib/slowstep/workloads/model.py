@@ -100,7 +100,6 @@ def _materialise(module: torch.nn.Module, model: PreTrainedModel, device: torch.
     )
     torch.nn.init.normal_(plain.weight, std=getattr(model.config, "initializer_range", 0.02))
     stored, kind = module.weight, type(module.weight)
-    values = dict(stored.__dict__)
     if isinstance(stored, bnb.nn.Params4bit):
         names = ("blocksize", "compress_statistics", "quant_type", "quant_storage")
         values = {name: getattr(stored, name) for name in names}

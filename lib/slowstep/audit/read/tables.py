@@ -101,7 +101,7 @@ def _row(
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
-    labels, settings, figures, failed = [], {}, {}, False
+    labels, settings, places, figures, failed = [], {}, {}, {}, False
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -109,7 +109,7 @@ def _row(
             continue
         elif one.kind == "setting":
             if plain(text).lower() not in UNSET:
-                settings[one.name] = _value(plain(text))
+                settings[one.name], places[one.name] = _value(plain(text)), f"{source}:{line}:{at}"
         else:
             failed = failed or bool(OUT_OF_MEMORY.search(plain(text)))
             try:
@@ -119,8 +119,8 @@ def _row(
             if found:
                 figures[found[0]] = found[1]
     label = " ".join(filter(None, labels)) or f"row {number}"
-    place = f"{source}:{cells[0][1]}"
-    return {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed, "place": place}
+    known = {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed}
+    return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 
 def _value(text: str) -> Any:

@@ -209,11 +209,7 @@ FACTORS = (
         meaning=Meaning.EXACT,
         changes="nothing in training; whether the log has the number of tokens",
         current=lambda s: {False: "no", True: "all"}.get(v := s.training("include_num_input_tokens_seen"), v),
-        level=lambda value, s: Level(
-            value=value,
-            overrides={TRAINING + "include_num_input_tokens_seen": value},
-            expects={"include_num_input_tokens_seen": value},
-        ),
+        level=argument("include_num_input_tokens_seen")["level"],
         touches=SYNCHRONISES,
         examples=("all", "non_padding"),
         bound="host_work",
