@@ -7,13 +7,25 @@ from pathlib import Path
 import pytest
 
 from simulated import CPU, GPU, contrast
-from slowstep.factors import ALL_PHASES, CATALOGUE, Contrast, Meaning, check_levels, combine, matrix, plan
+from slowstep.factors import (
+    ALL_PHASES,
+    CATALOGUE,
+    Contrast,
+    Meaning,
+    check_levels,
+    clash,
+    combine,
+    matrix,
+    plan,
+    without_refused,
+)
 from slowstep.factors.arms import CROSSED
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.convert import to_plain
 
 PARAMS = sorted((Path(__file__).resolve().parents[1] / "params").glob("*.yaml"))
 QUICK = load(Path(__file__).resolve().parents[1] / "params" / "quick.yaml").settings
+NOTHING = {section: {} for section in LEVEL_SECTIONS}
 PLANNED = {c.name: c for section in LEVEL_SECTIONS for c in plan(QUICK, section, GPU)}
 
 
@@ -146,10 +158,73 @@ def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], 
 )
 def test_what_a_run_cannot_have_is_refused_before_any_trial(changes: dict, levels: dict, words: str) -> None:
     """A factor that these settings can't have on any machine is an error in the parameter file, with the reason."""
-    (problem,) = check_levels(override(QUICK, changes | {"compute": levels}), "compute", "my.yaml")
+    (problem,) = check_levels(override(QUICK, NOTHING | changes | {"compute": levels}), "my.yaml")
 
     assert words in problem
     assert f"compute.{next(iter(levels))}[" in problem
+
+
+IN_FOUR_BITS = {"quantization": {"load_in_4bit": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "one", "other"),
+    [
+        ({}, {"gradient_checkpointing": False}, {"every_n_layers": 2}),
+        ({}, {"gradient_checkpointing": False}, {"use_reentrant": True}),
+        (IN_FOUR_BITS, {"weights": "16bit"}, {"bnb_4bit_use_double_quant": True}),
+        (IN_FOUR_BITS, {"weights": "8bit"}, {"bnb_4bit_quant_type": "nf4"}),
+        ({}, {"per_device_train_batch_size": 16}, {"gradient_accumulation_steps": 2}),
+        (
+            {"training_arguments.dataloader_num_workers": 2},
+            {"dataloader_num_workers": 0},
+            {"dataloader_persistent_workers": True},
+        ),
+        ({}, {"padding": "packing"}, {"train_sampling_strategy": "group_by_length"}),
+    ],
+)
+def test_changes_that_undo_each_other_are_not_had_together(changes: dict, one: dict, other: dict) -> None:
+    """Each can be tested in this run, and the search never joins them, in whatever order."""
+    settings = override(QUICK, changes)
+    levels = [contrast(settings, **level).levels[0] for level in (one, other)]
+
+    assert clash(settings, levels, GPU)
+    assert clash(settings, levels[::-1], GPU)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"gradient_checkpointing": False}, {"per_device_train_batch_size": 16}),
+        ({"every_n_layers": 2}, {"per_device_train_batch_size": 16}),
+        ({"dataloader_num_workers": 1}, {"dataloader_persistent_workers": True}),
+        ({"save_steps": "no"}, {"logging_steps": 100}),
+        ({"precision": "bf16"}, {"weights": "4bit"}),
+        ({"weights": "16bit"}, {"optim": "adamw_bnb_8bit"}),
+        ({"torch_compile_mode": "reduce-overhead"}, {"padding": "max_length"}),
+    ],
+)
+def test_changes_that_bear_each_other_are_had_together(one: dict, other: dict) -> None:
+    """What can be trained together is a candidate."""
+    assert clash(QUICK, [contrast(QUICK, **level).levels[0] for level in (one, other)], GPU) is None
+
+
+def test_a_new_baseline_lists_what_it_can_have() -> None:
+    """What was adopted may end what else was listed: formats of 4-bit weights go with the 4-bit weights."""
+    levels = {"weights": ["16bit"], "bnb_4bit_use_double_quant": [True], "optim": ["sgd"]}
+    listed = override(QUICK, NOTHING | IN_FOUR_BITS | {"compute": levels})
+    adopted = contrast(listed, weights="16bit").treatment.settings
+
+    assert check_levels(adopted, "my.yaml")
+    assert [] == check_levels(without_refused(adopted), "my.yaml")
+    assert {"weights", "optim"} == set(without_refused(adopted).compute)
+
+
+def test_a_factor_that_must_never_change_exists(quick: Settings) -> None:
+    """A slip of the pen in `allow.never` would let the factor into the final configuration."""
+    (problem,) = check_levels(override(quick, {"allow.never": ["gradient_checkpoint"]}), "my.yaml")
+
+    assert "my.yaml: allow.never[0]: no such factor. Did you mean 'gradient_checkpointing'?" == problem
 
 
 def test_a_combination_means_what_its_costliest_part_means() -> None:
@@ -182,7 +257,7 @@ def test_the_levels_of_the_parameter_files_can_be_tested(path: Path) -> None:
     """Every level in params/ is one that its factor takes, in a combination that can be."""
     loaded = load(path)
 
-    assert [] == [p for s in LEVEL_SECTIONS for p in check_levels(loaded.settings, s, path.name)]
+    assert [] == check_levels(loaded.settings, path.name)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +269,7 @@ def test_the_levels_of_the_parameter_files_can_be_tested(path: Path) -> None:
         ({"dataloader_num_workers": ["2"]}, "dataloader_num_workers[0]", "found '2' (a text)"),
         ({"dataloader_pin_memory": ["yes"]}, "dataloader_pin_memory[0]", "expected true or false"),
         ({"padding": ["shortest"]}, "padding[0]", "longest, max_length, packing, found 'shortest'"),
+        ({"optim": [["sgd"]]}, "optim[0]", "transformers has no optimizer"),
         ({"optim": [8]}, "optim[0]", "transformers has no optimizer 8 (a whole number)"),
         ({"optim": ["adamw_torh"]}, "optim[0]", "Did you mean 'adamw_torch'?"),
         ({"max_length": [4096]}, "max_length[0]", "beyond the model's max_position_embeddings (1024)"),
@@ -201,7 +277,7 @@ def test_the_levels_of_the_parameter_files_can_be_tested(path: Path) -> None:
 )
 def test_a_level_that_cannot_be_is_refused(quick: Settings, levels: dict, key: str, words: str) -> None:
     """A level that its factor can't take is one message with the file, the key, what was found and what is allowed."""
-    (problem,) = check_levels(override(quick, {"data_loading": levels}), "data_loading", "my.yaml")
+    (problem,) = check_levels(override(quick, NOTHING | {"data_loading": levels}), "my.yaml")
 
     assert problem.startswith("my.yaml: data_loading." + key)
     assert words in problem

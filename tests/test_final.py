@@ -15,7 +15,7 @@ import pytest
 
 from simulated import around, contrast, pairs, record
 from slowstep.factors import Arm, Contrast, Meaning, label
-from slowstep.final.choice import Candidate, _without_passengers, finalists, ranked
+from slowstep.final.choice import Candidate, _without_passengers, clashes, finalists, ranked
 from slowstep.final.script import script
 from slowstep.judgement.verdict import before_trial, judge
 from slowstep.machine import this_machine
@@ -101,11 +101,19 @@ def test_finalists_are_real_alternatives(supported: Callable[..., Measured]) -> 
     ]
 
 
-def test_levels_that_contradict_each_other_are_not_combined(supported: Callable[..., Measured]) -> None:
-    """A batch of 16, and the effective batch of 4 in two parts of 2, can't both be."""
-    found = [supported(0.3, 0, per_device_train_batch_size=16), supported(0.2, 0, gradient_accumulation_steps=2)]
+def test_levels_that_contradict_each_other_are_not_combined(
+    supported: Callable[..., Measured], quick: Settings
+) -> None:
+    """A batch of 16, and the effective batch of 4 in two parts of 2, can't both be; either can with something else."""
+    found = [
+        supported(0.3, 0, per_device_train_batch_size=16),
+        supported(0.2, 0, gradient_accumulation_steps=2),
+        supported(0.1, 0, gradient_checkpointing=False),
+    ]
+    candidates = ranked(found, found, 100 * GIB, clashes(quick, found, this_machine()))
 
-    assert all(len(c.picks) == 1 for c in ranked(found, found, 100 * GIB))
+    assert 2 == max(len(c.picks) for c in candidates)
+    assert 5 == len(candidates)
 
 
 def test_what_was_measured_together_in_vain_is_remembered(supported: Callable[..., Measured]) -> None:

@@ -177,8 +177,7 @@ def _checked(given: argparse.Namespace) -> list[Loaded]:
     for loaded in everything:
         if loaded.settings.figures_alone:
             problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
-        for section in LEVEL_SECTIONS:
-            problems += check_levels(loaded.settings, section, loaded.source)
+        problems += check_levels(loaded.settings, loaded.source)
         try:
             audit_figures(loaded.settings)
         except SettingsError as error:

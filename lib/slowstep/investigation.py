@@ -46,7 +46,7 @@ def open_investigation(
     context()  # the fork server imports torch while the notebook imports plotly
     path = next((p for p in (Path(params), ROOT / params, ROOT / "params" / params) if p.is_file()), Path(params))
     loaded = load(path, overrides)
-    problems = [p for section in LEVEL_SECTIONS for p in check_levels(loaded.settings, section, loaded.source)]
+    problems = check_levels(loaded.settings, loaded.source)
     if problems:
         raise SettingsError(problems)
     return Investigation(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook)
@@ -170,13 +170,13 @@ class Investigation:
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
         """Verdicts on `contrasts`, corrected together (Holm) as the family `name`; a new `purpose` takes new pairs.
 
-        Contrasts that a bound refutes are not measured, unless they are part of a matrix or the budget is exhaustive.
+        Contrasts that a bound refutes are not measured, unless the budget is exhaustive.
         """
         found = []
         for contrast in sorted(contrasts, key=self._promise):
             prior = self._prior(contrast)
-            measure = (contrast.crossed or self.settings.budget.exhaustive) and not contrast.unmet
-            bounded = prior.outcome is Outcome.REFUTED and not measure
+            measured = self.settings.budget.exhaustive and not contrast.unmet
+            bounded = prior.outcome is Outcome.REFUTED and not measured
             if bounded or prior.outcome is Outcome.NOT_TESTABLE:
                 one = Measured(contrast=contrast, verdict=prior, record=None)
             else:

@@ -1,6 +1,17 @@
 """What can be changed about a training run, and what each change means."""
 
-from slowstep.factors.arms import Arm, Contrast, check_levels, combine, family, label, matrix, plan
+from slowstep.factors.arms import (
+    Arm,
+    Contrast,
+    check_levels,
+    clash,
+    combine,
+    family,
+    label,
+    matrix,
+    plan,
+    without_refused,
+)
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 
@@ -13,9 +24,11 @@ __all__ = [
     "Level",
     "Meaning",
     "check_levels",
+    "clash",
     "combine",
     "family",
     "label",
     "matrix",
     "plan",
+    "without_refused",
 ]

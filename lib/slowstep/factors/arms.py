@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show
 from slowstep.machine import Machine
-from slowstep.settings import TRAINED, Settings, SettingsError, override
+from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import ARGUMENTS, steps_between
 
@@ -46,8 +46,6 @@ class Contrast:
     """Why trials of these settings can't meet what the factor acts on."""
     against: tuple[tuple[Factor, Level], ...] = ()
     """Levels that the baseline has beyond the run's own, where one change stands against another."""
-    crossed: bool = False
-    """Part of a matrix, which is measured in full whatever the bounds say."""
 
     @property
     def name(self) -> str:
@@ -61,8 +59,9 @@ class Contrast:
 
     @property
     def overrides(self) -> dict[str, object]:
-        """Every value that differs from the investigation's baseline."""
-        return {k: v for _, level in self.levels for k, v in (level.given | level.overrides).items()}
+        """Every value that differs from the investigation's baseline; what was given yields to what was chosen."""
+        given = {k: v for _, level in self.levels for k, v in level.given.items()}
+        return given | {k: v for _, level in self.levels for k, v in level.overrides.items()}
 
     @property
     def meaning(self) -> Meaning:
@@ -97,9 +96,9 @@ def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]
 
     These are the comparisons that Holm's correction counts together.
     """
-    crossed = {c.name: c for c in matrix(settings, section, CROSSED.get(section, ()), machine)}
-    alone = {c.name: c for c in plan(settings, section, machine)}
-    return list((alone | crossed).values())
+    alone = plan(settings, section, machine)
+    cells = matrix(settings, section, CROSSED.get(section, ()), machine)
+    return list({c.name: c for c in (*alone, *cells)}.values())
 
 
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
@@ -119,7 +118,7 @@ def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Ma
         for factor in (CATALOGUE[name] for name in factors)
     ]
     cells = ([pick for pick in cell if pick] for cell in itertools.product(*axes))
-    return [replace(combine(settings, cell, machine), crossed=True) for cell in cells if cell]
+    return [combine(settings, cell, machine) for cell in cells if cell]
 
 
 def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:
@@ -128,15 +127,16 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
     given = {k: v for _, level in levels for k, v in level.given.items()}
     changed = {k: v for _, level in levels for k, v in level.overrides.items()}
     given = {k: v for k, v in given.items() if k not in changed}
-    reasons = [f.requires(level.value, settings, machine) for f, level in levels]
     name = label(levels)
     base = override(settings, given, name)
+    treated = override(base, changed, name)
+    reasons = [f.requires(level.value, treated, machine) for f, level in levels]
     shown = ", ".join(f"{key.rsplit('.')[-1]}={show(value)}" for key, value in given.items())
     extra = f" with {shown}" if given else ""
     return Contrast(
         levels=levels,
         baseline=Arm(label="baseline" + extra, settings=base),
-        treatment=Arm(label=name, settings=override(base, changed, name)),
+        treatment=Arm(label=name, settings=treated),
         untestable=next((r for r in reasons if r), None),
         unmet=next((r for r in (f.unmet(settings) for f, _ in levels) if r), None),
     )
@@ -147,30 +147,65 @@ def label(levels: Iterable[tuple[Factor, Level]]) -> str:
     return " + ".join(f"{f.name}={show(level.value)}" for f, level in levels)
 
 
-def check_levels(settings: Settings, section: str, source: str) -> list[str]:
+def clash(settings: Settings, levels: Sequence[tuple[Factor, Level]], machine: Machine) -> str | None:
+    """Why levels that such a run can have one by one can't be had together, or None: one sets what another sets, or
+    removes what another needs."""
+    name = label(levels)
+    try:
+        together = combine(settings, levels, machine)
+    except SettingsError as error:
+        return str(error)
+    for factor, level in levels:
+        rest = combine(settings, [pick for pick in levels if pick[0] is not factor], machine).treatment.settings
+        undone = any(together.overrides[key] != value for key, value in level.overrides.items())
+        undone = undone or factor.level(level.value, together.treatment.settings).given
+        why = factor.refuses(level.value, rest) or (f"the others undo {factor.name}" if undone else None)
+        if why:
+            return f"{name}: {why}"
+    return together.untestable
+
+
+def check_levels(settings: Settings, source: str) -> list[str]:
     """What is wrong with the levels a user listed: unknown factors, values a factor can't take, impossible arms."""
-    problems = []
-    for name, values in getattr(settings, section).items():
-        factor = CATALOGUE.get(name)
-        if factor is None:
-            problems.append(f"{source}: {section}.{name}: no such factor.{nearest(name, CATALOGUE)}")
-            continue
-        for i, value in enumerate(values):
-            key = f"{section}.{name}[{i}]"
-            wrong = factor.accepts(value) or factor.refuses(value, settings)
-            if wrong:
-                problems.append(f"{source}: {key}: {wrong}.")
-                continue
-            level = factor.level(value, settings)
-            try:
-                override(settings, level.given | level.overrides, f"{source}: {key}")
-            except SettingsError as error:
-                problems.extend(error.problems)
+    names = [(f"allow.never[{i}]", name) for i, name in enumerate(settings.allow.never)]
+    names += [(f"{section}.{name}", name) for section in LEVEL_SECTIONS for name in getattr(settings, section)]
+    unknown = [(key, name) for key, name in names if name not in CATALOGUE]
+    problems = [f"{source}: {key}: no such factor.{nearest(name, CATALOGUE)}" for key, name in unknown]
+    for section in LEVEL_SECTIONS:
+        for factor, values in _chosen(settings, section):
+            for i, value in enumerate(values):
+                problems += _wrong(factor, value, settings, f"{source}: {section}.{factor.name}[{i}]")
     return problems
 
 
+def without_refused(settings: Settings) -> Settings:
+    """The settings without the levels that such a run can't have."""
+    kept = {
+        section: {
+            factor.name: fitting
+            for factor, values in _chosen(settings, section)
+            if (fitting := [v for v in values if not _wrong(factor, v, settings, "")])
+        }
+        for section in LEVEL_SECTIONS
+    }
+    return replace(settings, **kept)
+
+
+def _wrong(factor: Factor, value: object, settings: Settings, key: str) -> list[str]:
+    """Why a run of these settings can't have a level."""
+    wrong = factor.accepts(value) or factor.refuses(value, settings)
+    if wrong:
+        return [f"{key}: {wrong}."]
+    level = factor.level(value, settings)
+    try:
+        override(settings, level.given | level.overrides, key)
+    except SettingsError as error:
+        return error.problems
+    return []
+
+
 def _chosen(settings: Settings, section: str) -> list[tuple[Factor, list]]:
-    return [(CATALOGUE[name], values) for name, values in getattr(settings, section).items()]
+    return [(CATALOGUE[name], values) for name, values in getattr(settings, section).items() if name in CATALOGUE]
 
 
 def _levels(factor: Factor, values: list, settings: Settings) -> list[Level]:

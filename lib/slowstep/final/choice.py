@@ -13,15 +13,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slowstep.batch_size import find_batch
-from slowstep.factors import Arm, Contrast, Factor, Level, Meaning, combine, label
+from slowstep.factors import Arm, Contrast, Factor, Level, Meaning, clash, combine, label
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
+from slowstep.machine import Machine
 from slowstep.records import ComparisonRecord, Status
-from slowstep.settings import LEVEL_SECTIONS, Settings, SettingsError
+from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.summary import Measured
 
 Pick = tuple[Factor, Level]
@@ -118,7 +118,7 @@ def choose(inv: Investigation) -> Choice:
     allowed = [m for m in allowed if _supported(m) and _pays(inv, m)]
     duels: list[Measured] = []
     known = [m for m in measured if not m.contrast.conditional] + allowed
-    ranking = [c for c in ranked(allowed, known, _room(inv)) if _possible(inv, c.picks)]
+    ranking = ranked(allowed, known, _room(inv), clashes(inv.settings, allowed, inv.machine))
     chosen, left = _winner(inv, ranking, duels)
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
@@ -142,13 +142,17 @@ def choose(inv: Investigation) -> Choice:
 # -- which combinations --
 
 
-def ranked(allowed: Sequence[Measured], measured: Sequence[Measured], room: float) -> list[Candidate]:
+def ranked(
+    allowed: Sequence[Measured], measured: Sequence[Measured], room: float, apart: Sequence[frozenset[str]] = ()
+) -> list[Candidate]:
     """Combinations of the levels in `allowed` that fit into `room` more bytes than the baseline, most promising first.
 
-    What was `measured` together counts as measured, also where it was not supported.
+    What was `measured` together counts as measured, also where it was not supported. What stands in `apart` (levels as
+    labels name them) is not combined.
     """
     known = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
     too_big = [_names(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
+    excluded = [*too_big, *apart]
     axes: dict[str, list[Pick]] = {}
     for m in allowed:
         for factor, level in m.contrast.levels:
@@ -163,9 +167,7 @@ def ranked(allowed: Sequence[Measured], measured: Sequence[Measured], room: floa
         for picks in itertools.product(*([None, *levels] for levels in axes.values()))
         if any(picks)
     ]
-    combinations = [
-        picks for picks in combinations if _agree(picks) and not any(part <= _names(picks) for part in too_big)
-    ]
+    combinations = [picks for picks in combinations if not any(part <= _names(picks) for part in excluded)]
     expected = [(_expected(picks, known), _whole(picks)) for picks in combinations]
     fitting = [Candidate(picks=picks, gain=k.gain) for k, picks in expected if k is not None and k.memory <= room]
     return sorted(fitting, key=lambda c: -c.gain)
@@ -185,29 +187,11 @@ def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
     return Known(gain=verdict.effect.mean, memory=after - before)
 
 
-def _agree(picks: Sequence[Pick]) -> bool:
-    """Whether no two levels set the same value to something else: 16 samples at once, and 4 in each of 2 parts.
-
-    What a level was given yields to what another sets: persistent workers are as many as there are.
-    """
-    said: dict[str, Any] = {}
-    for _, level in picks:
-        if any(said.setdefault(key, value) != value for key, value in level.overrides.items()):
-            return False
-    given: dict[str, Any] = {}
-    for _, level in picks:
-        if any(given.setdefault(k, v) != v for k, v in level.given.items() if k not in said):
-            return False
-    return True
-
-
-def _possible(inv: Investigation, picks: Sequence[Pick]) -> bool:
-    """Whether the settings allow it: workers can't persist where there are none."""
-    try:
-        combine(inv.settings, picks, inv.machine)
-    except SettingsError:
-        return False
-    return True
+def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -> list[frozenset[str]]:
+    """The pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
+    picks = {label([pick]): pick for m in allowed for pick in m.contrast.levels}
+    pairs = itertools.combinations(picks, 2)
+    return [frozenset(p) for p in pairs if clash(settings, _whole([picks[name] for name in p]), machine)]
 
 
 def _room(inv: Investigation) -> float:

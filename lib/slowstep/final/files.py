@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
 from slowstep.final.decision import decision
 from slowstep.final.script import script
@@ -22,7 +23,7 @@ def write_files(inv: Investigation, choice: Choice) -> list[Path]:
         values["lora_config.yaml"] = s.peft
     if s.quantization:
         values["quantization_config.yaml"] = s.quantization
-    values[f"{s.name}.yaml"] = to_plain(s)
+    values[f"{s.name}.yaml"] = to_plain(without_refused(s))
     texts = {
         name: yaml.safe_dump(to_plain(content), sort_keys=False, allow_unicode=True) for name, content in values.items()
     }

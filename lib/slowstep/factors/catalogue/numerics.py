@@ -83,7 +83,7 @@ def _weights_refuse(value: Any, s: Settings) -> str | None:
 
 
 def _optimizer_name(value: Any) -> str | None:
-    if value in optimizer_names():
+    if isinstance(value, str) and value in optimizer_names():
         return None
     return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
 
