@@ -142,11 +142,6 @@ def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], 
         ({}, {"gradient_accumulation_steps": [3]}, "effective batch of 4 samples can't be accumulated in 3"),
         ({}, {"eval_steps": [50]}, "the run never evaluates"),
         (
-            {"dataset.padding": "max_length"},
-            {"train_sampling_strategy": ["group_by_length"]},
-            "only with padding: longest",
-        ),
-        (
             {"training_arguments.optim": "adamw_torch_fused"},
             {"foreach": [True]},
             "adamw_torch_fused takes no foreach",

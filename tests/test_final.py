@@ -15,8 +15,9 @@ import pytest
 
 from simulated import around, contrast, pairs, record
 from slowstep.factors import Arm, Contrast, Meaning, label
-from slowstep.final.choice import Candidate, _without_passengers, clashes, finalists, ranked
+from slowstep.final.choice import Candidate, _passengers, _without_passengers, clashes, finalists, ranked
 from slowstep.final.script import script
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import before_trial, judge
 from slowstep.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
@@ -191,6 +192,22 @@ def test_a_passenger_goes(quick: Settings) -> None:
     found = chosen_of(quick, gain, dataloader_num_workers=2, gradient_checkpointing=False)
 
     assert found == ("gradient_checkpointing=false", ["dataloader_num_workers=2"])
+
+
+def test_noise_does_not_hide_a_passenger(quick: Settings) -> None:
+    """Where the combination is known so badly that a change of 6 % may bring nothing in it, that is looked at; the one
+    of 30 % can't be missed."""
+    levels = contrast(quick, dataloader_num_workers=2, gradient_checkpointing=False)
+    gains = {"dataloader_num_workers=2": 1.06, "gradient_checkpointing=false": 1.3}
+    found = Bench(quick, lambda names: 0.3).compare(levels, "all")
+
+    def suspected(low: float, high: float) -> list[str]:
+        effect = Interval(mean=math.log(low * high) / 2, lower=math.log(low), upper=math.log(high), p=0.001, n=5)
+        whole = replace(found, verdict=replace(found.verdict, effect=effect))
+        return [label([pick]) for pick in _passengers(whole, gains)]
+
+    assert ["dataloader_num_workers=2"] == suspected(1.25, 1.45)
+    assert [] == suspected(1.35, 1.4)
 
 
 def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:

@@ -246,16 +246,14 @@ def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
-    """Where the whole is not what its parts multiply to, parts are left out one after another, the smallest gain
-    first, as long as what remains misses none of them; of two that do the same, one stays.
+    """The combination without the changes that the others don't miss, and those; of two that do the same, one stays.
 
-    Each that goes may be missed a little, so in the end the whole must not beat what remains.
+    They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
+    the whole must not beat what remains.
     """
     levels = chosen.contrast.levels
-    if len(levels) < 2 or not _interact(chosen, gains):
-        return chosen, []
     kept, dropped = list(levels), []
-    for pick in sorted(levels, key=lambda pick: gains.get(label([pick]), 1.0)):
+    for pick in _passengers(chosen, gains):
         if len(kept) > 1 and _beyond(inv, kept, [pick]).verdict.outcome is Outcome.REFUTED:
             kept.remove(pick)
             dropped.append(pick)
@@ -267,11 +265,17 @@ def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str
     return smaller, [label([pick]) for pick in dropped]
 
 
-def _interact(chosen: Measured, gains: Mapping[str, float]) -> bool:
-    """Whether the combination's interval leaves out what the single gains multiply to."""
-    singles = [gains.get(label([pick])) for pick in chosen.contrast.levels]
-    effect = chosen.verdict.effect
-    return effect is None or None in singles or not effect.low <= math.prod(singles) <= effect.high
+def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
+    """The levels that may bring nothing beside the others, the smallest gain first: the combination's interval reaches
+    down to what the single gains of the others multiply to."""
+    levels, effect = chosen.contrast.levels, chosen.verdict.effect
+    single = {pick[0].name: gains.get(label([pick])) for pick in levels}
+    whole = None if None in single.values() else math.prod(single.values())
+
+    def may_bring_nothing(pick: Pick) -> bool:
+        return whole is None or effect is None or effect.low <= whole / single[pick[0].name]
+
+    return sorted(filter(may_bring_nothing, levels), key=lambda pick: single[pick[0].name] or 1.0)
 
 
 def _beyond(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> Measured:

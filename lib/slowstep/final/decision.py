@@ -48,9 +48,9 @@ def _hypotheses(verdicts: list[Verdict]) -> str:
 
 def _options(rows: list[dict[str, str]]) -> str:
     how = (
-        "Up to five points each: for the share of the time that is saved, for the share of the memory that stays free, "
-        "and for sameness (exact 5, numerics 3, semantics 1). The points describe; what is decided is the fastest that "
-        "the parameter file allows."
+        "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
+        "of the memory that stays free; and for little change (exact 5, numerics 3, semantics 1). The points describe; "
+        "what is decided is the fastest that the parameter file allows."
     )
     return f"{_table(rows)}\n\n{how}"
 

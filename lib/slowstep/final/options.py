@@ -1,13 +1,13 @@
 """The options that were open, each with what was measured of it, and a score that anyone can reckon again.
 
-Up to five points each for the time it saves, the memory it leaves, and how little it changes in training; nothing
-is weighed by opinion. An option that was not measured has no score.
+Up to five points each for the time it saves (and so the cost), for low risk (the memory it leaves free), and for how
+little it changes in training; nothing is weighed by opinion. An option that was not measured has no score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
@@ -37,10 +37,11 @@ class Option:
     saved: float
     """Share of the time that it saves, of the job's where that is projected."""
     meaning: Meaning
+    chosen: bool = False
 
     @property
     def points(self) -> tuple[float, float, float]:
-        """For time, for memory left (half of it where it is not known), for sameness."""
+        """For time, for risk by the memory left (half of it where it is not known), for sameness."""
         left = 0.5 if self.filled is None else max(0.0, 1 - self.filled)
         return POINTS * max(0.0, self.saved), POINTS * left, MEANING[self.meaning]
 
@@ -51,7 +52,7 @@ class Option:
 
 
 def options(inv: Investigation, choice: Choice) -> list[Option]:
-    """The run as it is, every supported change by itself, and the combination; the highest score first."""
+    """The run as it is, every supported change by itself, and what was chosen and confirmed; the fastest first."""
     before = inv.baseline.projection
     as_is = Option(
         name="as it is",
@@ -62,9 +63,11 @@ def options(inv: Investigation, choice: Choice) -> list[Option]:
         meaning=Meaning.EXACT,
     )
     best = {v.name for v in choice.candidates}
-    single = [m for m in choice.allowed if m.verdict.name in best]
-    whole = [choice.chosen] if choice.chosen and choice.chosen.verdict.name not in best else []
-    return sorted([as_is, *(_option(inv, before, m) for m in _measured([*single, *whole]))], key=lambda o: -o.score)
+    single = {m.verdict.name: m for m in choice.allowed if m.verdict.name in best}
+    whole = {choice.chosen.verdict.name: choice.chosen} if choice.chosen else {}
+    found = [_option(inv, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]
+    found = [replace(o, chosen=choice.adopted and o.name in whole) for o in (as_is, *found)]
+    return sorted(found, key=lambda o: -o.saved)
 
 
 def option_table(found: Sequence[Option]) -> Table:
@@ -72,21 +75,17 @@ def option_table(found: Sequence[Option]) -> Table:
     return Table(
         [
             {
-                "option": o.name,
+                "option": f"{o.name} (chosen)" if o.chosen else o.name,
                 "time of the job": hours(o.job) if o.job else "not projected",
                 "cost": money(o.job) if o.job else "",
-                "memory filled": share(o.filled),
-                "class": str(o.meaning),
+                "risk: memory filled": share(o.filled),
+                "change: class": str(o.meaning),
                 "loss, first samples": loss_change(o.verdict.loss_change) if o.verdict else "",
-                "points: time + memory + sameness": " + ".join(f"{p:.1f}" for p in o.points) + f" = {o.score:.1f}",
+                "points: time and cost + risk + change": " + ".join(f"{p:.1f}" for p in o.points) + f" = {o.score:.1f}",
             }
             for o in found
         ]
     )
-
-
-def _measured(candidates: Sequence[Measured]) -> list[Measured]:
-    return [m for m in candidates if m.record and m.verdict.effect]
 
 
 def _option(inv: Investigation, before: Projection | None, m: Measured) -> Option:

@@ -120,7 +120,7 @@ def _collate(s: Settings) -> str:
 
 
 PACK = '''def pack(examples):
-    """Whole examples one after another into sequences of at most MAX_LENGTH."""
+    """Whole examples one after another into sequences of at most MAX_LENGTH, in which they see each other."""
     packed = []
     for example in examples:
         if packed and len(packed[-1]["input_ids"]) + len(example["input_ids"]) <= MAX_LENGTH:
@@ -237,6 +237,7 @@ def _main(s: Settings) -> str:
         "data_collator": _Code("partial(collate, pad_id=tokenizer.pad_token_id)"),
     }
     if happens(s, "evaluate"):
+        lines.append("    # put your own evaluation set here; these are the first of the training examples")
         held = f"torch.utils.data.Subset(examples, range(min(len(examples), {d.eval_samples})))"
         trainer["eval_dataset"] = _Code(held)
     if s.optimizer_kwargs:

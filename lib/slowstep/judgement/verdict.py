@@ -17,7 +17,7 @@ from slowstep.judgement.facts import BaselineFacts, mean_length
 from slowstep.judgement.flops import token_flops
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.suspects import lost
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord
 
 LATE_SECONDS = 2.0
 """A start that is later by no more is not worth a word."""
@@ -272,8 +272,9 @@ def _left(record: ComparisonRecord) -> dict[str, float]:
 
 def _start(record: ComparisonRecord) -> list[str]:
     """A change that starts much later than the baseline (it compiles, it tokenises) is not free: when it has paid."""
-    late = _until_warm(record.treatment) - _until_warm(record.baseline)
     blocks = [(p.baseline, p.treatment) for p in record.pairs]
+    untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
+    late = untrained[1] - untrained[0]
     before, after = (sum(b[i].seconds for b in blocks) / sum(b[i].work.samples for b in blocks) for i in (0, 1))
     notes = []
     if late > LATE_SECONDS:
@@ -286,5 +287,7 @@ def _start(record: ComparisonRecord) -> list[str]:
     return notes
 
 
-def _until_warm(trial: TrialRecord) -> float:
-    return sum(trial.startup.values())
+def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
+    """Seconds until it is warm that trained nothing: its warm-up steps train, at the pace of its blocks."""
+    pace = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
+    return sum(trial.startup.values()) - trial.warmup_steps * pace

@@ -211,15 +211,11 @@ def before_after(before: Projection | None, after: Projection | None) -> Table:
     """Hours and cost of the real job with the old configuration and the new."""
     if before is None:
         return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
-    rows = []
-    for name, p in (("before", before), ("after", after)):
-        if p is None:
-            continue
-        cost = "" if p.price_per_hour is None else f"{p.cost(p.seconds):,.2f} {p.currency}"
-        interval = f"{duration(p.low)} to {duration(p.high)}"
-        rows.append(
-            {"configuration": name, "time": duration(p.seconds), "interval": interval, "cost": cost, "steps": p.steps}
-        )
+    rows = [
+        {"configuration": name, "time [interval]": hours(p), "cost [interval]": money(p), "steps": p.steps}
+        for name, p in (("before", before), ("after", after))
+        if p is not None
+    ]
     return Table(rows)
 
 

@@ -21,7 +21,7 @@ def happens(s: Settings, event: str) -> bool:
 
 def is_rare(s: Settings, event: str) -> bool:
     """Whether the run does it, and too rarely to meet it in a block."""
-    steps = _interval(s, event)
+    steps = interval(s, event)
     often = strategy(s, event) == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
     return happens(s, event) and not often
 
@@ -32,7 +32,7 @@ def occurrences(s: Settings, event: str, steps: int) -> int:
     if how == "epoch":
         return math.ceil(s.job.epochs or 1)
     if how == "steps":
-        every = _interval(s, event) or steps
+        every = interval(s, event) or steps
         every = every * steps if every < 1 else every
         return math.ceil(steps / every)
     return 0
@@ -40,7 +40,7 @@ def occurrences(s: Settings, event: str, steps: int) -> int:
 
 def steps_between(s: Settings, event: str, samples_per_step: float) -> float | None:
     """Optimizer steps from one to the next; None where the run never does it, or not before its unknown end."""
-    how, every = strategy(s, event), _interval(s, event)
+    how, every = strategy(s, event), interval(s, event)
     in_epoch = s.job.samples / samples_per_step if s.job.samples else None
     if how == "epoch":
         return in_epoch
@@ -56,5 +56,6 @@ def strategy(s: Settings, event: str) -> str:
     return str(s.training(f"{ARGUMENTS[event]}_strategy") or "no")
 
 
-def _interval(s: Settings, event: str) -> object:
+def interval(s: Settings, event: str) -> object:
+    """Steps from one to the next, or below 1 a share of the job's, where its strategy is steps."""
     return s.training(f"{ARGUMENTS[event]}_steps") or s.training("logging_steps")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowstep.settings.errors import nearest
+from slowstep.settings.events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
 
 Problem = tuple[str, str]
@@ -70,6 +71,8 @@ def _model(s: Settings) -> Iterator[Problem]:
         four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
         if four and eight:
             yield "quantization", "load_in_4bit and load_in_8bit are both true; a model has one or the other."
+        if not four and any(key.startswith("bnb_4bit_") for key in s.quantization):
+            yield "quantization", "keys of 4-bit weights are given, and load_in_4bit is not true."
         if not s.peft:
             yield "quantization", "quantised weights can't be trained themselves: add a peft section (LoRA)."
 
@@ -84,7 +87,7 @@ def _attention(s: Settings) -> Iterator[Problem]:
     in_32_bit = m.dtype == "float32" and not (s.training("bf16") or s.training("fp16"))
     if m.attn_implementation == "flash_attention_2" and in_32_bit:
         yield "model.attn_implementation", "flash attention computes in 16 bit only: set bf16, fp16 or model.dtype."
-    if m.torch_compile_dynamic is not None and not s.training("torch_compile"):
+    if m.torch_compile_dynamic is not None and not s.compiled:
         yield "model.torch_compile_dynamic", "nothing is compiled: training_arguments.torch_compile is not set."
 
 
@@ -135,14 +138,25 @@ def _training(s: Settings) -> Iterator[Problem]:
             yield at + name, f"not supported yet, since {why}; remove this key."
     if s.dataset.padding == "packing" and s.training("train_sampling_strategy") == "group_by_length":
         yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
-    if s.training("load_best_model_at_end") and s.training("save_strategy") != s.training("eval_strategy"):
-        yield at + "load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
+    if s.training("load_best_model_at_end"):
+        yield from _best_model(s)
     if (s.optimizer_kwargs or {}).get("foreach") and s.training("optim") in (None, "adamw_torch_fused"):
         yield "optimizer_kwargs.foreach", "the fused optimizer takes no foreach; write optim: adamw_torch."
     if s.training("bf16") and s.training("fp16"):
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:
         yield at + "output_dir", "trials write to their own temporary folder; remove this key."
+
+
+def _best_model(s: Settings) -> Iterator[Problem]:
+    """As TrainingArguments would refuse it; trials leave the best model alone, and the job would not start."""
+    if strategy(s, "save") != strategy(s, "evaluate"):
+        yield "training_arguments.load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
+    elif strategy(s, "save") == "steps":
+        # either may be a share of the job's steps
+        saved, evaluated = (round(float(interval(s, event) or 0) * 1e6) for event in ("save", "evaluate"))
+        if evaluated and saved % evaluated:
+            yield "training_arguments.save_steps", "load_best_model_at_end needs a multiple of eval_steps."
 
 
 def _job(s: Settings) -> Iterator[Problem]:

@@ -140,6 +140,11 @@ class Settings:
             return self.training_arguments[name]
         return SECTIONS["training_arguments"].fields()[name].default
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the model is compiled; transformers also does so where only a mode or a backend is given."""
+        return any(self.training(f"torch_compile{of}") for of in ("", "_mode", "_backend"))
+
     def local_content(self) -> list[str]:
         """Size and time of change of the local files that the settings name: what changes when their content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]

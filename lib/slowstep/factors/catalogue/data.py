@@ -10,7 +10,6 @@ from slowstep.factors.shapes import TRAINING, argument, argument_key, needs_cuda
 from slowstep.settings import Settings
 
 FETCHING = frozenset({"data"})
-TOKENISED = "dataset.tokenize"
 
 
 def _with_workers(name: str) -> dict[str, Callable]:
@@ -30,9 +29,9 @@ def _with_workers(name: str) -> dict[str, Callable]:
     return {"current": lambda s: s.training(name), "level": level}
 
 
-def _tokenised_once(needed: bool, s: Settings) -> dict[str, Any]:
-    """What needs lengths beforehand compares two runs that tokenise once, so that nothing else differs."""
-    return {TOKENISED: "once"} if needed and s.dataset.tokenize != "once" else {}
+def _missing(needed: dict[str, Any], s: Settings) -> dict[str, Any]:
+    """What of the keys of `dataset` that are needed the run lacks."""
+    return {f"dataset.{key}": value for key, value in needed.items() if getattr(s.dataset, key) != value}
 
 
 def _padding_level(value: Any, s: Settings) -> Level:
@@ -40,26 +39,21 @@ def _padding_level(value: Any, s: Settings) -> Level:
     return Level(
         value=value,
         overrides={"dataset.padding": value},
-        given=_tokenised_once(packs, s),
+        given=_missing({"tokenize": "once"}, s) if packs else {},  # on both sides, so that nothing else differs
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
 
 
 def _sampling_level(value: Any, s: Settings) -> Level:
+    """Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest."""
+    grouped = {"tokenize": "once", "padding": "longest"}
     return Level(
         value=value,
         overrides={TRAINING + "train_sampling_strategy": value},
-        given=_tokenised_once(value == "group_by_length", s),
+        given=_missing(grouped, s) if value == "group_by_length" else {},
         expects={"train_sampling_strategy": value},
     )
-
-
-def _sampling_refuses(value: Any, s: Settings) -> str | None:
-    """group_by_length without padding: longest"""
-    if value == "group_by_length" and s.dataset.padding != "longest":
-        return f"grouping by length saves padding only with padding: longest, and this run has {s.dataset.padding}"
-    return None
 
 
 def _lengths_are_needed(s: Settings) -> str | None:
@@ -200,8 +194,8 @@ FACTORS = (
         title="Padding",
         hypothesis="Positions that are only padding are computed for nothing.",
         meaning=Meaning.SEMANTICS,
-        changes="packing puts several examples in a sequence, so batches and the steps of an epoch change; "
-        "padding to the longest or to the maximum trains the same",
+        changes="packing puts several examples in a sequence, where they attend to each other, and batches and the "
+        "steps of an epoch change; padding to the longest or to the maximum trains the same",
         current=lambda s: s.dataset.padding,
         level=_padding_level,
         touches=ALL_PHASES,
@@ -220,7 +214,6 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("group_by_length", "sequential"),
         bound="sampling",
-        refuses=_sampling_refuses,
         accepts=one_of("random", "sequential", "group_by_length"),
     ),
 )

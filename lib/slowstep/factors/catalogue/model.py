@@ -51,13 +51,14 @@ def _sdpa_level(value: Any, s: Settings) -> Level:
 
 def _same_products(s: Settings) -> dict[str, Any]:
     """Where nothing is said of TF32, compiling would switch it on; the treatment keeps what the run has."""
-    return {TRAINING + "tf32": False} if s.training("tf32") is None else {}
+    return {TRAINING + "tf32": False} if s.training("tf32") is None and not s.compiled else {}
 
 
 def _compile_level(value: Any, s: Settings) -> Level:
+    asked = [f"torch_compile_{of}" for of in ("mode", "backend") if not value and s.training(f"torch_compile_{of}")]
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value} | _same_products(s),
+        overrides={TRAINING + "torch_compile": value} | {TRAINING + n: None for n in asked} | _same_products(s),
         expects={"compiled": value},
     )
 
@@ -71,7 +72,7 @@ def _mode_level(value: Any, s: Settings) -> Level:
 
 
 def _dynamic_level(value: Any, s: Settings) -> Level:
-    compiled = {} if s.training("torch_compile") else {TRAINING + "torch_compile": True} | _same_products(s)
+    compiled = {} if s.compiled else {TRAINING + "torch_compile": True} | _same_products(s)
     return Level(
         value=value,
         overrides={"model.torch_compile_dynamic": value},
@@ -81,12 +82,11 @@ def _dynamic_level(value: Any, s: Settings) -> Level:
 
 
 def _flash_takes_no_mask(value: Any, s: Settings, machine: Machine) -> str | None:
-    """batches without padding for flash on a CUDA device"""
-    padded = s.dataset.padding == "max_length" or (
-        s.dataset.padding == "longest" and s.training("per_device_train_batch_size") > 1
-    )
-    if value == "flash" and padded and not on_cpu(s, machine):
-        return "PyTorch's flash kernel needs batches without a padding mask on a CUDA device; this run's have one"
+    """batches without padding, and no compiling, for flash on a CUDA device"""
+    padded = s.dataset.padding != "longest" or s.training("per_device_train_batch_size") > 1
+    # transformers leaves a mask of ones away, but not while a graph is traced
+    if value == "flash" and (padded or s.compiled) and not on_cpu(s, machine):
+        return "PyTorch's flash kernel takes no padding mask on a CUDA device, and this run's batches have one"
     return None
 
 
@@ -172,7 +172,7 @@ FACTORS = (
         hypothesis="Many small operations are launched one by one; a compiled graph fuses them.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; compiling takes time at the start, and for new shapes",
-        current=lambda s: bool(s.training("torch_compile")),
+        current=lambda s: s.compiled,
         level=_compile_level,
         touches=COMPUTE,
         examples=(True,),
@@ -186,7 +186,7 @@ FACTORS = (
         hypothesis="A compiled graph with CUDA graphs, or with kernels tuned on this device, has less overhead yet.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; tuning takes its time once",
-        current=lambda s: s.training("torch_compile_mode") if s.training("torch_compile") else None,
+        current=lambda s: s.training("torch_compile_mode"),
         level=_mode_level,
         touches=COMPUTE,
         examples=("reduce-overhead", "max-autotune-no-cudagraphs"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from slowstep.factors.catalogue.memory import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, one_of, only_if, section, switch
+from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_package, one_of, only_if, section, switch
 from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
@@ -28,6 +28,20 @@ MADE = {
     "sgd": "torch.SGD",
 }
 """The package and the class that some of the names mean."""
+
+PACKAGES = {
+    "torchao": ("adamw_torch_4bit", "adamw_torch_8bit"),
+    "galore_torch": ("galore",),
+    "apollo_torch": ("apollo",),
+    "lomo_optim": ("lomo", "adalomo"),
+    "schedulefree": ("schedule_free",),
+    "grokadamw": ("grokadamw",),
+    "optimi": ("stable_adamw",),
+    "torchdistx": ("adamw_anyprecision",),
+    "torch_xla": ("adamw_torch_xla",),
+    "torch_npu": ("adamw_torch_npu",),
+}
+"""Packages of optimizers that transformers does not bring, and how the names begin that need them."""
 
 FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
 """The optimizers of PyTorch that can go over lists of tensors."""
@@ -54,18 +68,21 @@ def _current_precision(s: Settings) -> str:
 
 
 def _weights_level(value: Any, s: Settings) -> Level:
-    if value == "16bit":
-        return Level(
-            value=value,
-            overrides={"quantization": None, "model.dtype": "bfloat16"},
-            expects={"weight_bits": 16},
-        )
-    compute = "bfloat16" if s.training("bf16") else s.model.dtype
+    computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(s)]
+    frozen_half = computed == "float16" and s.peft  # weights that are trained can't be float16: no scaler takes them
     config = {
-        "8bit": {"load_in_8bit": True},
-        "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": compute},
+        "16bit": {"quantization": None, "model.dtype": "float16" if frozen_half else "bfloat16"},
+        "8bit": {"quantization": {"load_in_8bit": True}},
+        "4bit": {
+            "quantization": {
+                "load_in_4bit": True,
+                "bnb_4bit_quant_type": "nf4",
+                "bnb_4bit_compute_dtype": computed,
+            }
+        },
     }
-    return Level(value=value, overrides={"quantization": config[value]}, expects={"weight_bits": int(value[0])})
+    bits = int(value.removesuffix("bit"))
+    return Level(value=value, overrides=config[value], expects={"weight_bits": bits})
 
 
 def _current_weights(s: Settings) -> str:
@@ -93,7 +110,7 @@ def _current_optimizer(s: Settings) -> str:
 
 
 def _optimizer_level(value: Any, s: Settings) -> Level:
-    eight_bit = "8bit" in str(value)
+    eight_bit = "8bit" in value and "torch" not in value  # those of torchao look as if they held 32 bits
     return Level(
         value=value,
         overrides={TRAINING + "optim": value},
@@ -101,8 +118,8 @@ def _optimizer_level(value: Any, s: Settings) -> Level:
         | ({"optimizer": MADE[value]} if value in MADE else {})
         | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
         | ({"optimizer_state_bits": 8} if eight_bit else {})
-        | ({"optimizer_paged": True} if str(value).startswith("paged") else {}),
-        meaning=_update_rule(_current_optimizer(s), str(value)),
+        | ({"optimizer_paged": True} if value.startswith("paged") else {}),
+        meaning=_update_rule(_current_optimizer(s), value),
     )
 
 
@@ -116,11 +133,12 @@ def _update_rule(now: str, then: str) -> Meaning:
 
 
 def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None:
-    """a CUDA device (paged)"""
-    if str(value).startswith("paged"):
+    """a CUDA device (paged); the optimizer's package"""
+    if value.startswith("paged"):
         # bitsandbytes falls back to unpaged state on the CPU and still reports is_paged=True
         return needs_cuda("a paged optimizer")(value, s, machine)
-    return None
+    package = next((p for p, begins in PACKAGES.items() if value.startswith(begins)), None)
+    return needs_package(package, value)(value, s, machine) if package else None
 
 
 def _foreach_refuses(value: Any, s: Settings) -> str | None:
@@ -157,7 +175,7 @@ FACTORS = (
         hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
         meaning=Meaning.NUMERICS,
         changes="rounding of the factors of 32-bit matrix products to 10 bits",
-        current=lambda s: bool(s.training("tf32")),
+        current=lambda s: bool(s.compiled if s.training("tf32") is None else s.training("tf32")),
         level=argument("tf32")["level"],
         touches=COMPUTE,
         examples=(True, False),

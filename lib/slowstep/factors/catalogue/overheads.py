@@ -40,24 +40,6 @@ def _every(name: str) -> dict[str, Callable]:
     return {"current": current, "level": level}
 
 
-def _interval_refuses(event: str, other: str) -> Callable[[Any, Settings], str | None]:
-    missing = saves if event == "save" else evaluates
-
-    def refuses(value: Any, s: Settings) -> str | None:
-        if not s.training("load_best_model_at_end"):
-            return missing(value, s)
-        if value == "no" or strategy(s, event) != strategy(s, other):
-            return "load_best_model_at_end saves and evaluates by the same strategy; switch it off first"
-        saved, evaluated = (value, s.training("eval_steps")) if event == "save" else (s.training("save_steps"), value)
-        parts = (round(n * 1e6) for n in (saved, evaluated or s.training("logging_steps")))  # either may be a share
-        if next(parts) % next(parts):
-            return "load_best_model_at_end saves only where it evaluates: save_steps must be a multiple of eval_steps"
-        return missing(value, s)
-
-    refuses.__doc__ = f"{missing.__doc__}, or load_best_model_at_end needs it as it is"
-    return refuses
-
-
 def _how_often(event: str) -> Callable[[Settings], str | None]:
     """Why nobody knows how often the event comes."""
 
@@ -99,7 +81,7 @@ FACTORS = (
         examples=(50, "no"),
         bound="save_interval",
         event="save",
-        refuses=_interval_refuses("save", "evaluate"),
+        refuses=saves,
         unmet=_how_often("save"),
         accepts=_steps_or_no,
     ),
@@ -129,7 +111,7 @@ FACTORS = (
         examples=(50, "no"),
         bound="evaluation_interval",
         event="evaluate",
-        refuses=_interval_refuses("evaluate", "save"),
+        refuses=evaluates,
         unmet=_how_often("evaluate"),
         accepts=_steps_or_no,
     ),
