@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from slowstep import batch_size
 from slowstep.batch_size import find_batch
+from slowstep.investigation import open_investigation
 from slowstep.settings import Settings, override
 from slowstep.summary import BatchSize, worth_having
 
@@ -60,6 +62,21 @@ def test_a_run_that_is_too_large_is_told_the_smallest_that_does(
 
     assert [1, 2, 4, 8] == [s.value for s in tried]
     assert worth_having(tried, 0.05).value == 2
+
+
+def test_a_size_is_really_measured_or_really_too_large(tmp_path: Path) -> None:
+    """On the trainer: eight samples have a throughput, and ten thousand at once don't fit into three GiB."""
+    overrides = ["dataset.padding=max_length", "budget.memory_limit_gib=3", "budget.block_seconds=0.05"]
+    inv = open_investigation("smoke.yaml", overrides, str(tmp_path))
+    try:
+        eight, too_large = (batch_size._measure(inv, value) for value in (8, 10_000))
+    finally:
+        inv.close()
+
+    assert (8, False) == (eight.value, eight.too_big)
+    assert eight.ratio > 0
+    assert (None, True) == (too_large.ratio, too_large.too_big)
+    assert "GiB" in too_large.measured.verdict.reason
 
 
 def test_nothing_is_searched_unless_asked(quick: Settings) -> None:

@@ -25,6 +25,14 @@ def test_the_same_training_has_the_same_losses() -> None:
     assert not losses.same(compared([6.0, 5.0, 4.0], [6.0, 5.2, 4.0]))
 
 
+def test_a_run_that_does_not_learn_is_another_training() -> None:
+    """Its first losses are the same, since little is learned in them."""
+    learns = [6.0 - 0.02 * i for i in range(64)]
+
+    assert losses.same(compared(learns, [loss * 1.002 for loss in learns]))
+    assert not losses.same(compared(learns, [6.0 - 0.001 * i for i in range(64)]))
+
+
 def test_the_change_is_over_the_same_samples() -> None:
     """Two steps of 8 stand against four of 4; what one arm alone has seen does not count."""
     found = losses.change(compared([6.0, 6.0, 4.0, 4.0, 1.0], [6.0, 4.5, 0.1], batch=8))

@@ -21,7 +21,7 @@ from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.trials.session import Session
 from slowstep.workloads import data, model
-from slowstep.workloads.finetune import FineTune
+from slowstep.workloads.finetune import FineTune, training_arguments
 
 CPU = torch.device("cpu")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -383,6 +383,15 @@ def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Calla
 
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9
+
+
+def test_a_warm_up_is_as_long_as_the_jobs(smoke: Settings, tmp_path: Path) -> None:
+    """A tenth of the job's 100 steps; of a trial's endless ones it would keep the learning rate at 0."""
+    job = {"job.samples": 400, "job.epochs": 1, "training_arguments.warmup_steps": 0.1}
+    unknown = job | {"job.samples": None}
+
+    assert 10 == training_arguments(override(smoke, job), tmp_path).get_warmup_steps(10**9)
+    assert 0 == training_arguments(override(smoke, unknown), tmp_path).get_warmup_steps(10**9)
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "gpt_neox"])

@@ -45,13 +45,21 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     given["report_to"] = _reporters(settings, folder)
     for event, name in ARGUMENTS.items():
         given[f"{name}_strategy"] = "no" if is_rare(settings, event) else settings.training(f"{name}_strategy")
-    given |= {"load_best_model_at_end": False, "push_to_hub": False}
+    given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = str(settings.model.torch_compile_dynamic)
     return TrainingArguments(
         **given
         | {"output_dir": str(folder), "max_steps": ENDLESS, "disable_tqdm": True, "remove_unused_columns": False}
     )
+
+
+def _warmup_steps(settings: Settings) -> float:
+    """Of the job: a share of an endless trial's steps would keep its learning rate at 0."""
+    given, job = float(settings.training("warmup_steps") or 0), settings.job
+    if given >= 1 or not job.samples or not job.epochs:
+        return given if given >= 1 else 0
+    return float(round(given * job.epochs * job.samples / settings.effective_batch_size))
 
 
 def _reporters(settings: Settings, folder: Path) -> list[str]:
