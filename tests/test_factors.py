@@ -215,6 +215,14 @@ def test_a_new_baseline_lists_what_it_can_have() -> None:
     assert {"weights", "optim"} == set(without_refused(adopted).compute)
 
 
+def test_a_tracker_that_trials_leave_out_is_not_judged() -> None:
+    """Of a run that reports to a service alone, switching it off would compare two equal trials."""
+    reported = override(QUICK, {"training_arguments.report_to": ["comet_ml"]})
+
+    assert "comet_ml" in contrast(reported, report_to="none").unmet
+    assert contrast(QUICK, report_to="tensorboard").unmet is None
+
+
 def test_a_factor_that_must_never_change_exists(quick: Settings) -> None:
     """A slip of the pen in `allow.never` would let the factor into the final configuration."""
     (problem,) = check_levels(override(quick, {"allow.never": ["gradient_checkpoint"]}), "my.yaml")

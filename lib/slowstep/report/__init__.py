@@ -16,6 +16,7 @@ from slowstep.report.reported import (
     reported_speeds,
 )
 from slowstep.report.tables import (
+    accumulation,
     arms,
     batch_sizes,
     before_after,
@@ -34,6 +35,7 @@ from slowstep.report.tables import (
 __all__ = [
     "Chart",
     "Table",
+    "accumulation",
     "arms",
     "audit_lines",
     "baseline_conclusion",

@@ -11,7 +11,7 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.judgement.verdict import Verdict, percent
-from slowstep.records import Status
+from slowstep.records import Status, TrialRecord
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
 from slowstep.report.words import SIGNS, duration, effect, hours, loss_change, money, rate, share, share_span, size
@@ -127,6 +127,22 @@ def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
     return Table(
         [{factor: level, "best": name, "effect [interval]": shown} for level, (_, name, shown) in best.items()]
     )
+
+
+def accumulation(settings: Settings, baseline: Baseline, measured: Sequence[Measured]) -> Table:
+    """The same effective batch in other parts: as many samples at once, as often, with what that brings and takes."""
+
+    def row(s: Settings, shown: str, trial: TrialRecord | None) -> dict[str, str]:
+        batch, parts = s.training("per_device_train_batch_size"), s.training("gradient_accumulation_steps")
+        peak = size(trial.memory.peak) if trial else "not measured"
+        return {"samples at once × parts": f"{batch} × {parts}", "effect [interval]": shown, "peak memory": peak}
+
+    rows = [row(settings, "the baseline", baseline.record.baseline)]
+    for m in measured:
+        shown = effect(m.verdict.effect) if m.verdict.effect else m.verdict.reason
+        rows.append(row(m.contrast.treatment.settings, shown, m.record.treatment if m.record else None))
+    empty = "No other split is listed: gradient_checkpointing.gradient_accumulation_steps in the parameter file."
+    return Table(rows if measured else [], empty=empty)
 
 
 def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: float) -> Table:

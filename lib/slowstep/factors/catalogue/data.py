@@ -167,7 +167,9 @@ FACTORS = (
         title="Storage",
         hypothesis="Examples are read from slow storage; a local copy, or memory, would give them sooner.",
         meaning=Meaning.EXACT,
-        changes="nothing in training; a copy of the examples on the local disk, or in the memory of the process",
+        changes="nothing in training; a copy of the examples on the local disk, or in the memory of the process. What "
+        "comes from the Hub or from JSON lies in datasets' cache on the local disk as it is; a folder written by "
+        "save_to_disk is read from where it lies",
         **section("dataset.storage"),
         touches=FETCHING,
         examples=("local_copy", "in_memory", "as_is"),

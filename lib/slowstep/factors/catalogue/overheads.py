@@ -63,6 +63,14 @@ def _reporter_requires(value: Any, s: Settings, machine: Machine) -> str | None:
     return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
 
 
+def _left_out(s: Settings) -> str | None:
+    """Which tracker trials don't report to, since it can't be told to write to a local folder."""
+    given = s.training("report_to")
+    named = {given} if isinstance(given, str) else set(given or [])
+    unknown = sorted(named - REPORTERS.keys() - {"all", "none"})
+    return f"it acts on {', '.join(unknown)}, to which trials don't report" if unknown else None
+
+
 def _one(value: Any) -> Any:
     """A tracker by itself; several stay a list, which no level equals."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -182,6 +190,7 @@ FACTORS = (
         touches=frozenset({"log", "save", "evaluate"}),
         examples=("none", "tensorboard", "mlflow", "wandb"),
         requires=_reporter_requires,
+        unmet=_left_out,
         accepts=one_of("none", *REPORTERS),
     ),
     Factor(
