@@ -16,7 +16,7 @@ from bench.validation import bare
 from bench.validation.scenarios import Scenario
 from slowstep.batch import notebooks
 from slowstep.cli import main
-from slowstep.judgement.suspects import speed_up
+from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Store
 from slowstep.report.causes import Cause

@@ -1,4 +1,4 @@
-"""The command line: `slowstep diagnose`, `slowstep check`, `slowstep report`."""
+"""The command line: `slowstep diagnose`, `slowstep audit`, `slowstep check`, `slowstep report`."""
 
 from __future__ import annotations
 
@@ -220,8 +220,8 @@ class _Terminal:
             print(f"\r\033[K{self.investigation}  {line}"[: width + 4], end=ended, flush=True)
         elif progress is None and line != self.last and ":" in line:
             print(f"{self.investigation}  {line}", flush=True)
-        elif progress and (progress.factor, progress.pair) != self.last:
-            self.last = (progress.factor, progress.pair)
+        elif progress and (progress.comparison, progress.pair) != self.last:
+            self.last = (progress.comparison, progress.pair)
             print(f"{self.investigation}  {line}", flush=True)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.audit import Audit
 from slowstep.auditing import audited
-from slowstep.factors import Arm, Contrast, check_levels, family, plan
+from slowstep.factors import Arm, Contrast, Meaning, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
 from slowstep.judgement.facts import baseline_facts, occasional_shares
@@ -182,7 +182,7 @@ class Investigation:
             else:
                 one = self._measure(contrast, contrast.name, prior, len(contrasts), purpose)
             found.append(one)
-            if one.verdict.factor == "cached_batches" and one.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
+            if contrast.meaning is Meaning.DIAGNOSTIC and one.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
                 self.ceiling = one.verdict.effect
         return self.keep(found, name)
 
@@ -241,7 +241,7 @@ class Investigation:
     def _promise(self, contrast: Contrast) -> tuple[bool, float]:
         """Order of measuring: what shows a limit first, then by bound, largest first."""
         bound = self._prior(contrast).bound
-        return contrast.levels[0][0].name != "cached_batches", -(bound.ratio if bound else float("inf"))
+        return contrast.meaning is not Meaning.DIAGNOSTIC, -(bound.ratio if bound else float("inf"))
 
     # -- records --
 
@@ -291,7 +291,7 @@ class Investigation:
         estimate = span(change(pairs)) if len(pairs) >= LOOKS[0] else ""
         progress = Progress(
             notebook=self.notebook,
-            factor=name,
+            comparison=name,
             pair=len(pairs),
             of=most,
             estimate=estimate,

@@ -11,7 +11,7 @@ from slowstep.factors.factor import Factor, Level, Meaning, show
 from slowstep.machine import Machine
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
-from slowstep.settings.events import ARGUMENTS, steps_between
+from slowstep.settings.events import EVENTS, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Arm:
         """The settings that decide what the trial does, for the identity of its record."""
         named = {section: getattr(self.settings, section) for section in TRAINED}
         # an epoch is as large as the job says, and a local file's content may change under its name
-        intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in ARGUMENTS]
+        intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in EVENTS]
         return named | {
             "job.samples": self.settings.job.samples,
             "intervals": intervals,  # of events by a share of the job they depend on its epochs
@@ -67,7 +67,7 @@ class Contrast:
     def meaning(self) -> Meaning:
         """The costliest meaning among the levels in which the arms differ."""
         differ = (*self.levels, *self.against)
-        return max((level.meaning or f.meaning for f, level in differ), key=list(Meaning).index)
+        return max((f.meaning_of(level) for f, level in differ), key=list(Meaning).index)
 
     @property
     def conditional(self) -> bool:

@@ -75,6 +75,10 @@ class Factor:
     accepts: Callable[[Any], str | None] = lambda value: None
     """What is wrong with a level's value as a user wrote it, or None."""
 
+    def meaning_of(self, level: Level) -> Meaning:
+        """What this level costs in meaning."""
+        return level.meaning or self.meaning
+
     def touched(self, device: str) -> frozenset[str]:
         """The phases this factor can touch on `device` ('cpu' or 'cuda')."""
         if device == "cpu":

@@ -235,8 +235,7 @@ def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Meas
 
 
 def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
-    """The first of the ranking and its real rivals: within reach of it, and no mere part of one before (a part lacks a
-    gain)."""
+    """The first of the ranking and its real rivals: within reach of it, and no subset of one that ranks before."""
     taken: list[Candidate] = []
     for candidate in ranking:
         near = candidate.gain >= ranking[0].gain - REACH

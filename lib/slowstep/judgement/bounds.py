@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.units import speed_up
 
 ALLOWANCE = 3.0
 """Attention and low-rank products run at a lower rate than the large products, so a share of the FLOPs is not a share
@@ -48,14 +49,10 @@ def bound(name: str | None, facts: BaselineFacts, value: Any, epoch_samples: int
     return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
 
 
-def _without(share: float) -> float:
-    return 1.0 / (1.0 - min(share, 0.99))
-
-
 def _phases(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
     def of_phases(facts: BaselineFacts, asked: Asked) -> Bound:
-        share = min(sum(map(facts.most, phases)), 0.99)
-        return Bound(ratio=_without(share), why=f"{words} is at most {share:.1%} of the step")
+        share = min(sum(map(facts.most, phases)), 1.0)
+        return Bound(ratio=speed_up(share), why=f"{words} is at most {share:.1%} of the step")
 
     return of_phases
 
@@ -67,7 +64,7 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     or workers take cores that training computes on): no phase shows it, only the ceiling does.
     """
     share, ceiling = facts.most("data"), facts.data_ceiling
-    waiting = Bound(ratio=_without(share), why=f"waiting for data is at most {share:.1%} of the step")
+    waiting = Bound(ratio=speed_up(share), why=f"waiting for data is at most {share:.1%} of the step")
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
@@ -86,7 +83,7 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
         )
     share = facts.most("forward")
     return Bound(
-        ratio=_without(share),
+        ratio=speed_up(share),
         why=f"it removes one forward pass, and the forward pass is at most {share:.1%} of the step",
     )
 
@@ -99,7 +96,7 @@ def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / asked.value)) / layers
     why = f"one layer in {asked.value} is still computed again; those that no longer are take {share:.1%} of the step"
-    return Bound(ratio=_without(share), why=why)
+    return Bound(ratio=speed_up(share), why=why)
 
 
 def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
@@ -124,7 +121,7 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
         if every and isinstance(now, int) and isinstance(asked.value, int):
             share *= max(0.0, 1 - now / asked.value)
             why += f", and with {asked.value} steps between in place of {now} this falls by {share:.1%}"
-        return Bound(ratio=_without(share), why=why)
+        return Bound(ratio=speed_up(share), why=why)
 
     return of_event
 
@@ -152,7 +149,7 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
         f"{1 - useful:.1%} of the computed positions are padding, and attention among them is quadratic "
         f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time)"
     )
-    return Bound(ratio=_without(share) / useful, why=why)
+    return Bound(ratio=speed_up(share) / useful, why=why)
 
 
 def _sampling(facts: BaselineFacts, asked: Asked) -> Bound | None:
@@ -173,7 +170,7 @@ def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
         f"per useful token only padding ({1 - useful:.1%} of positions) and the quadratic part of attention "
         f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time) can shrink"
     )
-    return Bound(ratio=_without(share) / useful, why=why)
+    return Bound(ratio=speed_up(share) / useful, why=why)
 
 
 def _lora_rank(facts: BaselineFacts, asked: Asked) -> Bound | None:
@@ -181,7 +178,7 @@ def _lora_rank(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     share = min(ALLOWANCE * facts.flops.adapter_share, 0.9)
     why = f"the adapters are {facts.flops.adapter_share:.1%} of the FLOPs (three times that allowed for their time)"
-    return Bound(ratio=_without(share), why=why)
+    return Bound(ratio=speed_up(share), why=why)
 
 
 def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
@@ -190,7 +187,7 @@ def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
     epoch = asked.epoch_samples / facts.throughput.samples_per_second
     share = WORKER_START_SECONDS / (epoch + WORKER_START_SECONDS)
     why = f"workers start once an epoch of {epoch:.0f} s, in {WORKER_START_SECONDS:.0f} s at the very most"
-    return Bound(ratio=_without(share), why=why)
+    return Bound(ratio=speed_up(share), why=why)
 
 
 BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {

@@ -10,7 +10,7 @@ from slowstep.judgement.intervals import Interval, interval
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import ARGUMENTS, is_rare, steps_between
+from slowstep.settings.events import EVENTS, is_rare, of_whole, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,8 @@ class BaselineFacts:
     data_ceiling: Interval | None = None
     """What batches ready in memory brought, once that is measured."""
     occasional: Mapping[str, float | None] = field(default_factory=dict)
-    """Share of the job's time, 0 to 1, that each event takes at most which is too rare to meet in a block; None where
-    that is not known."""
+    """For each event that is too rare to meet in a block: the share of the job's time, 0 to 1, that it takes at most;
+    None where that is not known."""
     peak_flops: float | None = None
     """The most that the device could compute in a second."""
 
@@ -51,16 +51,21 @@ def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts |
         return None
     shares = {phase: interval([b.phases[phase] / b.seconds for b in blocks]) for phase in PHASES}
     observed = record.baseline.observed
-    length = mean_length(blocks, observed)
     return BaselineFacts(
         blocks=blocks,
         shares=shares,
         throughput=throughput(blocks),
-        length=length,
-        flops=token_flops(observed, length) if length else None,
+        length=mean_length(blocks, observed),
+        flops=flops_of(blocks, observed),
         observed=observed,
         noise=noise,
     )
+
+
+def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops | None:
+    """FLOPs a token of these blocks, at their mean length; None without tokens, or of a model of unknown sizes."""
+    length = mean_length(blocks, observed)
+    return token_flops(observed, length) if length else None
 
 
 def occasional_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
@@ -69,11 +74,10 @@ def occasional_shares(settings: Settings, blocks: Sequence[Block], events: Event
     steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)
     step = sum(b.seconds for b in blocks) / steps
     each: dict[str, float | None] = {}
-    for event in (e for e in ARGUMENTS if is_rare(settings, e)):
+    for event in (e for e in EVENTS if is_rare(settings, e)):
         seconds, seen = events.seconds.get(event), events.samples.get(event)
         between = steps_between(settings, event, samples / steps)
-        whole = settings.dataset.eval_samples / seen if seen else 1.0
-        each[event] = max(seconds) * whole / between if seconds and between else None
+        each[event] = max(seconds) * of_whole(settings, seen) / between if seconds and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
 

@@ -10,7 +10,7 @@ from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import is_rare, occurrences, steps_between
+from slowstep.settings.events import is_rare, occurrences, of_whole, steps_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,7 @@ def _apart(events: EventRecord | None, settings: Settings, event: str) -> float 
     seconds = events.seconds.get(event) if events else None
     if not seconds:
         return None
-    # an evaluation was timed over as many samples as the trial had; the job evaluates all of them
-    seen = events.samples.get(event)
-    return sum(seconds) / len(seconds) * (settings.dataset.eval_samples / seen if seen else 1.0)
+    return sum(seconds) / len(seconds) * of_whole(settings, events.samples.get(event))
 
 
 def _beside(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval, interval
+from slowstep.judgement.units import speed_up
 from slowstep.records import Block
 
 BESIDES = ("data", "host_to_device", "log", "save", "evaluate", "other")
@@ -24,13 +25,14 @@ UNEVEN = 1.5
 """A pass is suspected beyond so many times its part: kernels of both passes reach similar, not equal, rates."""
 
 KNOWN_TO = 1.15
-"""The part of a pass is known to so much, for the same reason; the interval of what it loses holds that, too."""
+"""How far the part of a pass that its FLOPs let expect may be off, for the same reason; the interval of what it loses
+is widened by it."""
 
 LONG = 1.5
 """A step that takes so many times the median is one of the long ones."""
 
 OFTEN = 1 / 3
-"""A phase whose time is spread over more of the steps than this does not come now and then."""
+"""If more of the steps than this are long, the phase is slow throughout, and not now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +52,6 @@ class Suspect:
     def least(self) -> float:
         """The same at the lower end of the share."""
         return speed_up(self.share.lower)
-
-
-def speed_up(share: float) -> float:
-    """What is gained by not spending a share of the wall time."""
-    return 1.0 / (1.0 - min(max(share, 0.0), 0.99))
 
 
 def lost(blocks: Sequence[Block], flops: TokenFlops | None) -> dict[str, Interval]:

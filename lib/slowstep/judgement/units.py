@@ -62,3 +62,8 @@ def work(block: Block) -> float:
 def unit(blocks: Sequence[Block]) -> str:
     """The judged unit's name."""
     return "samples/s" if any(b.work.useful_tokens is None for b in blocks) else "useful tokens/s"
+
+
+def speed_up(share: float) -> float:
+    """How many times as fast a run is that no longer spends a share of its time, 0 to 1; all of it counts as 0.99."""
+    return 1.0 / (1.0 - min(max(share, 0.0), 0.99))

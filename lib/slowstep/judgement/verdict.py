@@ -13,8 +13,7 @@ from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.facts import BaselineFacts, mean_length
-from slowstep.judgement.flops import token_flops
+from slowstep.judgement.facts import BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.suspects import lost
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord
@@ -48,6 +47,8 @@ class Verdict:
     kind: Kind | None = None
     bound: Bound | None = None
     status: Status | None = None
+    alone: bool = True
+    """Whether a single level was changed."""
     conditional: bool = False
     """Whether it was compared with another run than the investigation's own: one that has what the factor needs."""
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -90,7 +91,8 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         title=factor.title,
         hypothesis=factor.hypothesis,
         meaning=contrast.meaning,
-        changes="; ".join(f.changes for f, at in contrast.levels if (at.meaning or f.meaning) is contrast.meaning),
+        changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
+        alone=len(contrast.levels) == 1,
         conditional=contrast.conditional,
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
@@ -98,8 +100,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     )
     if contrast.untestable:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=contrast.untestable)
-    alone = len(contrast.levels) == 1
-    limit = bound(factor.bound, facts, level.value, epoch) if facts and alone else None
+    limit = bound(factor.bound, facts, level.value, epoch) if facts and verdict.alone else None
     if limit and limit.ratio - 1 < minimum:
         reason = f"refuted by its bound, without a trial: {limit}"
         return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)
@@ -181,7 +182,7 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The supported changes of one factor, the best level of each, largest gain first."""
     best: dict[str, Verdict] = {}
     for v in sorted(verdicts, key=lambda v: -v.gain):
-        if v.outcome is Outcome.SUPPORTED and " + " not in v.name:
+        if v.outcome is Outcome.SUPPORTED and v.alone:
             best.setdefault(v.factor, v)
     return list(best.values())
 
@@ -265,9 +266,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
 
 def _left(record: ComparisonRecord) -> dict[str, float]:
     blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
-    length = mean_length(blocks, observed)
-    flops = token_flops(observed, length) if length else None
-    return {phase: share.lower for phase, share in lost(blocks, flops).items()}
+    return {phase: share.lower for phase, share in lost(blocks, flops_of(blocks, observed)).items()}
 
 
 def _start(record: ComparisonRecord) -> list[str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from slowstep.factors import Meaning
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Suspect, speed_up, unexplained
+from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Verdict, best_levels, percent
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.words import effect, share, share_span
@@ -29,8 +30,8 @@ class Cause:
 
 
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
-    """Largest first. A ceiling is a limit and no cause; it stands last, for want of anything better. What a change
-    brings to another run than this one, which lacks what the change needs, is no cause here."""
+    """Largest first. A ceiling is a limit and no cause, so it comes last. Changes that were compared under other
+    conditions than this run's, which lacks what they need, are left out."""
     supported = best_levels([v for v in verdicts if not v.conditional])
     real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     open_ones = unexplained(suspects, [v.left for v in real], minimum)

@@ -17,7 +17,7 @@ from slowstep.report.words import SIGNS, effect, size
 from slowstep.settings import Settings
 from slowstep.summary import Baseline, Measured
 
-LOOKS = {
+MARKERS = {
     Outcome.SUPPORTED: (GREEN, "circle"),
     Outcome.REFUTED: (VERMILION, "x"),
     Outcome.INCONCLUSIVE: (GREY, "diamond-open"),
@@ -31,7 +31,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     names = [_label(m) for m in ordered]
     judged = unit([p.treatment for m in measured if m.record for p in m.record.pairs])
     figure = go.Figure()
-    for outcome, (colour, symbol) in LOOKS.items():
+    for outcome, (colour, symbol) in MARKERS.items():
         shown = [m for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
         if not shown:
             continue

@@ -21,7 +21,7 @@ ADVICE = {
 
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     """What a notebook's verdicts say about `subject`."""
-    together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and " + " in v.name]
+    together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
     supported = best_levels(verdicts) + sorted(together, key=lambda v: -v.gain)[:1]
     parts = [_headline(subject, supported, verdicts)]
     parts += [_advice(v) for v in supported]

@@ -275,7 +275,7 @@ def _rows(loaded: Loaded, data: dict, prefix: str) -> Iterator[dict[str, str]]:
         key = f"{prefix}.{name}" if prefix else name
         if isinstance(value, dict) and value:
             yield from _rows(loaded, value, key)
-        elif key in loaded.origins:
-            yield {"key": key, "value": str(value), "from": loaded.origins[key].place}
+        elif place := loaded.places.get(key):
+            yield {"key": key, "value": str(value), "from": place.removeprefix(f"{Path(loaded.source).parent}/")}
         elif prefix in ("model", "dataset", "job", "budget", "allow") and default.get(prefix, {}).get(name) == value:
             yield {"key": key, "value": str(value), "from": "default"}

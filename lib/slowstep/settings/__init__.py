@@ -2,13 +2,12 @@
 
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.load import load, override, validate
-from slowstep.settings.schema import LEVEL_SECTIONS, TRAINED, Loaded, Origin, Settings
+from slowstep.settings.schema import LEVEL_SECTIONS, TRAINED, Loaded, Settings
 
 __all__ = [
     "LEVEL_SECTIONS",
     "TRAINED",
     "Loaded",
-    "Origin",
     "Settings",
     "SettingsError",
     "load",

@@ -21,17 +21,13 @@ T = typing.TypeVar("T")
 class Problems:
     """Collects what is wrong, with the place where it was found."""
 
-    def __init__(self, source: str = "", lines: Mapping[str, int | str] | None = None):
-        self.source, self.lines, self.found = source, lines or {}, []
+    def __init__(self, source: str = "", places: Mapping[str, str] | None = None):
+        self.source, self.places, self.found = source, places or {}, []
 
     def add(self, key: str, message: str) -> None:
         """Note that `key` (a dotted path) is wrong."""
-        line = self.lines.get(key)
-        if isinstance(line, str):
-            place = f"{line}: "
-        else:
-            place = f"{self.source}:{line}: " if line else f"{self.source}: " if self.source else ""
-        self.found.append(f"{place}{key or 'the file'}: {message}")
+        place = self.places.get(key, self.source)
+        self.found.append(f"{place}: {key or 'the file'}: {message}" if place else f"{key or 'the file'}: {message}")
 
 
 def to_plain(value: Any) -> Any:

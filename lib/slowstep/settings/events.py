@@ -10,7 +10,7 @@ RARE = 20
 """An event that comes less often than once in so many steps is kept out of a trial's steps and measured on its own;
 a block holds a few dozen steps, and would meet such an event by luck."""
 
-ARGUMENTS = {"save": "save", "evaluate": "eval"}
+EVENTS = {"save": "save", "evaluate": "eval"}
 """The events by their phase, and how the training arguments begin that set them."""
 
 
@@ -51,11 +51,16 @@ def steps_between(s: Settings, event: str, samples_per_step: float) -> float | N
     return None
 
 
+def of_whole(s: Settings, seen: int | None) -> float:
+    """How many times an evaluation over `seen` samples the job's own is; 1 for an event without samples, a save."""
+    return s.dataset.eval_samples / seen if seen else 1.0
+
+
 def strategy(s: Settings, event: str) -> str:
     """no, steps, epoch or best."""
-    return str(s.training(f"{ARGUMENTS[event]}_strategy") or "no")
+    return str(s.training(f"{EVENTS[event]}_strategy") or "no")
 
 
 def interval(s: Settings, event: str) -> object:
     """Steps from one to the next, or below 1 a share of the job's, where its strategy is steps."""
-    return s.training(f"{ARGUMENTS[event]}_steps") or s.training("logging_steps")
+    return s.training(f"{EVENTS[event]}_steps") or s.training("logging_steps")

@@ -15,7 +15,7 @@ from slowstep.settings import ecosystem
 from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.rules import impossible
-from slowstep.settings.schema import Loaded, Origin, Settings
+from slowstep.settings.schema import Loaded, Settings
 
 UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
 """What PyYAML raises: ValueError for a date such as 2020-99-99, RecursionError for a mapping that holds itself."""
@@ -25,20 +25,18 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
     """Settings from a YAML file and `section.key=value` overrides; SettingsError says all that is wrong."""
     path = Path(path)
     data, lines = _read(path)
-    origins = {key: Origin(kind="file", place=f"{path.name}:{line}") for key, line in lines.items()}
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        lines[key] = f"override {text}"
-        origins[key] = Origin(kind="command line", place=text)
+        places[key] = f"override {text}"
     _find_local(data, path)
-    _find_reported(data, path)
-    return Loaded(settings=validate(data, str(path), lines), source=str(path), origins=origins)
+    return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 
 
-def validate(data: Mapping[str, Any], source: str, lines: Mapping[str, int | str] | None = None) -> Settings:
-    """Plain data as settings; SettingsError names every problem with `source` and its line."""
-    problems = Problems(source, lines)
+def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | None = None) -> Settings:
+    """Plain data as settings; SettingsError names every problem with its key's place, or `source` if it has none."""
+    problems = Problems(source, places)
     settings = from_plain(Settings, data, problems)
     checked = {}
     for section in ecosystem.SECTIONS:
@@ -104,27 +102,24 @@ def _key_lines(node: yaml.Node, prefix: str) -> Iterable[tuple[str, int]]:
 
 
 def _find_local(data: dict[str, Any], path: Path) -> None:
-    """Make local paths absolute, as seen from here, from the parameter file, or from the folder above it."""
+    """Make the paths of local files absolute that models, data and reported figures are read from."""
     for section, key in (("model", "name_or_path"), ("model", "tokenizer"), ("dataset", "name_or_path")):
-        name = data.get(section, {}).get(key) if isinstance(data.get(section), dict) else None
-        if not isinstance(name, str) or not name:
-            continue
+        if isinstance(data.get(section), dict) and key in data[section]:
+            data[section][key] = _seen_from(path, data[section][key])
+    reported = data.get("reported")
+    if isinstance(reported, dict) and isinstance(reported.get("files"), list):
+        reported["files"] = [_seen_from(path, name) for name in reported["files"]]
+
+
+def _seen_from(path: Path, name: Any) -> Any:
+    """`name` as an absolute path, if it exists here, beside the parameter file, or beside that one's folder."""
+    if isinstance(name, str) and name:
         with contextlib.suppress(OSError, RuntimeError, ValueError):
             for base in (Path(), path.resolve().parent, path.resolve().parent.parent):
                 found = base / Path(name).expanduser()
                 if found.exists():
-                    data[section][key] = str(found.resolve())
-                    break
-
-
-def _find_reported(data: dict[str, Any], path: Path) -> None:
-    """Make the paths of reported files absolute, as seen from the parameter file or from here."""
-    reported = data.get("reported")
-    files = reported.get("files") if isinstance(reported, dict) else None
-    if isinstance(files, list):
-        bases = (path.resolve().parent, Path(), path.resolve().parent.parent)
-        places = [[str(b / n) for b in bases if isinstance(n, str) and (b / n).is_file()] for n in files]
-        reported["files"] = [found[0] if found else name for name, found in zip(files, places, strict=True)]
+                    return str(found.resolve())
+    return name
 
 
 def _parse_override(text: str) -> tuple[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from slowstep.settings.ecosystem import SECTIONS
 from slowstep.settings.reported import Reported
 
 
@@ -134,8 +135,6 @@ class Settings:
 
     def training(self, name: str) -> object:
         """A training argument as it will be: as given, else the default of the installed transformers."""
-        from slowstep.settings.ecosystem import SECTIONS
-
         if name in self.training_arguments:
             return self.training_arguments[name]
         return SECTIONS["training_arguments"].fields()[name].default
@@ -175,28 +174,16 @@ LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
-    """Where a value came from."""
-
-    kind: Literal["file", "command line"]
-    place: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """Settings with the origin of every value that is not a default, by dotted key."""
+    """Settings with the place of every value that is not a default, by dotted key."""
 
     settings: Settings
     source: str
-    origins: Mapping[str, Origin]
+    places: Mapping[str, str]
+    """`params/quick.yaml:12`, or `override a.b=c`."""
 
     def place(self, key: str) -> str:
-        """Where a dotted key was given, or what holds it: `params/quick.yaml:12`, `override a.b=c`."""
-        while key:
-            origin = self.origins.get(key)
-            if origin and origin.kind == "command line":
-                return f"override {origin.place}"
-            if origin:
-                return f"{self.source}:{origin.place.rpartition(':')[2]}"
+        """Where a dotted key was given, or else what holds it."""
+        while key and key not in self.places:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        return self.source
+        return self.places[key] if key else self.source

@@ -58,10 +58,11 @@ OUT_OF_MEMORY_TEXTS = (
 
 
 ROUNDS = 3
-"""Where a loader lags behind, so many times the steps are discarded after its queue is used up."""
+"""After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
+workers deliver evenly."""
 
 DRAIN_AT_MOST = 3
-"""A queue is given so many times the steps that its batches last before it is taken for one that keeps up."""
+"""Using up a queue is given up after this many times its length in steps: one that is not empty then keeps up."""
 
 
 class Stop(BaseException):

@@ -21,13 +21,13 @@ def enter_ceiling(connection: Any, dtype: str) -> None:
     measure(connection, dtype)
 
 
-def enter_check(connection: Any, settings_by_key: Any) -> None:
+def enter_check(connection: Any, settings: Any) -> None:
     """Try what can only be tried with the real libraries."""
     from slowstep.trials.check import check
     from slowstep.trials.child import end_with_parent
 
     end_with_parent()
-    check(connection, settings_by_key)
+    check(connection, settings)
 
 
 def enter_sizes(connection: Any, settings: Any) -> None:

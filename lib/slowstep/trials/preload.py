@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def hidden(package: str) -> Iterator[None]:
-    """Import as if `package` were not installed; afterwards it is again, and nobody remembers that it was not."""
+    """Import as if `package` were not installed; afterwards forget whatever was cached about its absence."""
     sys.modules[package] = None
     try:
         yield

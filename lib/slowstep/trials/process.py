@@ -20,6 +20,7 @@ import psutil
 from slowstep.factors import Arm
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
+from slowstep.trials.entry import enter
 from slowstep.trials.protocol import Failed, Launch
 
 ENVIRONMENT = {
@@ -70,8 +71,6 @@ class TrialProcess:
         self.limit = memory_limit(budget)
         server = context()
         self.connection, theirs = server.Pipe()
-        from slowstep.trials.entry import enter
-
         launch = Launch(
             settings=arm.settings, folder=str(self.folder), log=str(log), cache=str(cache), started=time.time()
         )

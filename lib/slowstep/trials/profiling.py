@@ -24,7 +24,7 @@ GAP = 10e-6
 
 
 class Profiling:
-    """The profiler from `start` to `stop`."""
+    """The profiler, from its making to `stop`."""
 
     def __init__(self, device: str):
         self.on_device = device == "cuda"

@@ -17,7 +17,7 @@ class Progress:
     """One comparison under way."""
 
     notebook: str
-    factor: str
+    comparison: str
     pair: int
     of: int
     estimate: str = ""
@@ -25,11 +25,12 @@ class Progress:
     remaining: float | None = None
 
     def line(self, now: float | None = None) -> str:
-        """As one line: notebook, factor, pair n of at most m, running estimate, elapsed, remaining."""
+        """As one line: notebook, comparison, pair n of at most m, running estimate, elapsed, remaining."""
         elapsed = (now or time.time()) - self.began
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
-        return f"{self.notebook}  {self.factor}  pair {self.pair} of at most {self.of}{estimate}  {elapsed:.0f} s{left}"
+        pair = f"pair {self.pair} of at most {self.of}"
+        return f"{self.notebook}  {self.comparison}  {pair}{estimate}  {elapsed:.0f} s{left}"
 
 
 def to_file(progress: Progress) -> None:

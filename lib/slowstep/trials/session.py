@@ -38,7 +38,7 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
-from slowstep.settings.events import steps_between
+from slowstep.settings.events import of_whole, steps_between
 from slowstep.settings.schema import Budget
 from slowstep.trials import disturbance
 from slowstep.trials.comparison import Comparison, Enough
@@ -57,7 +57,7 @@ PROFILED_STEPS = 5
 """Enough to see what a step is made of; a trace of more is too large to look at."""
 
 PATIENCE = 20.0
-"""A block may take so many times what warm-up lets expect before it counts as hanging."""
+"""A block counts as hanging when it takes this many times what the pace of the warm-up lets expect."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Trial:
     step_seconds: float
     step_samples: float
     period: int
-    """Blocks are multiples of so many steps, since something happens once in each."""
+    """Blocks hold a multiple of this many steps, so that each has as many saves, evaluations and bursts of workers."""
     discard: int
     began: float
     """`time.perf_counter()` of the launch."""
@@ -229,8 +229,7 @@ class Session:
             if between is None:
                 continue
             done: Occurred = trial.process.ask(Occur(event=event), self.budget.startup_timeout_seconds)
-            whole = settings.dataset.eval_samples / done.samples if done.samples else 1.0
-            added[event] = done.seconds * whole * block.steps / between
+            added[event] = done.seconds * of_whole(settings, done.samples) * block.steps / between
             phases[event] += added[event]
         return replace(block, seconds=block.seconds + sum(added.values()), phases=phases, amortised=added)
 

@@ -18,7 +18,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from slowstep.settings import Settings
 from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import ARGUMENTS, is_rare
+from slowstep.settings.events import EVENTS, is_rare
 from slowstep.workloads import data, model
 from slowstep.workloads.base import NotTestable, Occurrence
 from slowstep.workloads.observed import trainer_facts
@@ -43,7 +43,7 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     # without a device Trainer wants to be told so, or it refuses bf16
     given = {"use_cpu": not accelerator_available()} | settings.training_arguments
     given["report_to"] = _reporters(settings, folder)
-    for event, name in ARGUMENTS.items():
+    for event, name in EVENTS.items():
         given[f"{name}_strategy"] = "no" if is_rare(settings, event) else settings.training(f"{name}_strategy")
     given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone

@@ -75,6 +75,9 @@ class RecordsWorkload(FineTune):
             dtype = getattr(torch, self.settings.model.dtype)
             self.model = AutoModelForImageClassification.from_config(self._config(), dtype=dtype)
 
+    def observe(self) -> dict[str, Any]:
+        return super().observe() | {"max_length": None, "padding": None}  # records have no tokens
+
     def _config(self) -> Any:
         return AutoConfig.for_model(self.settings.model.model_type, **self.settings.model.config)
 

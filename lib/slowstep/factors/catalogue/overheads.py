@@ -13,7 +13,7 @@ from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import ARGUMENTS, happens, steps_between, strategy
+from slowstep.settings.events import EVENTS, happens, steps_between, strategy
 
 SYNCHRONISES = ALL_PHASES
 """Reading a value from the device makes the host wait for it, which moves time between all phases."""
@@ -33,7 +33,7 @@ def _every(name: str) -> dict[str, Callable]:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
         overrides = {TRAINING + kind: "steps"} | chosen
         # whatever takes its interval from logging_steps for want of one of its own keeps the one it has
-        follows = {f"{n}_steps" for e, n in ARGUMENTS.items() if strategy(s, e) == "steps"} if "logging" in name else {}
+        follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(s, e) == "steps"} if "logging" in name else {}
         kept = {TRAINING + n: s.training("logging_steps") for n in follows if not s.training(n)}
         return Level(value=value, overrides=kept | overrides, expects={name: value})
 

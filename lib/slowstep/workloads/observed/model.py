@@ -79,8 +79,8 @@ def _checkpointing(module: torch.nn.Module, asked: int) -> dict[str, Any]:
 
 
 def _interval(on: list[int], layers: int, asked: int) -> int:
-    """Layers from one that is computed again to the next; as was `asked` where only the first is, which any interval
-    beyond the last layer does."""
+    """Layers from one that is computed again to the next. Where only the first is, every interval of at least `layers`
+    does that, and the one that was `asked` for is told."""
     return on[1] - on[0] if len(on) > 1 else max(asked, layers)
 
 

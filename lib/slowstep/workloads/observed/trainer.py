@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from slowstep.settings.events import ARGUMENTS, is_rare, strategy
+from slowstep.settings.events import EVENTS, is_rare, strategy
 from slowstep.workloads.observed.loader import loader_facts, period
 from slowstep.workloads.observed.model import model_facts, optimizer_facts
 
@@ -54,7 +54,7 @@ def _events(w: FineTune) -> dict[str, Any]:
         "logging_steps": int(w.trainer.args.logging_steps),
         "report_to": sorted(TRACKERS[name] for name in callbacks if name in TRACKERS),
     }
-    for event, name in ARGUMENTS.items():
+    for event, name in EVENTS.items():
         source = w.settings.training if is_rare(w.settings, event) else lambda key: getattr(w.trainer.args, key)
         how = strategy(w.settings, event)
         found[f"{name}_steps"] = source(f"{name}_steps") if how == "steps" else how
