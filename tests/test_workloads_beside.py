@@ -116,3 +116,39 @@ def test_records_take_the_factors_effect(records: Settings, session: Session, na
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
     assert made.expects != {fact: trial(session, records).observed.get(fact) for fact in made.expects}
+
+
+SMALL_DECODER = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1024,
+}
+SMALL_NETWORK = {"num_channels": 104, "embedding_size": 8, "hidden_sizes": [8], "depths": [1], "num_labels": 16}
+TEXTS = {"dataset.max_length": 32, "dataset.num_samples": 200, "training_arguments.dataloader_num_workers": 0}
+SCALED_DOWN = {
+    "case_000": TEXTS | {"model.config": {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 1024}},
+    "case_001": TEXTS | {"model.config": SMALL_DECODER},
+    "case_002": TEXTS | {"model.config": SMALL_DECODER},
+    "case_003": TEXTS | {"model.config": SMALL_DECODER, "training_arguments.tf32": False},
+    "case_004": {
+        "model.config": SMALL_NETWORK,
+        "dataset.num_samples": 2000,
+        "training_arguments.per_device_train_batch_size": 32,
+    },
+}
+
+
+@pytest.mark.parametrize("name", SCALED_DOWN)
+def test_a_whole_case_trains_once_its_model_is_small(name: str, session: Session) -> None:
+    """Workload, data, quantisation and arguments of the five investigations, with the size alone taken away."""
+    settings = override(load(PARAMS / f"{name}.yaml").settings, SCALED_DOWN[name])
+    record = trial(session, settings)
+    asked = ("per_device_train_batch_size", "gradient_accumulation_steps", "dataloader_num_workers")
+    bits = 4 if settings.quantization else {"float32": 32, "bfloat16": 16}[settings.model.dtype]
+
+    assert {n: settings.training(n) for n in asked} == {n: record.observed[n] for n in asked}
+    assert bits == record.observed["weight_bits"]
+    assert record.losses
