@@ -15,15 +15,16 @@ PACKAGE = LIB / "slowstep"
 
 LEFT = {
     "machine": set(),
+    "processes": set(),
     "settings": set(),
     "factors": {"settings", "machine"},
-    "records": {"settings", "factors"},
-    "workloads": {"settings", "factors", "records"},
-    "trials": {"settings", "factors", "records", "machine", "workloads"},
-    "judgement": {"settings", "factors", "records", "machine"},
-    "summary": {"settings", "factors", "records", "machine", "judgement"},
+    "records": {"settings"},
+    "workloads": {"settings", "records"},
+    "trials": {"settings", "factors", "records", "machine", "processes", "workloads"},
+    "judgement": {"settings", "factors", "records"},
+    "summary": {"factors", "records", "judgement"},
     "audit": {"settings", "factors", "records", "judgement"},
-    "report": {"settings", "factors", "records", "machine", "judgement", "summary", "audit"},
+    "report": {"settings", "factors", "records", "judgement", "summary", "audit"},
     "final": {
         "settings",
         "factors",
@@ -39,7 +40,7 @@ LEFT = {
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
 
-WITHOUT_TORCH = ("machine", "settings", "factors", "records", "judgement", "summary", "audit", "report")
+WITHOUT_TORCH = ("machine", "processes", "settings", "factors", "records", "judgement", "summary", "audit", "report")
 HEAVY = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets")
 
 

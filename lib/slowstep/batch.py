@@ -10,17 +10,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
+from slowstep.processes import POLL_SECONDS, end_family
 from slowstep.records import ComparisonRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
@@ -28,7 +26,6 @@ from slowstep.summary import NotebookRun, Summary
 from slowstep.trials.progress import VARIABLE, Progress, from_file
 
 NOTEBOOKS = ROOT / "notebooks"
-POLL_SECONDS = 0.5
 Teller = Callable[[str, Progress | None], None]
 
 
@@ -80,7 +77,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
         loaded.settings.local_content(),
         notebook.read_text(encoding="utf-8"),
         __version__,
-        str(this_machine()),
+        this_machine(),
         versions(),
         _sources(),
     )
@@ -144,26 +141,6 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
             return ""
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return said[-1] if said else f"the notebook's process ended with status {child.returncode}"
-
-
-def end_family(pid: int) -> None:
-    """Kill a process and all its descendants, of whatever group."""
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for each in [*process.children(recursive=True), process]:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
-
-
-def end_with_parent(parent: int) -> None:
-    """End this process and its descendants when `parent` is gone, however that died, even before this was called."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(POLL_SECONDS)
-        end_family(os.getpid())
-
-    threading.Thread(target=watch, daemon=True, name="end with parent").start()
 
 
 def _parameters(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> dict[str, object]:

@@ -193,7 +193,7 @@ def _checked(given: argparse.Namespace) -> list[Loaded]:
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     """What transformers, peft, bitsandbytes and datasets refuse; asked once for the same settings and versions."""
     store = Store(outputs / loaded.settings.name / "records")
-    key = identity("checked", loaded.settings, versions(), str(this_machine()))
+    key = identity("checked", loaded.settings, versions(), this_machine())
     if store.read(list, "checks", key) is not None:
         return []
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from slowstep.batch import end_with_parent
+from slowstep.processes import end_with_parent
 
 
 def main(notebook: str, target: str, parameters: str, parent: str) -> int:

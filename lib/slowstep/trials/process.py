@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from slowstep.factors import Arm
+from slowstep.processes import family
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
 from slowstep.trials.entry import enter
@@ -147,7 +148,7 @@ class TrialProcess:
         Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
         """
         seconds = 0.0
-        for process in _family(self.process.pid):
+        for process in family(self.process.pid):
             with contextlib.suppress(psutil.Error):
                 seconds += sum(process.cpu_times()[:4])
         return seconds
@@ -184,24 +185,16 @@ def host_memory(pid: int, enough: float = 0.0) -> int:
 
     Resident sizes count shared pages once a process; only when they reach `enough` is the exact (slower) share asked.
     """
-    family = _family(pid)
+    held = family(pid)
     resident = 0
-    for process in family:
+    for process in held:
         with contextlib.suppress(psutil.Error):
             resident += process.memory_info().rss
     if resident < enough:
         return resident
     exact = 0
-    for process in family:
+    for process in held:
         with contextlib.suppress(psutil.Error):
             full = process.memory_full_info()
             exact += getattr(full, "pss", full.uss)
     return exact
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.Error:
-        return []
