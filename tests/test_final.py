@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from simulated import around, contrast, pairs, record
 from slowstep.factors import Arm, Contrast, Meaning, label
-from slowstep.final.choice import Candidate, _passengers, _without_passengers, clashes, finalists, ranked
+from slowstep.final.choice import Candidate, Choice, _passengers, _without_passengers, clashes, finalists, ranked
+from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import before_trial, judge
@@ -208,6 +210,30 @@ def test_noise_does_not_hide_a_passenger(quick: Settings) -> None:
 
     assert ["dataloader_num_workers=2"] == suspected(1.25, 1.45)
     assert [] == suspected(1.35, 1.4)
+
+
+def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[..., Measured], quick: Settings) -> None:
+    """The pairs that chose a change flatter it; the table of options has the figure that the decision rests on."""
+    chose, confirmed = supported(0.3, 1, dataloader_num_workers=2), supported(0.1, 1, dataloader_num_workers=2)
+    other = supported(0.2, 1, gradient_checkpointing=False)
+    choice = Choice(
+        tested=[chose, other],
+        allowed=[chose, other],
+        duels=[],
+        confirmed=[confirmed],
+        chosen=confirmed,
+        left_out=[],
+        settings=quick,
+        before=None,
+        after=None,
+    )
+    unprojected = replace(chose.record, pairs=[])
+    baseline = SimpleNamespace(projection=None, record=chose.record)
+    found = options(SimpleNamespace(baseline=baseline, noise=unprojected, events=None), choice)
+
+    assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "as it is"] == [o.name for o in found]
+    assert [False, True, False] == [o.chosen for o in found]
+    assert found[1].saved == pytest.approx(1 - math.exp(-0.1), rel=0.05)
 
 
 def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:
