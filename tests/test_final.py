@@ -20,9 +20,10 @@ from slowstep.final.choice import Candidate, Choice, _passengers, _without_passe
 from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.verdict import before_trial, judge
+from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
+from slowstep.report.prose import final_conclusion
 from slowstep.settings import Settings, override
 from slowstep.summary import Measured
 from slowstep.trials.session import Session
@@ -234,6 +235,16 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "as it is"] == [o.name for o in found]
     assert [False, True, False] == [o.chosen for o in found]
     assert found[1].saved == pytest.approx(1 - math.exp(-0.1), rel=0.05)
+
+
+def test_nothing_shown_is_not_nothing_there(supported: Callable[..., Measured]) -> None:
+    """Where noise leaves changes undecided, or the fast one is not allowed, the report does not say that none pays."""
+    pays = supported(0.3, 0, per_device_train_batch_size=16).verdict
+    unknown = replace(supported(0.0, 0, optim="sgd").verdict, outcome=Outcome.INCONCLUSIVE)
+
+    assert "not allowed by the parameter file" in final_conclusion(None, [pays], [], [])
+    assert "Change nothing yet" in final_conclusion(None, [unknown], [], [])
+    assert "undecided: optim=sgd" in final_conclusion(None, [unknown], [], [])
 
 
 def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:

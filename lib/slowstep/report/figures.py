@@ -124,7 +124,10 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
         for j, x in enumerate(xs)
     ]
     return Chart(
-        figure, f"{rows_factor} by {columns_factor}: throughput against the baseline.", table, 120 + 80 * len(ys)
+        figure,
+        f"{rows_factor} by {columns_factor}: throughput against the baseline.",
+        table,
+        max(280, 120 + 80 * len(ys)),
     )
 
 

@@ -79,19 +79,16 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
 
 
 def final_conclusion(
-    chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
+    chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
 ) -> Text:
-    """What to change in the end, and what no change tested here accounts for."""
+    """What to change in the end, of all that was tested, and what no change accounts for."""
     open_ones = [f"**Still open:** {escape(c.text)}" for c in causes if c.phase]
-    return Text("\n\n".join([_decision(chosen, candidates, left), *open_ones]))
+    return Text("\n\n".join([_decision(chosen, tested, left), *open_ones]))
 
 
-def _decision(chosen: Verdict | None, candidates: Sequence[Verdict], left: Sequence[str]) -> str:
+def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str]) -> str:
     if chosen is None:
-        why = (
-            "no hypothesis that may be acted on was supported" if not candidates else "the combination did not hold up"
-        )
-        return f"**Change nothing.** {sentence(why)} The run trains as fast as anything tested here would."
+        return _nothing(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
         return f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}"
     dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
@@ -100,6 +97,18 @@ def _decision(chosen: Verdict | None, candidates: Sequence[Verdict], left: Seque
         f"({strength(chosen)}), since gains don't add. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
         "The files in final/ hold this configuration."
     )
+
+
+def _nothing(tested: Sequence[Verdict]) -> str:
+    """Why nothing is changed: nothing paid, what paid may not be changed, or nobody knows yet."""
+    undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE]
+    refused = [escape(v.name) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
+    text = f"**Change nothing{' yet' * bool(undecided)}.** Nothing that may be acted on was shown to bring anything."
+    if refused:
+        text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
+    if undecided:
+        text += f" This machine's noise leaves undecided: {', '.join(undecided)}."
+    return text
 
 
 def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
