@@ -17,38 +17,46 @@ TRAINING = "training_arguments."
 Accepts = Callable[[Any], str | None]
 Requires = Callable[[Any, Settings, Machine], str | None]
 Refuses = Callable[[Any, Settings], str | None]
+Given = Callable[[Any, Settings], dict[str, Any]]
+
+# -- what it exists beside: `given` of a level, what of it the run lacks --
+
+
+def nothing(value: Any, s: Settings) -> dict[str, Any]:
+    """It exists by itself."""
+    return {}
+
+
+def having(**wanted: Any) -> Given:
+    """It exists beside training arguments of these values."""
+    return lambda value, s: {TRAINING + k: v for k, v in wanted.items() if s.training(k) != v}
+
 
 # -- where the value lives: `current` and `level` of a factor --
 
 
-def argument(name: str) -> dict[str, Callable]:
+def argument(name: str, given: Given = nothing) -> dict[str, Callable]:
     """One training argument, observed under its own name."""
-    return {
-        "current": lambda s: s.training(name),
-        "level": lambda value, s: Level(value=value, overrides={TRAINING + name: value}, expects={name: value}),
-    }
-
-
-def argument_key(name: str, key: str, default: Any, **given: Any) -> dict[str, Callable]:
-    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key, with
-    `given` training arguments on both sides."""
-
-    def current(s: Settings) -> Any:
-        return (s.training(name) or {}).get(key, default)
 
     def level(value: Any, s: Settings) -> Level:
-        return Level(
-            value=value,
-            overrides={TRAINING + name: (s.training(name) or {}) | {key: value}},
-            given={TRAINING + k: v for k, v in given.items() if s.training(k) != v},
-            expects={key: value},
-        )
+        changed = {TRAINING + name: value}
+        return Level(value=value, overrides=changed, given=given(value, s), expects={name: value})
 
-    return {"current": current, "level": level}
+    return {"current": lambda s: s.training(name), "level": level}
 
 
-def section(key: str, default: Any = None) -> dict[str, Callable]:
-    """A dotted key of a section of the settings, observed under its last name."""
+def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> dict[str, Callable]:
+    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key."""
+
+    def level(value: Any, s: Settings) -> Level:
+        changed = {TRAINING + name: (s.training(name) or {}) | {key: value}}
+        return Level(value=value, overrides=changed, given=given(value, s), expects={key: value})
+
+    return {"current": lambda s: (s.training(name) or {}).get(key, default), "level": level}
+
+
+def section(key: str, default: Any = None, fact: str = "", given: Given = nothing) -> dict[str, Callable]:
+    """A dotted key of a section of the settings, observed as `fact`, or under its last name."""
     place, name = key.split(".")
 
     def current(s: Settings) -> Any:
@@ -57,7 +65,7 @@ def section(key: str, default: Any = None) -> dict[str, Callable]:
         return default if value is None else value
 
     def level(value: Any, s: Settings) -> Level:
-        return Level(value=value, overrides={key: value}, expects={name: value})
+        return Level(value=value, overrides={key: value}, given=given(value, s), expects={fact or name: value})
 
     return {"current": current, "level": level}
 

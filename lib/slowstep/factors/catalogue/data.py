@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, argument_key, needs_cuda, one_of, section, switch, whole
+from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, section, switch, whole
 from slowstep.settings import Settings
 
 FETCHING = frozenset({"data"})
 
 
-def _with_workers(name: str) -> dict[str, Callable]:
-    """As `argument`, for what only exists beside loader workers: both sides get them if the run has none."""
+def _workers(value: Any, s: Settings) -> dict[str, Any]:
+    """Loader workers, for what only exists beside them: as many as are listed, where the run has none."""
+    listed = [v for v in s.data_loading.get("dataloader_num_workers", []) if isinstance(v, int)]
+    wanted = s.training("dataloader_num_workers") or max(listed, default=0) or 2
+    return having(dataloader_num_workers=wanted)(value, s)
 
-    def level(value: Any, s: Settings) -> Level:
-        workers = s.training("dataloader_num_workers") or max(
-            [v for v in s.data_loading.get("dataloader_num_workers", []) if isinstance(v, int)], default=2
-        )
-        return Level(
-            value=value,
-            overrides={TRAINING + name: value},
-            given={} if s.training("dataloader_num_workers") else {TRAINING + "dataloader_num_workers": workers},
-            expects={name: value},
-        )
 
-    return {"current": lambda s: s.training(name), "level": level}
+def _lengths(value: Any, s: Settings) -> dict[str, Any]:
+    """Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest."""
+    return _missing({"tokenize": "once", "padding": "longest"}, s) if value == "group_by_length" else {}
 
 
 def _missing(needed: dict[str, Any], s: Settings) -> dict[str, Any]:
@@ -42,17 +36,6 @@ def _padding_level(value: Any, s: Settings) -> Level:
         given=_missing({"tokenize": "once"}, s) if packs else {},  # on both sides, so that nothing else differs
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
-    )
-
-
-def _sampling_level(value: Any, s: Settings) -> Level:
-    """Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest."""
-    grouped = {"tokenize": "once", "padding": "longest"}
-    return Level(
-        value=value,
-        overrides={TRAINING + "train_sampling_strategy": value},
-        given=_missing(grouped, s) if value == "group_by_length" else {},
-        expects={"train_sampling_strategy": value},
     )
 
 
@@ -103,7 +86,7 @@ FACTORS = (
         hypothesis="Workers run dry between batches; a deeper queue would even that out.",
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory for the queued batches",
-        **_with_workers("dataloader_prefetch_factor"),
+        **argument("dataloader_prefetch_factor", given=_workers),
         touches=FETCHING,
         examples=(4,),
         shares_cores=True,
@@ -116,7 +99,7 @@ FACTORS = (
         hypothesis="Workers are started anew each epoch, and the step waits for them.",
         meaning=Meaning.EXACT,
         changes="nothing in training; workers keep their memory between epochs",
-        **_with_workers("dataloader_persistent_workers"),
+        **argument("dataloader_persistent_workers", given=_workers),
         touches=FETCHING,
         examples=(True,),
         shares_cores=True,
@@ -143,7 +126,7 @@ FACTORS = (
         hypothesis="The host waits until each batch is on the device, and could go on meanwhile.",
         meaning=Meaning.EXACT,
         changes="nothing in training; needs pinned memory",
-        **argument_key("accelerator_config", "non_blocking", False, dataloader_pin_memory=True),
+        **argument_key("accelerator_config", "non_blocking", False, given=having(dataloader_pin_memory=True)),
         touches=ALL_PHASES,
         examples=(True,),
         requires=needs_cuda("a non-blocking transfer"),
@@ -211,8 +194,7 @@ FACTORS = (
         hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
         meaning=Meaning.SEMANTICS,
         changes="the order in which examples are met: batches hold examples of similar length",
-        current=lambda s: s.training("train_sampling_strategy"),
-        level=_sampling_level,
+        **argument("train_sampling_strategy", given=_lengths),
         touches=ALL_PHASES,
         examples=("group_by_length", "sequential", "random"),
         bound="sampling",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, argument_key, needs_cuda, switch, whole
+from slowstep.factors.shapes import TRAINING, argument, argument_key, having, needs_cuda, switch, whole
 from slowstep.settings import Settings
 
 COMPUTE = frozenset({"forward", "backward"})
-CHECKPOINTING = {"gradient_checkpointing": True}
+checkpointing = having(gradient_checkpointing=True)
 
 
 def _accumulation_level(value: Any, s: Settings) -> Level:
@@ -47,7 +47,7 @@ FACTORS = (
         hypothesis="Memory is left over: recomputing every n-th layer only would cost less time.",
         meaning=Meaning.EXACT,
         changes="nothing in training; the activations of the other layers stay in memory",
-        **argument_key("gradient_checkpointing_kwargs", "every_n_layers", 1, **CHECKPOINTING),
+        **argument_key("gradient_checkpointing_kwargs", "every_n_layers", 1, given=checkpointing),
         touches=COMPUTE,
         examples=(2,),
         bound="recomputed_layers",
@@ -59,7 +59,7 @@ FACTORS = (
         hypothesis="One of PyTorch's two implementations of checkpointing has the smaller overhead.",
         meaning=Meaning.EXACT,
         changes="nothing in training",
-        **argument_key("gradient_checkpointing_kwargs", "use_reentrant", False, **CHECKPOINTING),
+        **argument_key("gradient_checkpointing_kwargs", "use_reentrant", False, given=checkpointing),
         touches=COMPUTE,
         examples=(True,),
         accepts=switch,
@@ -70,7 +70,7 @@ FACTORS = (
         hypothesis="Checkpoints kept in host memory leave the device room for more.",
         meaning=Meaning.EXACT,
         changes="nothing in training; each checkpoint is copied to the host and back",
-        **argument_key("gradient_checkpointing_kwargs", "offload", False, **CHECKPOINTING),
+        **argument_key("gradient_checkpointing_kwargs", "offload", False, given=checkpointing),
         touches=COMPUTE,
         examples=(True,),
         requires=needs_cuda("offload to the host"),

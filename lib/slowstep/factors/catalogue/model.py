@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from slowstep.factors.catalogue.memory import COMPUTE
@@ -30,23 +29,15 @@ from slowstep.settings.convert import describe
 ADAPTED = COMPUTE | {"optimizer"}
 
 
-def _adapter(key: str, fact: str, default: Any = None) -> dict[str, Callable]:
-    """A key of the peft section; what PEFT calls `r` is known as LoRA's rank everywhere else."""
-    return {
-        "current": lambda s: (s.peft or {}).get(key, default),
-        "level": lambda value, s: Level(value=value, overrides={f"peft.{key}": value}, expects={fact: value}),
-    }
-
-
 def _modules(value: Any) -> str | None:
     if value == "all-linear" or (isinstance(value, list) and value and all(isinstance(v, str) and v for v in value)):
         return None
     return f"expected all-linear or a list of module names, found {describe(value)}"
 
 
-def _sdpa_level(value: Any, s: Settings) -> Level:
-    given = {} if s.model.attn_implementation in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
-    return Level(value=value, overrides={"model.sdpa_backend": value}, given=given, expects={"sdpa_backend": value})
+def _sdpa(value: Any, s: Settings) -> dict[str, Any]:
+    """The attention whose backends these are."""
+    return {} if s.model.attn_implementation in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
 
 
 def _same_products(s: Settings) -> dict[str, Any]:
@@ -97,7 +88,7 @@ FACTORS = (
         hypothesis="The adapters themselves are expensive; a lower rank would be faster.",
         meaning=Meaning.SEMANTICS,
         changes="how much the adapter can learn",
-        **_adapter("r", "lora_r", 8),
+        **section("peft.r", 8, fact="lora_r"),
         touches=ADAPTED,
         examples=(4,),
         bound="lora_rank",
@@ -110,7 +101,7 @@ FACTORS = (
         hypothesis="Dropout before each adapter costs passes over the activations, and memory for its masks.",
         meaning=Meaning.SEMANTICS,
         changes="how the adapter is regularised",
-        **_adapter("lora_dropout", "lora_dropout", 0.0),
+        **section("peft.lora_dropout", 0.0),
         touches=COMPUTE,
         examples=(0.1, 0.0),
         refuses=has_adapter,
@@ -158,8 +149,7 @@ FACTORS = (
         hypothesis="PyTorch chooses among several kernels, and not always the fastest for these shapes.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation",
-        current=lambda s: s.model.sdpa_backend,
-        level=_sdpa_level,
+        **section("model.sdpa_backend", given=_sdpa),
         touches=COMPUTE,
         examples=("math", "flash", "efficient", "cudnn"),
         bound="ceiling",
