@@ -25,7 +25,7 @@ NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
-    warned = any(v.warnings for v in verdicts)
+    warned, read = any(v.warnings for v in verdicts), any(v.kind for v in verdicts)
     rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
     return Table(
         [
@@ -33,6 +33,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
                 "change": v.name,
                 "verdict": SIGNS[v.outcome],
                 "effect [interval]": effect(v.effect),
+                **({"reading": str(v.kind or "")} if read else {}),
                 "class": str(v.meaning),
                 **({"loss, first samples": _loss(v)} if rounded else {}),
                 "because": v.reason,
