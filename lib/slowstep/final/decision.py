@@ -63,7 +63,8 @@ def _decided(choice: Choice) -> str:
         lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
         lines[-1] += loss_change(verdict.loss_change)
     else:
-        lines = ["Change nothing: " + (f"{verdict.name}: {verdict.reason}" if verdict else "no change was supported.")]
+        why = f"{verdict.name}: {verdict.reason}" if verdict else "nothing that may be acted on was shown to bring anything."
+        lines = [f"Change nothing: {why}"]
     if choice.left_out:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
     kept = {v.factor for v in choice.candidates}
