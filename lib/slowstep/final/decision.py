@@ -63,7 +63,7 @@ def _decided(choice: Choice) -> str:
         lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
         lines[-1] += loss_change(verdict.loss_change)
     else:
-        why = f"{verdict.name}: {verdict.reason}" if verdict else "nothing that may be acted on was shown to bring anything."
+        why = f"{verdict.name}: {verdict.reason}" if verdict else "nothing that may be acted on was shown to pay."
         lines = [f"Change nothing: {why}"]
     if choice.left_out:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
