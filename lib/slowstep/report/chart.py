@@ -30,6 +30,13 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 GREY = "#8A8A8A"
 
 
+LONG_CELL = 60
+"""Characters beyond which a cell holds a sentence."""
+
+SENTENCE_WIDTH = "16rem"
+"""A column of sentences is no narrower, or they become towers of single words."""
+
+
 class Chart:
     """A plotly figure with a description and the rows it draws."""
 
@@ -65,7 +72,10 @@ class Table:
     def _repr_html_(self) -> str:
         if not self.rows:
             return f"<p>{self.empty}</p>"
-        return self.frame.to_html(index=False, escape=True, border=0, na_rep="", classes="table")
+        frame = self.frame
+        sentences = [name for name in frame if frame[name].astype(str).str.len().max() > LONG_CELL]
+        room = dict.fromkeys(sentences, SENTENCE_WIDTH)
+        return frame.to_html(index=False, escape=True, border=0, na_rep="", classes="table", col_space=room)
 
     def __repr__(self) -> str:
         return self.frame.to_string(index=False) if self.rows else self.empty
