@@ -110,6 +110,29 @@ def test_any_figures_are_borne() -> None:
         solve({n: Figure(v, v + chance.random()) for n in names for v in [chance.choice([0, -1, 1e-9, 3, 1e12])]})
 
 
+def test_division_by_what_may_be_nothing_has_no_end() -> None:
+    """And is never an error; what has no end agrees with any figure."""
+    third, thing = Figure(1, 2) / Figure(0, 3), Figure(1, 2) / Figure(-1, 3)
+
+    assert (third.low, third.high, third.bounded) == (pytest.approx(1 / 3), float("inf"), False)
+    assert thing.meets(exact(-100))
+    assert (exact(0) / exact(0)).meets(exact(7))
+
+
+def test_what_the_epoch_takes_bounds_its_steps() -> None:
+    """It may evaluate: 4 minutes for 100 steps are 2.4 s a step at most, and their speed is no less."""
+    solved = solve({"minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)})
+    step = solved.known["seconds_per_step"]
+
+    assert (step.low, step.high) == (0, pytest.approx(2.43, abs=0.03))
+    assert not solve(
+        {"seconds_per_step": parse("2.0"), "minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)}
+    ).contradictions
+    assert solve(
+        {"seconds_per_step": parse("3.0"), "minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)}
+    ).contradictions
+
+
 def test_every_quantity_of_a_relation_has_a_title() -> None:
     """A reader is never shown a name of the code."""
     names = {q for r in RELATIONS for q in (r.product, r.a, r.b)} - CONSTANTS.keys()

@@ -13,6 +13,10 @@ import pytest
 from slowstep.audit import Audit, Kind, audit
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE
+from slowstep.records import PHASES
+from slowstep.report.reported import audit_lines
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
 
@@ -549,32 +553,73 @@ def test_fuzzed_tables_never_crash(tmp_path: Path) -> None:
     assert all(text.startswith("fuzz:") for text in said)
 
 
-def test_fuzzed_figures_never_crash() -> None:
-    """Whatever stands in a figure, a claim or a sum: an audit, or a message with its key."""
-    chance, done = random.Random(2), 0
-    odd = [*WORDS, None, True, [], [1, 2], ["1", "x"], {}, 0, -1, 1e308, 10**400, "0", "<", ">1", "1/0", "1/3"]
-    names = ["seconds_per_step", "steps", "steps_per_epoch", "epochs", "hours", "devices", "memory_used_gib", "cost"]
-    for _ in range(400):
-        rows = [
-            {"label": label, "figures": {n: chance.choice(odd) for n in chance.sample(names, 3)}}
-            for label in ("a", "b")
-        ]
-        claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": chance.choice(odd), "quantity": "hours"}
-        total = {"text": "y", "total": chance.choice(odd), "parts": {"z": chance.choice(odd)}}
-        percent = {
-            "text": "p",
-            "percent": chance.choice(odd),
-            "before": chance.choice(odd),
-            "after": chance.choice(odd),
+ODD = [*WORDS, None, True, [], [1, 2], ["1", "x"], {}, 0, -1, 1e308, 10**400, "0", "<", ">1", "1/0", "1/3"]
+PLAIN = ["0", "0.0", "0.00", "0.003", "0.004", "0-32", "~0", "1", "2.50", "32", "95", "100", "2 ± 9", "1e90", "1e-90"]
+SIZES = {"matmul_parameters": 7e9, "trained_parameters": 1e7, "layers": 32, "hidden_size": 4096}
+LIKELY = ["seconds_per_step", "samples_per_step", "samples_per_second", "hours", "cost", "price_per_hour"]
+CHANGES = ({}, {"torch_compile": True}, {"gradient_checkpointing": True}, {"max_length": 64}, {"save_steps": 9})
+
+
+def fuzzed(chance: random.Random, values: list) -> dict:
+    """A report of two rows with a claim, a sum and a percentage, all of any values."""
+    names = chance.sample([*LIKELY, *chance.sample([*TITLES, *BESIDE], 3)], chance.randrange(5))
+    rows = [
+        {
+            "label": label,
+            "settings": chance.choice(CHANGES),
+            "figures": {n: chance.choice(values) for n in names},
+            "phases": {n: chance.choice(values) for n in chance.sample(PHASES, chance.randrange(4))},
+            "projected": chance.random() < 0.2,
         }
+        for label in ("a", "b")
+    ]
+    quantity = chance.choice([None, *rows[0]["figures"].keys() & {*TITLES}])
+    factor = chance.choice([None, "torch_compile", "gradient_checkpointing", "max_length", "save_steps"])
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": chance.choice([*values, None, ">1", "1/3"])}
+    percent = {"text": "p", **{name: chance.choice(values) for name in ("percent", "before", "after")}}
+    return {
+        "rows": rows,
+        "claims": [claim | {"quantity": quantity, "factor": factor}],
+        "sums": [{"text": "y", "total": chance.choice(values), "parts": {"z": chance.choice(values)}}],
+        "percentages": [percent],
+        "device": "NVIDIA A10",
+    }
+
+
+def test_fuzzed_figures_never_crash() -> None:
+    """Whatever stands in a figure, a phase, a claim or a sum, zeros above all: an audit, or a message with its key."""
+    chance, done = random.Random(2), 0
+    for _ in range(600):
         with contextlib.suppress(SettingsError):
-            audit(report(rows=rows, claims=[claim], sums=[total], percentages=[percent]))
+            audit_lines(audit(report(**fuzzed(chance, [*PLAIN, chance.choice(ODD)])), SIZES))
             done += 1
-    for value in odd:
-        with contextlib.suppress(SettingsError):
-            audit(report(rows=[{"label": "a", "figures": {"seconds_per_step": value, "hours": "1"}}]))
-            done += 1
-    assert done > 5
+
+    assert done > 50
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_a_single_odd_figure_never_crashes(value: object) -> None:
+    """Beside a sound one."""
+    with contextlib.suppress(SettingsError):
+        audit(report(rows=[{"label": "a", "figures": {"seconds_per_step": value, "hours": "1"}}]))
+
+
+ZEROS = {
+    "hours": {"figures": {"hours": "0.0", "cost": "95", "price_per_hour": "2.50"}},
+    "steps": {"figures": {"samples_per_step": 32, "samples_per_second": 100, "seconds_per_step": "0.00"}},
+    "phases": {"figures": {"seconds_per_step": "0.00"}, "phases": {"forward": "0.003", "backward": "0.004"}},
+    "batch": {"figures": {"samples_per_step": "0-32", "seconds_per_step": "1.00"}, "phases": {"data": "0.10"}},
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_what_rounds_to_zero_is_borne(name: str) -> None:
+    """0.00 s are less than five milliseconds, and a ratio with them has no end."""
+    rows = [{"label": label, **ZEROS[name]} for label in ("a", "b")]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.2"}
+    lines = audit_lines(audit(report(rows=rows, claims=[claim])))
+
+    assert not [line for line in lines if "nan" in line or "inf " in line]
 
 
 @pytest.mark.parametrize("name", ["state.json", "train.log", "table.csv", "table.md"])

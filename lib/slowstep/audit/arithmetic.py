@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from slowstep.audit.figures import Figure, exact, figure
@@ -20,17 +21,21 @@ def of_run(run: Run) -> list[Finding]:
     for c in run.solved.contradictions:
         if _per_device(run, c) or devices_that_fit(run, c):
             continue
+        off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
         text = (
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {c.follows} from "
-            f"{c.relation or 'the settings'}: {times(c.ratio)} what it should be, which rounding does not explain"
+            f"{c.relation or 'the settings'}: {off}which rounding does not explain"
         )
         found.append(Finding(kind=Kind.ARITHMETIC, where=run.label, text=text, small=c.small))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))
         if whole.low > step.high or ("other" in run.phases and whole.high < step.low):
-            text = f"the phases make {spread(whole)} s, and a step is given as {step} s"
-            found.append(_finding(run.label, text, whole.middle / step.middle))
+            at_most = (
+                "is given as" if "seconds_per_step" in run.given else "follows as" + " at most" * (not step.bounded)
+            )
+            text = f"the phases make {spread(whole)} s, and a step {at_most} {step} s"
+            found.append(_finding(run.label, text, whole, step))
     return found
 
 
@@ -60,15 +65,12 @@ def of_sum(given: Sum) -> list[Finding]:
     if total.meets(whole):
         return []
     parts = " + ".join(f"{name} {value}" for name, value in given.parts.items())
-    ratio = total.middle / whole.middle if whole.middle else 0.0
-    return [_finding(given.text, f"{parts} make {spread(whole)}, and not {given.total}", ratio)]
+    return [_finding(given.text, f"{parts} make {spread(whole)}, and not {given.total}", total, whole)]
 
 
 def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     """A percentage that is not that of its two figures, or rests on one that does not hold."""
     before, after, said = figure(given.before), figure(given.after), figure(given.percent)
-    if before.low <= 0 <= before.high:
-        return []
     said = Figure(-0.5, 0.5, 0.0) if said == exact(0) else said
     follows = _percent(before, after, said)
     more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
@@ -92,5 +94,7 @@ def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
     return -1 * change if change.middle < 0 < said.middle else change
 
 
-def _finding(where: str, text: str, ratio: float) -> Finding:
-    return Finding(kind=Kind.ARITHMETIC, where=where, text=text, small=abs(ratio - 1) < CONSEQUENCE)
+def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:
+    return Finding(
+        kind=Kind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
+    )

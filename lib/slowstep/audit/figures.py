@@ -31,7 +31,10 @@ LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Figure:
-    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given."""
+    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given.
+
+    What is known from one side only has an end at infinity, or at 0.
+    """
 
     low: float
     high: float
@@ -46,18 +49,27 @@ class Figure:
         """The value that is shown."""
         return (self.low + self.high) / 2 if self.written is None else self.written
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is more than 0 and not without end: of anything else no ratio says much."""
+        return self.low > 0 and self.high < math.inf
+
     def __mul__(self, other: Figure | float) -> Figure:
         o = _figure(other)
-        ends = [a * b for a in (self.low, self.high) for b in (o.low, o.high)]
-        return Figure(min(ends), max(ends), self.middle * o.middle)
+        ends = [_product(a, b) for a in (self.low, self.high) for b in (o.low, o.high)]
+        return Figure(min(ends), max(ends), _product(self.middle, o.middle))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Figure | float) -> Figure:
+        """By a figure that may be 0 it is without end, and nothing over nothing may be anything."""
         o = _figure(other)
-        if o.low <= 0 <= o.high:
-            raise ZeroDivisionError("a figure that may be 0 divides nothing")
-        return self * Figure(1 / o.high, 1 / o.low, 1 / o.middle)
+        if max(self.low, o.low) <= 0 <= min(self.high, o.high):
+            return Figure(-math.inf, math.inf, math.inf)
+        inside = o.low < 0 < o.high
+        low = -math.inf if inside or o.high == 0 else 1 / o.high
+        high = math.inf if inside or o.low == 0 else 1 / o.low
+        return self * Figure(low, high, 1 / o.middle if o.middle else math.inf)
 
     def __rtruediv__(self, other: float) -> Figure:
         return exact(other) / self
@@ -156,6 +168,11 @@ def _single(said: str, counted: bool) -> Figure:
     spread = float(Decimal(5).scaleb(places - 1)) * times
     spread = max(spread, ABOUT * abs(value)) if tilde else spread
     return Figure(value - spread, value + spread, value)
+
+
+def _product(a: float, b: float) -> float:
+    """Of nothing, however often, comes nothing."""
+    return a * b if a and b else 0.0
 
 
 def _figure(value: Figure | float) -> Figure:

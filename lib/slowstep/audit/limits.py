@@ -39,7 +39,7 @@ def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> tuple[float, st
         lost = "without recomputation a step loses one forward pass, whatever the batch"
         return CHECKPOINTING, f"{lost}: {CHECKPOINTING} times at the very most"
     factor, step = CATALOGUE.get(claim.factor or ""), a.solved.known.get("seconds_per_step")
-    if factor is None or not step or not a.phases or not factor.touches <= a.phases.keys():
+    if factor is None or not step or not step.bounded or not a.phases or not factor.touches <= a.phases.keys():
         return None
     left = step - sum((a.phases[p] for p in factor.touches), exact(0))
     if left.low <= 0:
@@ -52,11 +52,11 @@ def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Phases that nothing which differs between the rows can touch, and that moved by a part of the step."""
     factor = CATALOGUE.get(claim.factor or "")
     step = a.solved.known.get("seconds_per_step")
-    if factor is None or not step:
+    if factor is None or not step or not step.bounded:
         return []
     touched = factor.touched("cuda").union(*(f.touched("cuda") for f, _ in differences(a.settings, b.settings)))
     before, after = batches(a, b)
-    work = after / before if before and after else exact(1)
+    work = after / before if before and after and before.bounded else exact(1)
     found = []
     for phase in CONTROLS:
         if phase in touched or phase not in a.phases or phase not in b.phases or a.phases[phase].low <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from slowstep.audit.arithmetic import devices_that_fit
@@ -33,16 +34,11 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
         return []
     for run in runs:
         data, step = run.phases.get("data"), run.solved.known.get("seconds_per_step")
-        if (
-            run.settings.workload in TEXT
-            and data
-            and step
-            and data.middle > WAITING * step.middle
-            and not run.projected
-        ):
+        share = (data / step).middle if data and step else 0.0
+        if run.settings.workload in TEXT and WAITING < share < math.inf and not run.projected:
             return [
-                f"'{run.label}' waits for data in {data.middle / step.middle:.0%} of a step and tokenises each example "
-                "whenever it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
+                f"'{run.label}' waits for data in {share:.0%} of a step and tokenises each example whenever it is "
+                "drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
             ]
     return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
@@ -237,7 +237,9 @@ def _read(into: dict[str, Figure], name: str, value: object, key: str, problems:
         found = figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
-        into[name] = found
+        if name and found.high < 0:
+            raise ValueError(f"expected 0 or more, found {value!r}")
+        into[name] = replace(found, low=max(found.low, 0.0), written=found.middle) if name else found
     except ValueError as error:
         problems.append(f"{key}: {error}.")
 

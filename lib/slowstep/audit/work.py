@@ -29,7 +29,7 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
         if gain:
             return gain, title
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
-    if before and after and before.low > 0:
+    if before and after and before.bounded and after.bounded:
         return after / before, "tokens/s, were every sample as long as it may be"
     return None, ""
 
@@ -42,7 +42,9 @@ def _of_the_whole(quantity: str, a: Run, b: Run) -> tuple[Figure | None, str]:
     )
     for count in counts if gain else ():
         before, after = a.solved.known.get(count), b.solved.known.get(count)
-        if not before or not after or before.low <= 0 or (count.startswith("steps") and not same_batch(a, b)):
+        if not before or not after or not (before.bounded and after.bounded):
+            continue
+        if count.startswith("steps") and not same_batch(a, b):
             continue
         if before.meets(after):
             break
@@ -68,7 +70,7 @@ def lengths_differ(a: Run, b: Run) -> bool:
 def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
     """How many times as fast `b` is by one figure, whatever work it counts."""
     before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
-    if not before or not after or before.low <= 0 or after.low <= 0:
+    if not before or not after or not (before.bounded and after.bounded):
         return None
     return before / after if faster_is_less(quantity) else after / before
 
