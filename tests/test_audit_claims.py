@@ -37,6 +37,53 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
         assert Kind.UNIT in {f.kind for f in claim.findings}
 
 
+def test_what_no_step_holds_is_judged_by_the_whole_time() -> None:
+    """Saving less often costs no step anything, and four hours of the job."""
+    job = {"steps": 10000, "seconds_per_step": "2.00"}
+    claim = judged(
+        {**job, "hours": "10.0"},
+        {**job, "hours": "6.0"},
+        "1.67",
+        {"save_steps": 1000},
+        factor="save_steps",
+        quantity="hours",
+    )
+
+    assert (str(claim.judgement), claim.unit) == ("holds", "hours")
+    assert [] == claim.findings
+
+
+PACKED = {"dataset.padding": "packing", "dataset.tokenize": "once"}
+
+
+def packed(quantity: str) -> Audit:
+    """A step of packed samples takes longer, and an epoch has fewer of them."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "2.00", "minutes_per_epoch": "20.9"}},
+        {"label": "b", "figures": {"seconds_per_step": "2.20", "minutes_per_epoch": "9.2"}, "settings": PACKED},
+    ]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "padding", "speed_up": "2.27"}
+    data = {
+        "name": "own",
+        "model": {"init": "random", "model_type": "llama"},
+        "job": {"samples": 10000},
+        "dataset": {"tokenize": "once"},
+        "training_arguments": {"per_device_train_batch_size": 16},
+        "reported": {"rows": rows, "claims": [claim | {"quantity": quantity}]},
+    }
+    return audit(validate(data, "own"))
+
+
+@pytest.mark.parametrize("quantity", ["minutes_per_epoch", "seconds_per_step"])
+def test_packed_samples_are_compared_by_the_epoch(quantity: str) -> None:
+    """A sample is several then; neither steps nor samples count equal work, and an epoch is the same text."""
+    found = packed(quantity)
+
+    assert [] == [f.text for f in found.faults if f.kind is Kind.ARITHMETIC]
+    assert str(found.claims[0].judgement) == "holds"
+    assert found.claims[0].gain.middle == pytest.approx(2.27, abs=0.01)
+
+
 @pytest.mark.parametrize("name", ["num_train_epochs", "max_steps"])
 def test_a_table_says_how_long_was_trained(name: str) -> None:
     """By the names of Trainer."""

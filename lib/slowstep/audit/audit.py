@@ -88,7 +88,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     }
     best = {}
     for unit, values in speeds.items():
-        if len(measured) < 2 or None in values:
+        if len(measured) < 2 or None in values or len({r.packed for r in measured}) > 1:
             continue
         top = max(values, key=lambda f: f.middle)
         if all(not top.meets(v) for v in values if v is not top):  # else rounding decides who is first

@@ -86,6 +86,11 @@ class Run:
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
     @property
+    def packed(self) -> bool:
+        """Whether a sample is several of the data set's, put together."""
+        return self.settings.workload in TEXT and self.settings.dataset.padding == "packing"
+
+    @property
     def tokens_at_full_length(self) -> Figure | None:
         """Tokens a second as they are given, or as they would be if each sample were as long as it may be."""
         known = self.solved.known
@@ -184,6 +189,8 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
     devices = given.get("devices", exact(1))
     counted = _counted(settings, own, devices)
     assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
+    if own.dataset.padding == "packing":  # a step's samples and an epoch's are not the same things
+        counted, assumed = {q: f for q, f in counted.items() if not q.startswith("samples")}, {}
     return Run(
         label=row.label,
         settings=own,
