@@ -142,6 +142,39 @@ def test_of_bars_those_of_training_count(text: str, figures: list[dict], tmp_pat
     assert figures == [row["figures"] for row in read_file(path)]
 
 
+END = "{'train_runtime': RUNTIME, 'train_samples_per_second': 80.0, 'train_steps_per_second': 2.5}\n"
+
+
+def one_second_steps(first: int, last: int, total: int = 1000) -> str:
+    """A part of a training."""
+    return "".join(f"\r {n * 100 // total}%|##| {n}/{total} [00:09<01:00,  1.00s/it]" for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 400), (601, 1000)])
+def test_a_part_of_a_training_is_not_the_whole(first: int, last: int, tmp_path: Path) -> None:
+    """Stopped early or resumed, 400 steps took 400 seconds, and Trainer's bar is one of 1000."""
+    path = tmp_path / "train.log"
+    path.write_text(one_second_steps(first, last) + "\n" + END.replace("RUNTIME", "400.0"))
+    found = audit(report(files=[str(path)]))
+    (row,) = read_file(path)
+
+    assert [] == found.faults
+    assert {"seconds_per_step", "samples_per_step"} == set(row["figures"])
+
+
+def test_a_training_that_broke_off_has_no_end(tmp_path: Path) -> None:
+    """What Trainer said at the end of the second is not said of the first, and its last bar may stand behind it."""
+    end = END.replace("RUNTIME", "1000.0")
+    path = tmp_path / "train.log"
+    path.write_text(
+        one_second_steps(1, 300) + "\nerror\n" + one_second_steps(1, 999) + end + one_second_steps(1000, 1000)
+    )
+    first, second = (row["figures"] for row in read_file(path))
+
+    assert {"seconds_per_step"} == set(first)
+    assert ("1000.0", 1000) == (second["seconds"], second["steps"])
+
+
 def test_bars_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
     """An evaluation over more batches than there are steps; what Trainer says at the end decides."""
     path = tmp_path / "train.log"
