@@ -235,6 +235,8 @@ def test_examples_are_not_steps(case: Open) -> None:
 
     assert len(given) == 2
     assert all("112,5" in text for text in given)
+    assert "1,800,000 are the samples trained on, and not steps" in given[0]
+    assert "samples" not in given[1]
     assert case("003").run("the plan").solved.known["steps"].meets(exact(225_000))
 
 
@@ -245,6 +247,7 @@ def test_saves_follow_from_the_steps(case: Open) -> None:
 
     assert "112" in saves
     assert "3360" in seconds
+    assert "(anything from 6634 to 13,677)" in seconds
 
 
 def test_backward_runs_as_often_as_forward(case: Open) -> None:
@@ -277,7 +280,8 @@ def test_sums_and_percentages_are_reckoned_again(case: Open) -> None:
     (total,) = case("003").found(Kind.ARITHMETIC, "not 14-18")
     (percent,) = case("003").found(Kind.ARITHMETIC, "38 to 20")
 
-    assert "18.5 to 37.5" in total
+    assert "make 21 to 35 (with rounding 18.5 to 37.5)" in total
+    assert "is -47.37 (with rounding" in percent
     assert "-58" in percent
     assert [] == case("003").found(Kind.ARITHMETIC, "dollars")
 
@@ -326,7 +330,7 @@ def test_parts_of_the_computation_are_summed(case: Open) -> None:
     """23.8 ms are given and 19.2 are there; the phases of the step itself agree."""
     (text,) = case("004").found(Kind.ARITHMETIC, "0.0238")
 
-    assert "0.019 to 0.0194" in text
+    assert "make 0.0192 (with rounding 0.019 to 0.0194)" in text
 
 
 def test_a_percentage_of_a_wrong_figure_is_wrong(case: Open) -> None:

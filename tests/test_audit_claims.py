@@ -216,3 +216,18 @@ def test_zeros_are_rounded_too() -> None:
     }
 
     assert [f.where for f in report(percentages=percentages, rows=[row]).faults] == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"steps": "30,000"}, "30,000 are the samples trained on, and not steps"),
+        ({"samples": "7,500"}, "7500 are the steps, and not samples trained on"),
+    ],
+)
+def test_steps_and_samples_that_are_mixed_up_are_told(figures: Figures, words: str) -> None:
+    """10,000 samples three times at 4 a step are 7,500 steps and 30,000 samples."""
+    whole = {"samples_per_epoch": 10_000, "epochs": 3, "samples_per_step": 4}
+    found = report(rows=[{"label": "a", "figures": whole | figures}]).faults
+
+    assert any(words in f.text for f in found)

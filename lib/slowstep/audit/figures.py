@@ -117,16 +117,19 @@ def hull(figures: Iterable[Figure]) -> Figure:
     return Figure(min(f.low for f in each), max(f.high for f in each), statistics.fmean(f.middle for f in each))
 
 
-def figure(value: object, counted: bool = False) -> Figure:
-    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none."""
+def figure(value: object, counted: bool = False, rounded: bool = True) -> Figure:
+    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none.
+
+    If nothing is taken for `rounded`, the digits are meant to the letter.
+    """
     if isinstance(value, list):
         if not value:
             raise ValueError("expected a number, found an empty list")
-        return hull(parse(v, counted) for v in value)
-    return parse(value, counted)
+        return hull(parse(v, counted, rounded) for v in value)
+    return parse(value, counted, rounded)
 
 
-def parse(text: object, counted: bool = False) -> Figure:
+def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
     """A reported number as a figure; ValueError with what was found if it is none.
 
     `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number that
@@ -142,16 +145,16 @@ def parse(text: object, counted: bool = False) -> Figure:
         raise ValueError(f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then")
     spread, ends = SPREAD.fullmatch(said), RANGE.fullmatch(said)
     if spread:
-        middle, by = _single(spread[1], counted=False), _single(spread[2], counted=False)
+        middle, by = (_single(said, False, rounded) for said in spread.groups())
         return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle), middle.middle)
     if NUMBER.fullmatch(said) or not ends:
-        return _single(said, counted)
+        return _single(said, counted, rounded)
     first, last = ends.groups()
     letter = last[-1:] if last[-1:].lower() in SPOKEN and not first[-1:].isalpha() else ""
-    return hull((_single(first + letter, counted), _single(last, counted)))
+    return hull(_single(end, counted, rounded) for end in (first + letter, last))
 
 
-def _single(said: str, counted: bool) -> Figure:
+def _single(said: str, counted: bool, rounded: bool) -> Figure:
     """One number; ValueError if it is none."""
     found = NUMBER.fullmatch(said)
     if not found or not any(c.isdigit() for c in found[3]):
@@ -163,7 +166,7 @@ def _single(said: str, counted: bool) -> Figure:
     if not math.isfinite(value) or abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST:
         raise ValueError(f"expected a number that a run could have, found {digits!r}")
     places = number.as_tuple().exponent
-    if not tilde and places >= 0 and (value == 0 or (counted and not letter)):
+    if not rounded or (not tilde and places >= 0 and (value == 0 or (counted and not letter))):
         return exact(value)
     spread = float(Decimal(5).scaleb(places - 1)) * times
     spread = max(spread, ABOUT * abs(value)) if tilde else spread

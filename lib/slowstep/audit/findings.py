@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from slowstep.audit.figures import Figure, shown
+from slowstep.audit.figures import Figure, exact, shown
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Claim
 
@@ -92,6 +92,10 @@ def times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
 
 
-def spread(figure: Figure) -> str:
-    """A figure with both its ends where they differ."""
-    return f"{shown(figure.low)} to {shown(figure.high)}" if figure.high > figure.low else str(figure)
+def spread(figure: Figure, written: Figure | None = None) -> str:
+    """A figure as it follows from what was `written`, and behind it what rounding makes of that."""
+    written = written or exact(figure.middle)
+    ends = [shown(written.low), shown(written.high)]
+    known = " to ".join(dict.fromkeys(ends))
+    rounded = [shown(figure.low), shown(figure.high)]
+    return known if rounded in (ends, [known, known]) else f"{known} (with rounding {' to '.join(rounded)})"
