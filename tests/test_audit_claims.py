@@ -231,3 +231,61 @@ def test_steps_and_samples_that_are_mixed_up_are_told(figures: Figures, words: s
     found = report(rows=[{"label": "a", "figures": whole | figures}]).faults
 
     assert any(words in f.text for f in found)
+
+
+def voided(a: Figures, b: Figures, settings: Figures, factor: str) -> bool:
+    """Whether the phases of two rows show that something else changed."""
+    rows = [
+        {"label": label, "figures": {"seconds_per_step": f"{sum(map(float, phases.values())):.4f}"}, "phases": phases}
+        for label, phases in (("a", a), ("b", b))
+    ]
+    rows[1]["settings"] = settings
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": ">0.1"}
+    found = report(rows=rows, claims=[claim]).claims[0]
+    return Kind.CONTROL in {f.kind for f in found.findings}
+
+
+def test_a_large_change_may_move_its_neighbours_a_little() -> None:
+    """As a measured comparison allows for it: nearly half of the step is gone, and the forward pass took 12 % more."""
+    before = {"data": ".0500", "forward": ".0200", "backward": ".0250", "optimizer": ".0050"}
+    after = {"data": ".0050", "forward": ".0225", "backward": ".0250", "optimizer": ".0050"}
+
+    assert not voided(before, after, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+    assert voided(before, {**before, "forward": ".0225"}, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+    assert voided(before, {**after, "forward": ".0400"}, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+
+
+@pytest.mark.parametrize(
+    ("peft", "speed", "beyond"),
+    [
+        (None, "1.33", False),
+        (None, "1.52", False),
+        (None, "1.60", True),
+        ({"r": 8}, "1.52", False),
+        ({"r": 8}, "1.80", True),
+        ({"r": 8}, "4.0", True),
+    ],
+)
+def test_recomputation_is_one_forward_pass(peft: Figures | None, speed: str, beyond: bool) -> None:
+    """A third of the FLOPs of a whole model and half of those with a frozen base, and something for overheads."""
+    rows = [
+        {"label": label, "settings": {"gradient_checkpointing": on}, "figures": {"samples_per_second": figure}}
+        for label, on, figure in (("a", True, "1.00"), ("b", False, speed))
+    ]
+    claims = [{"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed, "factor": "gradient_checkpointing"}]
+    data = {"name": "own", "model": {"init": "random", "model_type": "llama"}, "peft": peft}
+    (found,) = audit(validate(data | {"reported": {"rows": rows, "claims": claims}}, "own")).claims
+
+    assert str(found.judgement) == ("contradicted" if beyond else "holds")
+    assert (Kind.BOUND in {f.kind for f in found.findings}) == beyond
+
+
+def test_phases_that_make_less_than_a_share_of_an_epoch_are_no_fault() -> None:
+    """An epoch of 100 steps takes 4 minutes and may evaluate; phases of 2.00 s fit, and of 3.00 s do not."""
+    phases = {"data": "0.50", "forward": "0.50", "backward": "0.80", "other": "0.20"}
+    figures = {"minutes_per_epoch": "4.0", "steps_per_epoch": "100"}
+    fits = report(rows=[{"label": "a", "figures": figures, "phases": phases}])
+    longer = report(rows=[{"label": "a", "figures": figures, "phases": phases | {"backward": "1.80"}}])
+
+    assert [] == fits.faults
+    assert "a step follows as at most 2.4 s" in longer.faults[0].text
