@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from scipy.stats import ttest_ind
 
 from slowstep.audit.differences import changed
+from slowstep.audit.expected import expectation
 from slowstep.audit.figures import Figure, figure
 from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
 from slowstep.audit.limits import beyond_bound, controls
@@ -32,8 +33,9 @@ REPEATED = ("seconds_per_step", *WORK)
 """What repeats may be of."""
 
 
-def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
-    """`b` against `a`, at equal work where the figures allow it."""
+def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
+    """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
+    a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
     stated = _stated(claim)
     findings = [
@@ -43,10 +45,8 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
         *_noise(claim, a, b, gain, stated),
+        *expectation(claim, a, b, runs),
     ]
-    if b.projected:
-        text = f"the figures of '{b.label}' are an expectation; nothing was measured"
-        findings.append(Finding(kind=Kind.PROJECTED, where=claim.text, text=text))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, lengths_differ(a, b))
     return Judged(
         claim=claim,
@@ -59,9 +59,10 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
     )
 
 
-def impossible(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> list[Finding]:
-    """What two rows say that can't be, whatever was concluded from them."""
-    return [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
+    """What two rows say that can't be, or was measured otherwise, whatever was concluded from them."""
+    found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+    return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
 
 
 def _stated(claim: Claim) -> Figure | None:
@@ -148,14 +149,16 @@ def _weigh(
 ) -> tuple[Judgement, str]:
     """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
+    unmeasured = "; these figures are expected and were never measured" if Kind.PROJECTED in kinds else ""
     for void in (Kind.BOUND, Kind.CONTROL):
         if void in kinds:
-            return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void]
+            return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void] + unmeasured
     if gain is None:
         return Judgement.UNDECIDED, unit
     if stated is None:
         return Judgement.UNDECIDED, "the claim gives no size"
-    at = f"in {unit} it is {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
+    it_is = "it would be" if unmeasured else "it is"
+    at = f"in {unit} {it_is} {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
     if other_lengths:
         return (
             Judgement.UNDECIDED,
@@ -163,11 +166,13 @@ def _weigh(
         )
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
-        return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed"
+        otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
+        return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     if Kind.NOISE in kinds:
         return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
-    if Kind.PROJECTED in kinds:
-        return Judgement.UNDECIDED, kinds[Kind.PROJECTED]
+    for open_ in (Kind.MEASURED, Kind.PROJECTED):
+        if open_ in kinds:
+            return Judgement.UNDECIDED, kinds[open_]
     if Kind.CONFOUNDED in kinds:
         return Judgement.UNDECIDED, f"{at}, but {kinds[Kind.CONFOUNDED]}"
     return Judgement.HOLDS, at

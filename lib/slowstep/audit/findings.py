@@ -23,6 +23,7 @@ class Kind(StrEnum):
     MEANING = "other training"
     NOISE = "within the noise"
     PROJECTED = "not measured"
+    MEASURED = "measured otherwise"
     RANKING = "the fastest by unit"
     MEMORY = "out of memory"
 

@@ -28,7 +28,7 @@ def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Siz
     if limit is None or stated is None or stated.low <= limit[0]:
         return []
     kind = Kind.PHYSICS if claim.factor == "max_length" else Kind.BOUND
-    said = "claimed" if claim.speed_up else "reported"
+    said = "claimed" if claim.speed_up else "expected" if b.projected else "reported"
     return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit[1]}")]
 
 
@@ -36,20 +36,31 @@ def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> tuple[float, st
     """The most that a factor can bring, from what it is or from the phases that it acts on."""
     if claim.factor == "max_length":
         return most_of_length(a, b, sizes)
-    if len(changed(a.settings, b.settings)) > 1:
-        return None
-    if claim.factor == "gradient_checkpointing":
+    if claim.factor == "gradient_checkpointing" and len(changed(a.settings, b.settings)) <= 1:
         if not a.settings.training("gradient_checkpointing") or b.settings.training("gradient_checkpointing"):
             return None
         return _without_recomputation("the base is frozen" if a.settings.peft else "the whole model is trained")
-    factor, step = CATALOGUE.get(claim.factor or ""), a.solved.known.get("seconds_per_step")
-    if factor is None or not step or not step.bounded or not a.phases or not factor.touches <= a.phases.keys():
+    most = room(claim.factor, a, b)
+    if most is None:
         return None
-    left = step - sum((a.phases[p] for p in factor.touches), exact(0))
-    if left.low <= 0:
+    acts = (
+        f"all that {claim.factor} acts on" if len(changed(a.settings, b.settings)) <= 1 else "what these changes act on"
+    )
+    return most.high, f"{acts} leaves so much of the step that {times(most.high)} is the very most"
+
+
+def room(factor: str | None, a: Run, b: Run) -> Figure | None:
+    """How many times as fast a step is without any of the phases that the changes act on; None where `a` does not say
+    how long they are."""
+    names = {*changed(a.settings, b.settings)}
+    factors = [CATALOGUE.get(name or "") for name in ({factor} if len(names) <= 1 else names)]
+    step = a.solved.known.get("seconds_per_step")
+    if None in factors or not step or not step.bounded:
         return None
-    bound = (step / left).high
-    return bound, f"all that {claim.factor} acts on leaves so much of the step that {times(bound)} is the very most"
+    touched = frozenset().union(*(f.touches for f in factors))
+    if not touched or not touched <= a.phases.keys():
+        return None
+    return step / (step - sum((a.phases[p] for p in touched), exact(0)))
 
 
 def _without_recomputation(trained: str) -> tuple[float, str]:
