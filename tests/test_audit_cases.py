@@ -161,7 +161,7 @@ def test_attention_can_not_explain_it(case: Open) -> None:
 @pytest.mark.parametrize(
     ("figures", "words"),
     [
-        ({"samples_per_second": "6.9"}, "of what NVIDIA A10 can compute"),
+        ({"samples_per_second": "6.9", "tokens_per_sample": "1024"}, "of what NVIDIA A10 can compute"),
         ({"seconds_per_step": "0.015"}, "can read the 3.55 GB of weights 3 times"),
         ({"memory_used_gib": "31"}, "are more than the 24 GB that NVIDIA A10 has"),
         ({"memory_allocated_gib": "2.5"}, "are less than the 3.31 GiB of the weights alone"),
@@ -170,12 +170,26 @@ def test_attention_can_not_explain_it(case: Open) -> None:
 )
 def test_no_device_does_more_than_it_can(case: Open, figures: dict, words: str | None) -> None:
     """FLOPs, bytes a second and bytes, of the model that is named."""
-    settings = case("001").settings
-    sizes = {"matmul_parameters": 7.1e9, "trained_parameters": 13.6e6, "layers": 32, "hidden_size": 4096}
-    reported = replace(settings.reported, rows=[Row(label="a", figures=figures)], claims=[])
-    found = [f.text for f in Case(replace(settings, reported=reported), sizes).audit.faults if f.kind is Kind.PHYSICS]
+    found = [f.text for f in one_row(case("001").settings, figures).audit.faults if f.kind is Kind.PHYSICS]
 
     assert any(words in text for text in found) if words else found == []
+
+
+@pytest.mark.parametrize("padding", ["longest", "max_length"])
+def test_a_length_that_nobody_said_is_asked_about(case: Open, padding: str) -> None:
+    """At 1024 tokens a sample the device would compute 250 % of what it can; samples are shorter than that, unless all
+    are padded to it."""
+    found = one_row(override(case("001").settings, {"dataset.padding": padding}), {"samples_per_second": "6.9"}).audit
+
+    assert [f.kind for f in found.faults] == ([Kind.PHYSICS] if padding == "max_length" else [])
+    assert any("How many tokens has a sample" in q for q in found.questions) == (padding == "longest")
+
+
+def one_row(settings: Settings, figures: dict) -> Case:
+    """A run of Mistral-7B by itself."""
+    sizes = {"matmul_parameters": 7.1e9, "trained_parameters": 13.6e6, "layers": 32, "hidden_size": 4096}
+    reported = replace(settings.reported, rows=[Row(label="a", figures=figures)], claims=[])
+    return Case(replace(settings, reported=reported), sizes)
 
 
 def test_two_changes_at_once_are_told(case: Open) -> None:

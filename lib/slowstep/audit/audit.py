@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from slowstep.audit import arithmetic, claims
+from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
-from slowstep.audit.physics import Sizes, beyond_the_device
+from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
@@ -27,7 +27,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     findings = [f for run in found for f in arithmetic.of_run(run)]
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
-    findings += [f for run in found for f in beyond_the_device(run, sizes, reported.device)]
+    findings += [f for run in found for f in physics.beyond_the_device(run, sizes, reported.device)]
     findings += _rankings(found) + _out_of_memory(found)
     findings += [f for pair in _unclaimed(found, reported.claims) for f in claims.impossible(*pair, found, sizes)]
     judged = [claims.judge(c, found, sizes) for c in reported.claims]
@@ -35,7 +35,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         runs=found,
         claims=_shaken(judged),
         findings=findings,
-        questions=questions(settings, found),
+        questions=[*questions(settings, found), *physics.lengths(found, sizes, reported.device)],
     )
 
 
