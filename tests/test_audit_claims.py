@@ -289,3 +289,15 @@ def test_phases_that_make_less_than_a_share_of_an_epoch_are_no_fault() -> None:
 
     assert [] == fits.faults
     assert "a step follows as at most 2.4 s" in longer.faults[0].text
+
+
+def test_a_percentage_rests_on_figures_of_its_own_quantity() -> None:
+    """A row's 6.0 steps/s is wrong, and the 6.0 hours of a percentage are something else."""
+    row = {"label": "a", "figures": {"seconds_per_step": "2.00", "steps_per_second": "6.0"}}
+    percentage = {"text": "p", "percent": "-50", "before": "6.0", "after": "3.0"}
+
+    def places(quantity: str | None) -> list[str]:
+        return [f.where for f in report(rows=[row], percentages=[percentage | {"quantity": quantity}]).faults]
+
+    assert ["a"] == places(None) == places("hours")
+    assert ["a", "p"] == places("steps_per_second")

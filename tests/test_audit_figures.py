@@ -94,6 +94,35 @@ def test_what_rounding_explains_is_no_contradiction() -> None:
         assert not solve(given).contradictions
 
 
+@pytest.mark.parametrize(
+    ("steps", "slip"),
+    [
+        ("110,000", True),
+        ("112,000", True),
+        ("100,000", False),
+        ("112,900", True),
+        ("116,000", False),
+        ("112,500", None),
+    ],
+)
+def test_zeros_at_the_end_of_a_large_number_may_round(steps: str, slip: bool | None) -> None:
+    """600,000 samples three times at 16 a step are 112,500 steps: of 110,000 it is told, as a slip; 100,000 are too
+    few for two digits."""
+    given = {"samples_per_epoch": "600,000", "epochs": "3", "samples_per_step": "16", "steps": steps}
+    found = solve({q: parse(v, counted=True) for q, v in given.items()}).contradictions
+
+    assert [c.small for c in found] == ([] if slip is None else [slip])
+
+
+def test_counts_are_exact_however_round() -> None:
+    """10,000 samples at 32 a step are 313 steps, and 320 are a slip at most if the 10,000 were rounded."""
+    for steps, slips in (("313", []), ("320", [True]), ("340", [False])):
+        given = {"samples_per_epoch": "10000", "samples_per_step": "32", "steps_per_epoch": steps}
+        found = solve({q: parse(v, counted=True) for q, v in given.items()}).contradictions
+
+        assert slips == [c.small for c in found]
+
+
 def test_of_figures_that_contradict_each_other_the_measured_time_counts() -> None:
     """The contradiction is told once, and what people reckon from the time gives way to it."""
     solved = solve({"seconds_per_step": parse("1.0"), "steps_per_second": parse("5.0")})

@@ -94,6 +94,29 @@ def test_an_export_is_read_by_the_names_that_are_known(tmp_path: Path) -> None:
     assert {"per_device_train_batch_size": 32, "optim": "adamw_torch_fused"} == rows[1]["settings"]
 
 
+def test_an_exports_runtime_is_left_alone(tmp_path: Path) -> None:
+    """W&B writes numbers without a unit under it, and its documentation says none; Trainer's own runtime is seconds."""
+    path = tmp_path / "wandb.csv"
+    path.write_text("Name,State,Runtime,train/train_runtime\na,finished,702,638.8\nb,finished,640,\n")
+
+    assert [{"seconds": "638.8"}, {}] == [row["figures"] for row in read_file(path)]
+
+
+def test_one_quantity_in_two_units_is_one() -> None:
+    """Where both columns say the same."""
+    (run,) = audited("run,s/it,ms/step\na,0.0997,99.7\n").runs
+
+    assert run.given["seconds_per_step"].middle == 0.0997
+
+
+def test_what_a_device_can_do_may_be_unknown() -> None:
+    """The rest is audited all the same, and the name that comes nearest is told."""
+    found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10G")
+
+    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert any("'NVIDIA A10G'" in q and "Did you mean 'NVIDIA A10'?" in q for q in found.questions)
+
+
 def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
     """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps, but tells
     the samples of one."""
@@ -342,6 +365,10 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ("a,b\nc,d\n", ":1:1:", "no column holds a figure"),
         ('run,s/it\n"a,1.0\n', ":2:1:", "is no well-formed CSV"),
         ("", ":1:1:", "holds no table"),
+        ('run,s/it\na,"0,281"\n', ":2:2:", "is the comma a decimal point? Write '0.281' then"),
+        ("run;s/it\na;1,281\n", ":2:2:", "is the comma a decimal point? Write '1.281' then"),
+        ("run,s/it,step time (ms)\na,2.10,2300\n", ":2:3:", "this row has s/step twice, 2.10 and 2"),
+        ("run,s/it,optim,Optim\na,2.10,adamw_torch,sgd\n", ":2:4:", "this row has optim twice, adamw_torch and sgd"),
     ],
 )
 def test_a_table_that_can_not_be_read_says_where(text: str, place: str, words: str, tmp_path: Path) -> None:
@@ -421,7 +448,15 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
             },
             "'memory_used_gib' says no speed. Allowed: cost, hours",
         ),
-        ({"device": "A10"}, "what 'A10' can do is not known here"),
+        ({"rows": [{"label": "a", "figures": {"hours": "0,281"}}]}, "decimal point? Write '0.281' then"),
+        (
+            {
+                "percentages": [
+                    {"text": "x", "percent": "1", "before": "2", "after": "3", "quantity": "sample_per_second"}
+                ]
+            },
+            "percentages[0].quantity: 'sample_per_second' is no figure. Did you mean 'samples_per_second'",
+        ),
         ({"sums": [{"text": "x", "total": [], "parts": {}}]}, "an empty list"),
         ({"rows": [{"label": "a"}, {"label": "a"}]}, "the label 'a' is used twice"),
         ({"claims": [{"text": "x", "baseline": "a", "treatment": "b"}]}, "no row is called 'a'"),

@@ -101,7 +101,8 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     if not said.meets(follows) and not more_a_second:
         text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
         return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
-    true = {c.given: c.follows for run in runs for c in run.solved.contradictions if not c.small}
+    contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
+    true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
         return []
     mended = _percent(true.get(before, before), true.get(after, after), said)

@@ -16,14 +16,18 @@ from decimal import Decimal
 SPOKEN = {"k": 1e3, "m": 1e6, "b": 1e9}
 """600K, 1.8M: the letter moves the digits, and the digits say how far it was rounded."""
 
-DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
+DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
 NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
 SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
 RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
-COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+")
+COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
+"""A comma that could be a decimal point: 0,281 and 1,5 always, 1,281 where nothing says that it parts thousands."""
 
 ABOUT = 0.1
 """A figure with a tilde may be off by so much."""
+
+LARGE = 1e4
+"""From here on people round: 110,000 for 112,500."""
 
 LARGEST = 1e100
 """No figure of a training run is beyond it, nor below its inverse but for 0."""
@@ -101,6 +105,16 @@ class Figure:
         return shown(self.middle)
 
 
+def roughly(figure: Figure) -> Figure:
+    """As it is if the zeros at its end round: 110,000 may be anything from 105,000 to 115,000. Numbers below 10,000 are
+    written out, and two digits at the least are meant."""
+    digits, zeros = Decimal(str(figure.middle)).normalize().as_tuple()[1:]
+    if not figure.bounded or figure.middle < LARGE or zeros <= 0:
+        return figure
+    spread = float(Decimal(5).scaleb(min(zeros, len(digits) + zeros - 2) - 1))
+    return Figure(min(figure.low, figure.middle - spread), max(figure.high, figure.middle + spread), figure.middle)
+
+
 def shown(value: float) -> str:
     """Four digits, and all of those before the point."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
@@ -142,7 +156,7 @@ def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
     if len(said) > 60:
         raise ValueError(f"expected a number, found {_short(said)}")
     if COMMA.fullmatch(said) and not NUMBER.fullmatch(said):
-        raise ValueError(f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then")
+        raise ValueError(comma(said))
     spread, ends = SPREAD.fullmatch(said), RANGE.fullmatch(said)
     if spread:
         middle, by = (_single(said, False, rounded) for said in spread.groups())
@@ -152,6 +166,11 @@ def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
     first, last = ends.groups()
     letter = last[-1:] if last[-1:].lower() in SPOKEN and not first[-1:].isalpha() else ""
     return hull(_single(end, counted, rounded) for end in (first + letter, last))
+
+
+def comma(said: str) -> str:
+    """The question that it asks."""
+    return f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then"
 
 
 def _single(said: str, counted: bool, rounded: bool) -> Figure:

@@ -104,8 +104,9 @@ def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> lis
         used = mfu(run, sizes, device)
         if used and used.low > 1 and _shorter(run):
             found.append(
-                f"How many tokens has a sample of '{run.label}'? At {run.length} it would need {used.middle:.0%} of what "
-                f"{device} can compute, so most are shorter, or the speed, the device or the model is not what is given"
+                f"How many tokens has a sample of '{run.label}'? With {run.length} each the model would need "
+                f"{used.middle:.0%} of what {device} can compute: most are shorter, or the speed, the device or the "
+                "model is not what is given"
             )
     return found
 

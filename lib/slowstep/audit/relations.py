@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slowstep.audit.figures import Figure, exact
+from slowstep.audit.figures import Figure, exact, roughly
 
 CONSEQUENCE = 0.01
 """A contradiction beyond rounding, but smaller than this, is a slip and changes no conclusion."""
@@ -138,6 +138,8 @@ class Contradiction:
     """The last one on the way; None where the settings themselves say it."""
     among: frozenset[str]
     """The given quantities that can't all be true."""
+    round: bool = False
+    """Whether it is gone if zeros at the end of large numbers round."""
 
     @property
     def ratio(self) -> float:
@@ -147,7 +149,7 @@ class Contradiction:
     @property
     def small(self) -> bool:
         """Beyond rounding, and of no consequence."""
-        return math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
+        return self.round or math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
 
 
 @dataclass(frozen=True)
@@ -180,18 +182,11 @@ def solve(
     people reckon from the others, and not the time that they measured.
     """
     counted = dict(counted or {})
-    contradictions = [
-        Contradiction(q, f, counted[q], None, frozenset({q}))
-        for q, f in reported.items()
-        if q in counted and not f.meets(counted[q])
-    ]
     given = counted | dict(reported)
-    steps = _follow(given).get("steps_per_epoch")
-    short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
-    contradictions = [
-        c for c in contradictions if c.quantity not in SHORT or not c.given.meets(_short(c.follows, short))
-    ]
-    contradictions += _contradictions(reported, given, short)
+    found = _contradictions(reported, counted)
+    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, counted) if found else []
+    slips = [replace(c, round=True) for c in found if c.quantity not in {r.quantity for r in remain}]
+    contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     doubted = {c.quantity for c in contradictions if not c.small}
     trusted = {q: f for q, f in given.items() if q not in doubted}
     followed = _follow(trusted)
@@ -201,7 +196,20 @@ def solve(
     return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
 
 
-def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
+def _contradictions(reported: Mapping[str, Figure], counted: Mapping[str, Figure]) -> list[Contradiction]:
+    """What was reported against the settings, which count exactly, and against itself."""
+    given = {**counted, **reported}
+    steps = _follow(given).get("steps_per_epoch")
+    short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
+    found = [
+        Contradiction(q, f, counted[q], None, frozenset({q}))
+        for q, f in reported.items()
+        if q in counted and not f.meets(_short(counted[q], short) if q in SHORT else counted[q])
+    ]
+    return found + _among_themselves(reported, given, short)
+
+
+def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
     """Each reported quantity against what the others say of it; each set of figures is told once, and so is each
     quantity that is doubted.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.factors import CATALOGUE
-from slowstep.judgement.devices import PEAKS
 from slowstep.records import PHASES
 from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
@@ -129,10 +128,11 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
         if claim.factor and claim.factor not in CATALOGUE:
             near = nearest(claim.factor, list(CATALOGUE))
             problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
+    for i, percentage in enumerate(reported.percentages):
+        if percentage.quantity and percentage.quantity not in (*TITLES, *BESIDE):
+            near = nearest(percentage.quantity, [*TITLES, *BESIDE])
+            problems.append(f"reported.percentages[{i}].quantity: '{percentage.quantity}' is no figure.{near}")
     problems += _unreadable(reported)
-    if reported.device and reported.device not in PEAKS:
-        near = nearest(reported.device, list(PEAKS))
-        problems.append(f"reported.device: what '{reported.device}' can do is not known here.{near}")
     if problems:
         raise SettingsError(problems)
     return found
