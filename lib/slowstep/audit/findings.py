@@ -83,6 +83,21 @@ class Audit:
         return [f for f in self.everything if not f.small and f.kind not in NOTES]
 
     @property
+    def notes(self) -> list[Finding]:
+        """What is to be minded, each once; that figures were only expected stands in their claim's reason."""
+        first: dict[str, Finding] = {}
+        for f in self.everything:
+            if f.kind in NOTES and f.kind is not Kind.PROJECTED:
+                first.setdefault(f.text, f)
+        return list(first.values())
+
+    @property
+    def first_questions(self) -> list[str]:
+        """What would have to be known before all: of the whole, and of each claim that is not decided its first."""
+        undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)
+        return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:1])]))
+
+    @property
     def everything(self) -> list[Finding]:
         """Notes and slips, too."""
         return [*self.findings, *(f for c in self.claims for f in c.findings)]

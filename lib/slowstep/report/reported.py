@@ -127,8 +127,8 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 def audit_lines(audit: Audit) -> list[str]:
     """The same for a terminal."""
     lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-    shown = audit.faults if audit.claims else [f for f in audit.everything if not f.small]
-    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in shown]
+    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in (*audit.faults, *audit.notes)]
+    lines += [f"- to be asked: {_question(q)}" for q in audit.first_questions]
     if not audit.claims:
         lines.append("no claim was given; what the figures say of one is judged if it stands in `reported.claims`")
     return lines
