@@ -13,6 +13,7 @@ from bench.cases import PAGE
 from slowstep.audit import Audit, Judged, Judgement, Kind, audit, experiment
 from slowstep.audit.figures import exact
 from slowstep.audit.run import Run
+from slowstep.audit.work import read_from
 from slowstep.factors import check_levels
 from slowstep.report.reported import audit_lines
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
@@ -60,6 +61,80 @@ def kinds(judged: Judged) -> set[Kind]:
     return {f.kind for f in judged.findings}
 
 
+# -- what the digits of each report say, whatever it concluded --
+
+FOLLOWS = [
+    ("000", "batch 32", "samples_per_second", 15.02),
+    ("000", "batch 96", "samples_per_second", 15.17),
+    ("000", "batch 32, expected", "samples_per_second", 15.24),
+    ("000", "batch 64, expected", "samples_per_second", 18.29),
+    ("003", "as configured", "steps", 112_500),
+    ("003", "as configured", "saves", 112.5),
+    ("003", "the plan", "steps", 225_000),
+    ("003", "the plan", "saves", 112.5),
+    ("004", "baseline", "samples_per_second", 7523),
+    ("004", "10 workers, prefetch 6", "samples_per_second", 2084),
+    ("004", "batch 1500", "samples_per_second", 3019),
+    ("004", "compiled", "samples_per_second", 2668),
+    ("004", "batched fetching", "samples_per_second", 3503),
+]
+
+
+@pytest.mark.parametrize(("name", "label", "quantity", "value"), FOLLOWS)
+def test_what_follows_from_a_row(case: Open, name: str, label: str, quantity: str, value: float) -> None:
+    """Reckoned again, or by the contradiction that is told where something else was given."""
+    run = case(name).run(label)
+    contradicted = {c.quantity: c.follows for c in run.solved.contradictions}
+
+    assert contradicted.get(quantity, run.solved.known[quantity]).middle == pytest.approx(value, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("row", "samples", "tokens"),
+    [
+        ("test 1", 0.99, 696),
+        ("test 2", 0.97, 686),
+        ("test 3", 1.87, 660),
+        ("test 4", 2.12, 748),
+        ("test 5", 1.13, 799),
+        ("baseline", 1.00, 707),
+    ],
+)
+def test_six_configurations_in_two_units(case: Open, row: str, samples: float, tokens: float) -> None:
+    """Times the baseline's samples a second, and tokens a second at full length."""
+    base = case("001").run("baseline")
+    (run,) = [r for r in case("001").audit.runs if r.label.startswith(row)]
+
+    assert round(read_from("samples_per_second", base, run).middle, 2) == samples
+    assert round(run.tokens_at_full_length.middle) == tokens
+
+
+CONSISTENT = [
+    ("000", "batch 96 without checkpointing, expected"),
+    ("001", "before, one process"),
+    ("002", "the parts of a step"),
+    ("003", "4 A100 with ZeRO-3"),
+    ("003", "2 H100"),
+    ("003", "score of"),
+    ("003", "dollars with validation"),
+    ("003", "as it was estimated"),
+    ("004", "the parts of a step"),
+    ("004", "records"),
+    ("004", "computation alone"),
+    ("004", "share of"),
+]
+
+
+@pytest.mark.parametrize(("name", "where"), CONSISTENT)
+def test_what_is_right_in_a_report_is_left_alone(case: Open, name: str, where: str) -> None:
+    """Sums, prices, scores, shares and times that agree."""
+    reported = case(name).settings.reported
+    named = [x.label for x in reported.rows] + [x.text for x in (*reported.sums, *reported.percentages)]
+
+    assert any(where in text for text in named)
+    assert [] == [f.text for f in case(name).audit.faults if where in f.where and f.kind is Kind.ARITHMETIC]
+
+
 # -- 000: "3 times slower" --
 
 
@@ -82,7 +157,7 @@ def test_an_epoch_takes_as_long_either_way(case: Open) -> None:
 def test_recomputation_can_not_bring_four_times(case: Open) -> None:
     """It is one forward pass; and the bound does not depend on the batch."""
     claim = case("000").claim("4 times faster")
-    assert "whatever the batch" in claim.reason
+    assert "whatever the batch: 1.33 times by its FLOPs, as the whole model is trained" in claim.reason
 
     assert claim.judgement is Judgement.CONTRADICTED
     assert Kind.BOUND in kinds(claim)
@@ -351,6 +426,19 @@ def test_twice_the_batch_is_twice_the_work(case: Open) -> None:
 def test_the_warm_up_is_asked_about(case: Open) -> None:
     """A benchmark that held it was off 13-fold before."""
     assert any("after its warm-up" in question for question in case("004").claim("compiling").questions)
+
+
+def test_a_benchmark_without_its_warm_up_promised_too_much(case: Open) -> None:
+    """25.3 ms a batch became 0.34 s."""
+    claim = case("004").claim("without its warm-up")
+
+    assert claim.judgement is Judgement.HOLDS
+    assert claim.gain.middle == pytest.approx(13.4, abs=0.05)
+
+
+def test_data_can_not_be_what_compiling_slowed_down(case: Open) -> None:
+    """44.2 ms became 174.9 ms, 3.96 times."""
+    assert "the phase data took 3.96 times its time" in case("004").claim("compiling").reason
 
 
 def test_throughput_follows_from_step_and_batch(case: Open) -> None:

@@ -301,3 +301,113 @@ def test_a_percentage_rests_on_figures_of_its_own_quantity() -> None:
 
     assert ["a"] == places(None) == places("hours")
     assert ["a", "p"] == places("steps_per_second")
+
+
+PHASES = {"data": "0.0500", "forward": "0.0200", "backward": "0.0250", "optimizer": "0.0050"}
+SIZES = {"matmul_parameters": 7.1e9, "trained_parameters": 13.6e6, "layers": 32, "hidden_size": 4096}
+LORA = {
+    "peft": {"r": 16},
+    "dataset": {"max_length": 1024},
+    "training_arguments": {"bf16": True, "per_device_train_batch_size": 8},
+}
+
+
+def change(before: Figures, after: Figures, settings: Figures, speed_up: str, factor: str, **claim: object) -> Figures:
+    """A report of two rows and what was rightly concluded from them."""
+    rows = [{"label": "a", **before}, {"label": "b", "settings": settings, **after}]
+    claims = [{"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed_up, "factor": factor, **claim}]
+    return {"rows": rows, "claims": claims}
+
+
+SOUND_REPORTS = {
+    "saves that no step holds": change(
+        {"figures": {"steps": 10000, "seconds_per_step": "2.00", "hours": "10.0"}},
+        {"figures": {"steps": 10000, "seconds_per_step": "2.00", "hours": "6.0"}},
+        {"save_steps": 1000},
+        "1.67",
+        "save_steps",
+        quantity="hours",
+    ),
+    "workers that end a wait": change(
+        {"figures": {"seconds_per_step": "0.1000"}, "phases": PHASES},
+        {"figures": {"seconds_per_step": "0.0575"}, "phases": PHASES | {"data": "0.0050", "forward": "0.0225"}},
+        {"dataloader_num_workers": 4},
+        "1.74",
+        "dataloader_num_workers",
+    ),
+    "phases beside an epoch that evaluates": change(
+        {"figures": {"minutes_per_epoch": "4.0", "steps_per_epoch": "100"}, "phases": {"data": "1.5", "other": "0.5"}},
+        {"figures": {"minutes_per_epoch": "2.0", "steps_per_epoch": "100"}, "phases": {"data": "0.1", "other": "0.5"}},
+        {"dataloader_num_workers": 4},
+        "2.0",
+        "dataloader_num_workers",
+        quantity="minutes_per_epoch",
+    ),
+    "short samples at a high speed": change(
+        {"figures": {"samples_per_second": "6.0"}},
+        {"figures": {"samples_per_second": "6.9"}},
+        {"optim": "paged_adamw_8bit"},
+        "1.15",
+        "optim",
+    ),
+    "no recomputation, with LoRA": change(
+        {"figures": {"samples_per_second": "0.50"}, "settings": {"gradient_checkpointing": True}},
+        {"figures": {"samples_per_second": "0.76"}},
+        {"gradient_checkpointing": False},
+        "1.52",
+        "gradient_checkpointing",
+    ),
+    "eight devices": change(
+        {
+            "figures": {
+                "samples_per_second": "0.50",
+                "samples_per_step": "8",
+                "devices": "1",
+                "seconds_per_step": "16.0",
+            }
+        },
+        {
+            "figures": {
+                "samples_per_second": "3.80",
+                "samples_per_step": "64",
+                "devices": "8",
+                "seconds_per_step": "16.8",
+            }
+        },
+        {"dataloader_num_workers": 2},
+        "7.6",
+        "dataloader_num_workers",
+    ),
+    "twice the batch, every phase of it longer": change(
+        {
+            "figures": {"seconds_per_step": "2.00", "samples_per_step": "8"},
+            "phases": {"forward": "0.60", "backward": "1.40"},
+        },
+        {
+            "figures": {"seconds_per_step": "3.80", "samples_per_step": "16"},
+            "phases": {"forward": "1.14", "backward": "2.66"},
+        },
+        {"per_device_train_batch_size": 16},
+        "1.05",
+        "per_device_train_batch_size",
+        quantity="samples_per_second",
+    ),
+    "fewer parts of the same step": change(
+        {"figures": {"seconds_per_step": "4.00"}, "settings": {"gradient_accumulation_steps": 4}},
+        {"figures": {"seconds_per_step": "3.20"}},
+        {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 16},
+        "1.25",
+        "gradient_accumulation_steps",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND_REPORTS)
+def test_a_sound_report_is_not_accused(name: str) -> None:
+    """Claims, phases and devices that agree: no fault, and the claim holds."""
+    data = {"name": "own", "model": {"init": "random", "model_type": "mistral"}, "reported": SOUND_REPORTS[name]}
+    data["reported"]["device"] = "NVIDIA A10"
+    found = audit(validate(data | LORA, "own"), SIZES)
+
+    assert [f.text for f in found.faults] == []
+    assert ["holds"] == [str(c.judgement) for c in found.claims]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scipy.stats import ttest_ind
 
-from slowstep.audit.differences import changed
+from slowstep.audit.differences import changed, differences
 from slowstep.audit.expected import expectation
 from slowstep.audit.figures import Figure, figure
 from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
@@ -90,7 +90,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """More than one setting differs, so that the gain is that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not differ or not factor:
+    if not differ or not factor or _is_one(claim.factor, differ, a, b):
         return []
     names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
     if factor.current(a.settings) == factor.current(b.settings):
@@ -100,6 +100,13 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     else:
         return []
     return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def _is_one(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+    """Whether all that differs is one level of the factor: the same samples a step in fewer and larger parts."""
+    levels = differences(a.settings, b.settings)
+    sets = {key.rpartition(".")[2] for _, level in levels for key in level.overrides}
+    return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets
 
 
 def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
