@@ -53,6 +53,16 @@ def test_what_no_step_holds_is_judged_by_the_whole_time() -> None:
     assert [] == claim.findings
 
 
+def test_a_whole_time_of_unknown_work_decides_nothing() -> None:
+    """Six hours in place of ten at the same speed: fewer saves or fewer steps, nobody said."""
+    a, b = ({"seconds_per_step": "2.00", "hours": hours} for hours in ("10.0", "6.0"))
+    claim = judged(a, b, "1.67", {"save_steps": 1000}, factor="save_steps", quantity="hours")
+
+    assert str(claim.judgement) == "can't be decided from these figures"
+    assert Kind.UNIT not in {f.kind for f in claim.findings}
+    assert claim.questions[0] == "How many steps or epochs did 'a' and 'b' take?"
+
+
 PACKED = {"dataset.padding": "packing", "dataset.tokenize": "once"}
 
 
@@ -186,6 +196,8 @@ TRAINER = "Name,State,per_device_train_batch_size,gradient_accumulation_steps,tr
 TRAINER += "train/train_samples_per_second,train/train_steps_per_second\n"
 
 SOUND = {
+    "an epoch of a short batch that says how long a step is at most": "run,s/it,steps_per_epoch,epoch time (s)\n"
+    "a,1.20,10,11.0\n",
     "eight devices, which an export does not say": TRAINER + "a,finished,32,1,638.8,512.0,2.0\n",
     "a short last batch in each epoch": TRAINER + "a,finished,32,1,187.3,16.017,0.513\n",
     "an epoch whose last step is short": "run,s/it,steps_per_epoch,epoch time (s)\na,2.130,32,66.7\n",

@@ -95,6 +95,8 @@ def of_sum(given: Sum) -> list[Finding]:
 def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     """A percentage that is not that of its two figures, or rests on one that does not hold."""
     before, after, said = figure(given.before), figure(given.after), figure(given.percent)
+    if before.low <= 0 <= before.high:
+        return []
     said = Figure(-0.5, 0.5, 0.0) if said == exact(0) else said
     follows = _percent(before, after, said)
     more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"

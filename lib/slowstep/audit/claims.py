@@ -16,7 +16,16 @@ from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
-from slowstep.audit.work import WORK, equal_work, faster_is_less, lengths_differ, read_from, same_batch
+from slowstep.audit.work import (
+    WHOLE,
+    WORK,
+    equal_work,
+    faster_is_less,
+    lengths_differ,
+    read_from,
+    same_batch,
+    work_done,
+)
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.settings.reported import Claim
@@ -29,6 +38,12 @@ TOUCHING = 1e-9
 MOST = 1e9
 """Faster by any amount."""
 
+CUT = "what of that is padding no longer computed, or text no longer seen, the figures don't say"
+UNKNOWN = (
+    "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
+)
+"""Doubts that only the reader can end."""
+
 REPEATED = ("seconds_per_step", *WORK)
 """What repeats may be of."""
 
@@ -37,9 +52,9 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    stated = _stated(claim)
+    stated, doubt = _stated(claim), _doubt(claim, a, b, gain)
     findings = [
-        *_unit_trap(claim, a, b, gain, unit),
+        *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(claim, a, b, stated, sizes),
         *controls(claim, a, b),
         *_confounded(claim, a, b),
@@ -47,7 +62,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         *_noise(claim, a, b, gain, stated),
         *expectation(claim, a, b, runs),
     ]
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, lengths_differ(a, b))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -85,6 +100,14 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         f"work, it is {times(gain.middle)}"
     )
     return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
+
+
+def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None) -> str:
+    """Why speeds can't be compared without more being said; empty where they can."""
+    if lengths_differ(a, b):
+        return CUT
+    whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
+    return UNKNOWN if whole and gain and not whole.meets(gain) and not work_done(claim.quantity, a, b) else ""
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
@@ -152,7 +175,7 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], other_lengths: bool
+    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str
 ) -> tuple[Judgement, str]:
     """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
@@ -166,11 +189,8 @@ def _weigh(
         return Judgement.UNDECIDED, "the claim gives no size"
     it_is = "it would be" if unmeasured else "it is"
     at = f"in {unit} {it_is} {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
-    if other_lengths:
-        return (
-            Judgement.UNDECIDED,
-            f"{at}; what of that is padding no longer computed, or text no longer seen, the figures don't say",
-        )
+    if doubt:
+        return Judgement.UNDECIDED, f"{at}; {doubt}"
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
         otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
@@ -202,6 +222,8 @@ def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
+    if _doubt(claim, a, b, equal_work(a, b, claim.quantity)[0]) == UNKNOWN:
+        found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:
         found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
     elif not b.projected and not (a.repeats and b.repeats):

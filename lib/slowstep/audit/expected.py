@@ -33,11 +33,11 @@ def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -
     factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
     if factor is None or hoped is None:
         return []
-    change = [factor.current(r.settings) for r in (a, b)]
-    for c, d in permutations(measured, 2):
-        known, same = equal_work(c, d, claim.quantity)
-        if change[0] == change[1] or [factor.current(r.settings) for r in (c, d)] != change:
+    before, after = (factor.current(r.settings) for r in (a, b))
+    for c, d in permutations(measured if before != after else (), 2):
+        if (factor.current(c.settings), factor.current(d.settings)) != (before, after):
             continue
+        known, same = equal_work(c, d, claim.quantity)
         if known and same == unit and known.gap(hoped) > CONSEQUENCE:
             text = (
                 f"where the same change was measured ('{c.label}', '{d.label}') it is {times(known.middle)} as fast in "

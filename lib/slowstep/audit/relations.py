@@ -138,7 +138,7 @@ class Contradiction:
     """The last one on the way; None where the settings themselves say it."""
     among: frozenset[str]
     """The given quantities that can't all be true."""
-    round: bool = False
+    rounded: bool = False
     """Whether it is gone if zeros at the end of large numbers round."""
 
     @property
@@ -149,7 +149,7 @@ class Contradiction:
     @property
     def small(self) -> bool:
         """Beyond rounding, and of no consequence."""
-        return self.round or math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
+        return self.rounded or math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def solve(
     given = counted | dict(reported)
     found = _contradictions(reported, counted)
     remain = _contradictions({q: roughly(f) for q, f in reported.items()}, counted) if found else []
-    slips = [replace(c, round=True) for c in found if c.quantity not in {r.quantity for r in remain}]
+    slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     doubted = {c.quantity for c in contradictions if not c.small}
     trusted = {q: f for q, f in given.items() if q not in doubted}
@@ -231,9 +231,8 @@ def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure
 
 def _short(figure: Figure, share: float) -> Figure:
     """With room for a last batch that lacks up to a share of the epoch."""
-    if figure.low <= 0:
-        return figure
-    return Figure(figure.low * (1 - share), figure.high / (1 - share) if share < 1 else math.inf, figure.middle)
+    high = figure.high / (1 - share) if share < 1 else math.inf
+    return Figure(min(figure.low, figure.low * (1 - share)), max(figure.high, high), figure.middle)
 
 
 def _better(assumed: Figure, follows: Figure) -> bool:

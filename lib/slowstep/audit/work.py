@@ -36,7 +36,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     if quantity == "cost":
         yield quantity
         return
-    if quantity in WHOLE and not lengths_differ(a, b) and _work(quantity, a, b):
+    if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
         yield quantity
     yield "tokens_per_second"
     if lengths_differ(a, b):
@@ -50,13 +50,13 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
 
 def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
     """The ratio of two whole times or costs, for as much work as both did if that is known to differ."""
-    work, count = _work(quantity, a, b) or (exact(1), "")
+    work, count = work_done(quantity, a, b) or (exact(1), "")
     if work.meets(exact(1)):
         return gain, TITLES[quantity]
     return gain * work, f"{TITLES[quantity]} for as many {TITLES[count]}"
 
 
-def _work(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
+def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
     """How many times as much `b` did in a whole time, and what counts it; None where nobody said."""
     per_epoch = quantity.endswith("per_epoch")
     for count in ("samples_per_epoch", "steps_per_epoch") if per_epoch else ("samples", "epochs", "steps"):
