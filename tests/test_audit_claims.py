@@ -196,8 +196,8 @@ TRAINER = "Name,State,per_device_train_batch_size,gradient_accumulation_steps,tr
 TRAINER += "train/train_samples_per_second,train/train_steps_per_second\n"
 
 SOUND = {
-    "an epoch of a short batch that says how long a step is at most": "run,s/it,steps_per_epoch,epoch time (s)\n"
-    "a,1.20,10,11.0\n",
+    "an epoch without its last, short batch": "run,s/it,samples_per_epoch,samples_per_step,epoch time (s)\n"
+    "a,1.20,300,32,10.8\n",
     "eight devices, which an export does not say": TRAINER + "a,finished,32,1,638.8,512.0,2.0\n",
     "a short last batch in each epoch": TRAINER + "a,finished,32,1,187.3,16.017,0.513\n",
     "an epoch whose last step is short": "run,s/it,steps_per_epoch,epoch time (s)\na,2.130,32,66.7\n",

@@ -70,7 +70,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         gain=gain,
         unit=unit,
         findings=findings,
-        questions=_questions(claim, a, b),
+        questions=_questions(claim, a, b, doubt),
     )
 
 
@@ -211,18 +211,18 @@ def _claimed(stated: Figure) -> str:
     return f"less than {times(stated.high)}" if stated.low == 0 else times(stated.middle)
 
 
-def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
+def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
     if claim.factor and not changed(a.settings, b.settings):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
-    if lengths_differ(a, b):
+    if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)
         found.append(
             f"What share of the positions is padding in '{a.label}' and in '{b.label}'? If the samples are shorter "
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
-    if _doubt(claim, a, b, equal_work(a, b, claim.quantity)[0]) == UNKNOWN:
+    if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:
         found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
