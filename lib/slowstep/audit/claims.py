@@ -44,6 +44,8 @@ UNKNOWN = (
 )
 """Doubts that only the reader can end."""
 
+NEVER = "; these figures are expected and were never measured"
+
 REPEATED = ("seconds_per_step", *WORK)
 """What repeats may be of."""
 
@@ -179,29 +181,32 @@ def _weigh(
 ) -> tuple[Judgement, str]:
     """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
-    unmeasured = "; these figures are expected and were never measured" if Kind.PROJECTED in kinds else ""
-    for void in (Kind.BOUND, Kind.CONTROL):
-        if void in kinds:
-            return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void] + unmeasured
-    if gain is None:
-        return Judgement.UNDECIDED, unit
-    if stated is None:
-        return Judgement.UNDECIDED, "the claim gives no size"
-    it_is = "it would be" if unmeasured else "it is"
-    at = f"in {unit} {it_is} {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
+    unmeasured = NEVER if Kind.PROJECTED in kinds else ""
+    if Kind.BOUND in kinds:
+        return Judgement.CONTRADICTED, kinds[Kind.BOUND] + unmeasured
+    if Kind.CONTROL in kinds:
+        return Judgement.UNDECIDED, kinds[Kind.CONTROL] + unmeasured
+    if gain is None or stated is None:
+        return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
+    at = f"in {unit} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
+    at += "cheap" if unit.startswith("cost") else "fast"
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
         otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
-    if Kind.NOISE in kinds:
-        return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
-    for open_ in (Kind.MEASURED, Kind.PROJECTED):
-        if open_ in kinds:
-            return Judgement.UNDECIDED, kinds[open_]
-    if Kind.CONFOUNDED in kinds:
-        return Judgement.UNDECIDED, f"{at}, but {kinds[Kind.CONFOUNDED]}"
+    return _not_contradicted(at, kinds)
+
+
+def _not_contradicted(at: str, kinds: Mapping[Kind, str]) -> tuple[Judgement, str]:
+    """A claim whose size agrees holds, unless something else could have made it, or nothing was measured."""
+    for kind in (Kind.MEASURED, Kind.PROJECTED):
+        if kind in kinds and Kind.NOISE not in kinds:
+            return Judgement.UNDECIDED, kinds[kind]
+    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but")):
+        if kind in kinds:
+            return Judgement.UNDECIDED, f"{at}, {word} {kinds[kind]}"
     return Judgement.HOLDS, at
 
 

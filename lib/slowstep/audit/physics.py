@@ -98,9 +98,9 @@ def _computed(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding
 
 
 def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[str]:
-    """What has to be asked of rows that no device could reach if their samples were as long as they may be."""
+    """What has to be asked of measured rows that no device could reach if their samples were as long as they may be."""
     found = []
-    for run in runs:
+    for run in (r for r in runs if not r.projected):
         used = mfu(run, sizes, device)
         if used and used.low > 1 and _shorter(run):
             found.append(
