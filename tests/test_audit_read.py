@@ -366,6 +366,7 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ('run,s/it\n"a,1.0\n', ":2:1:", "is no well-formed CSV"),
         ("", ":1:1:", "holds no table"),
         ('run,s/it\na,"0,281"\n', ":2:2:", "is the comma a decimal point? Write '0.281' then"),
+        ('run,s/it,warmup_steps\na,1,"0,281"\n', ":2:3:", "is the comma a decimal point? Write '0.281' then"),
         ("run;s/it\na;1,281\n", ":2:2:", "is the comma a decimal point? Write '1.281' then"),
         ("run,s/it,step time (ms)\na,2.10,2300\n", ":2:3:", "this row has s/step twice, 2.10 and 2"),
         ("run,s/it,optim,Optim\na,2.10,adamw_torch,sgd\n", ":2:4:", "this row has optim twice, adamw_torch and sgd"),

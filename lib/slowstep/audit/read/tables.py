@@ -111,39 +111,47 @@ def _row(
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind == "ignored":
+        if one.kind in ("label", "ignored"):
             continue
-        elif one.kind == "setting":
-            if plain(text).lower() not in UNSET:
-                value = _value(plain(text))
-                if settings.setdefault(one.name, value) != value:
-                    raise Unreadable(source, line, at, TWICE.format(one.name, settings[one.name], value))
-                places[one.name] = f"{source}:{line}:{at}"
-        else:
-            failed = failed or bool(OUT_OF_MEMORY.search(plain(text)))
-            try:
-                found = figure(text, one)
-            except ValueError as error:
-                raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
-            if found and not parse(figures.setdefault(*found)).meets(parse(found[1])):
-                said = (TITLES | BESIDE)[found[0]], figures[found[0]], found[1]
-                raise Unreadable(source, line, at, TWICE.format(*said))
+        setting = one.kind == "setting"
+        try:
+            found = _setting(text, one) if setting else figure(text, one)
+            _once(settings if setting else figures, found)
+        except ValueError as error:
+            raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
+        failed = failed or (not setting and bool(OUT_OF_MEMORY.search(plain(text))))
+        places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
     known = {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed}
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 
-def _value(text: str) -> Any:
-    """A setting as it is meant: yes and no, numbers, words."""
+def _once(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
+    """Keep what a cell says; ValueError if the row has said something else of it."""
+    if not found:
+        return
+    name, value = found
+    held, title = into.setdefault(name, value), (TITLES | BESIDE).get(name)
+    if held != value and not (title and parse(held).meets(parse(value))):
+        raise ValueError(TWICE.format(title or name, held, value))
+
+
+def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
+    """As it is meant: yes and no, numbers, words. None where none is given, ValueError for a comma that asks."""
+    text = plain(cell)
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if text.lower() in UNSET:
+        return None
+    if COMMA.fullmatch(text):
+        parse(text)
     if text.lower() in words:
-        return words[text.lower()]
+        return held.name, words[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text.replace(",", ""))
+            return held.name, kind(text.replace(",", ""))
         except ValueError:
             continue
-    return text
+    return held.name, text
 
 
 def _markdown(text: str) -> list[list[list[Cell]]]:
