@@ -594,6 +594,7 @@ def test_a_wait_that_computation_hid_voids_nothing() -> None:
 # -- whatever comes --
 
 WORDS = ["s/it", "it/s", "samples/s", "speed", "run", "label", "batch", "1.2", "-3", "1e400", "nan", "", "|", "---"]
+WORDS += ["hours", "price_per_hour", "0.0", "0.00", "95", "0-32", "0,281"]
 WORDS += ["9" * 400, "1e-3000000", "1.2.3s/it", "1,5", "20-24K", "1e-320", "2 ± 9"]
 WORDS += ["2.1s/it", "12 it/s", '"', ",", ";", "\t", "0", "max_length", "optim", "epochs", "cost", "~5", "3-1", "１２"]
 
