@@ -1,6 +1,7 @@
 """`make cases`: diagnose the scaled-down siblings of the five reports, and write docs/cases.md.
 
-What was measured stays in bench/results/cases.json, so that the page can be written again without measuring.
+What was measured stays in bench/results/cases.json, so that the page can be written again without measuring:
+`python -m bench.cases --page`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from slowstep.audit import Audit, audit
 from slowstep.cli import main as slowstep
+from slowstep.factors.factor import show
 from slowstep.investigation import ROOT
 from slowstep.judgement.verdict import Verdict
 from slowstep.machine import this_machine, versions
@@ -20,7 +22,7 @@ from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.reported import SIGNS as JUDGED
 from slowstep.report.words import SIGNS, effect, sentence
-from slowstep.settings import Settings, load
+from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.summary import Summary
 from slowstep.trials.entry import enter_sizes
@@ -38,7 +40,9 @@ survive when the arms take turns, in a unit of equal work, with one change at a 
 
 
 def main() -> int:
-    """Measure what is not measured, and write the page."""
+    """Measure what is not measured, and write the page; only the page with `--page`."""
+    if "--page" in sys.argv[1:]:
+        return _write(json.loads(RESULTS.read_text(encoding="utf-8")))
     cases = sorted((ROOT / "params").glob("case_???.yaml"))
     measured: dict[str, Any] = {}
     for path in cases:
@@ -54,6 +58,10 @@ def main() -> int:
         "cases": measured,
     }
     write_atomically(RESULTS, json.dumps(about, indent=1) + "\n")
+    return _write(about)
+
+
+def _write(about: Mapping[str, Any]) -> int:
     write_atomically(PAGE, page(about))
     print(f"wrote {PAGE}")
     return 0
@@ -71,7 +79,8 @@ def page(about: Mapping[str, Any]) -> str:
 
 def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict]) -> str:
     claims = [f"| {_cell(c.claim.text)} | {JUDGED[c.judgement]} | {_cell(sentence(c.reason))} |" for c in found.claims]
-    texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in found.faults}
+    texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in (*found.faults, *found.notes)}
+    asked_for = [f"- {q if q.endswith('?') else sentence(q)}" for q in found.first_questions]
     factors = {c.claim.factor for c in found.claims}
     asked = [v for v in verdicts if v.factor in factors] + [v for v in verdicts if v.factor not in factors]
     rows = [f"| {_cell(v.name)} | {SIGNS[v.outcome]} | {effect(v.effect)} | {_cell(v.reason)} |" for v in asked]
@@ -81,10 +90,21 @@ def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict])
             f"`params/{name}.yaml`",
             "\n".join(["| claimed | the figures say | because |", "|---|---|---|", *claims]),
             "Found in the figures:\n\n" + "\n".join(texts),
+            *(["To be asked:\n\n" + "\n".join(asked_for)] if asked_for else []),
             f"Measured on the scaled-down run (`params/{name}_small.yaml`):",
             "\n".join(["| change | verdict | effect [interval] | because |", "|---|---|---|---|", *rows]),
+            *_unmeasured(f"{name}_small", verdicts),
         ]
     )
+
+
+def _unmeasured(name: str, verdicts: list[Verdict]) -> list[str]:
+    """The levels that the file lists and that were not there when it was measured."""
+    known = {part for v in verdicts for part in v.name.split(" + ")}
+    sections = (getattr(load(ROOT / "params" / f"{name}.yaml").settings, section) for section in LEVEL_SECTIONS)
+    listed = [f"{factor}={show(level)}" for levels in sections for factor, each in levels.items() for level in each]
+    missing = [f"`{level}`" for level in listed if level not in known]
+    return [f"Listed there and not measured yet: {', '.join(missing)}."] if missing else []
 
 
 def _verdicts(investigation: str) -> list[Verdict]:

@@ -37,6 +37,63 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
         assert Kind.UNIT in {f.kind for f in claim.findings}
 
 
+def test_what_no_step_holds_is_judged_by_the_whole_time() -> None:
+    """Saving less often costs no step anything, and four hours of the job."""
+    job = {"steps": 10000, "seconds_per_step": "2.00"}
+    claim = judged(
+        {**job, "hours": "10.0"},
+        {**job, "hours": "6.0"},
+        "1.67",
+        {"save_steps": 1000},
+        factor="save_steps",
+        quantity="hours",
+    )
+
+    assert (str(claim.judgement), claim.unit) == ("holds", "hours")
+    assert [] == claim.findings
+
+
+def test_a_whole_time_of_unknown_work_decides_nothing() -> None:
+    """Six hours in place of ten at the same speed: fewer saves or fewer steps, nobody said."""
+    a, b = ({"seconds_per_step": "2.00", "hours": hours} for hours in ("10.0", "6.0"))
+    claim = judged(a, b, "1.67", {"save_steps": 1000}, factor="save_steps", quantity="hours")
+
+    assert str(claim.judgement) == "can't be decided from these figures"
+    assert Kind.UNIT not in {f.kind for f in claim.findings}
+    assert claim.questions[0] == "How many steps or epochs did 'a' and 'b' take?"
+
+
+PACKED = {"dataset.padding": "packing", "dataset.tokenize": "once"}
+
+
+def packed(quantity: str) -> Audit:
+    """A step of packed samples takes longer, and an epoch has fewer of them."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "2.00", "minutes_per_epoch": "20.9"}},
+        {"label": "b", "figures": {"seconds_per_step": "2.20", "minutes_per_epoch": "9.2"}, "settings": PACKED},
+    ]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "padding", "speed_up": "2.27"}
+    data = {
+        "name": "own",
+        "model": {"init": "random", "model_type": "llama"},
+        "job": {"samples": 10000},
+        "dataset": {"tokenize": "once"},
+        "training_arguments": {"per_device_train_batch_size": 16},
+        "reported": {"rows": rows, "claims": [claim | {"quantity": quantity}]},
+    }
+    return audit(validate(data, "own"))
+
+
+@pytest.mark.parametrize("quantity", ["minutes_per_epoch", "seconds_per_step"])
+def test_packed_samples_are_compared_by_the_epoch(quantity: str) -> None:
+    """A sample is several then; neither steps nor samples count equal work, and an epoch is the same text."""
+    found = packed(quantity)
+
+    assert [] == [f.text for f in found.faults if f.kind is Kind.ARITHMETIC]
+    assert str(found.claims[0].judgement) == "holds"
+    assert found.claims[0].gain.middle == pytest.approx(2.27, abs=0.01)
+
+
 @pytest.mark.parametrize("name", ["num_train_epochs", "max_steps"])
 def test_a_table_says_how_long_was_trained(name: str) -> None:
     """By the names of Trainer."""
@@ -139,6 +196,8 @@ TRAINER = "Name,State,per_device_train_batch_size,gradient_accumulation_steps,tr
 TRAINER += "train/train_samples_per_second,train/train_steps_per_second\n"
 
 SOUND = {
+    "an epoch without its last, short batch": "run,s/it,samples_per_epoch,samples_per_step,epoch time (s)\n"
+    "a,1.20,300,32,10.8\n",
     "eight devices, which an export does not say": TRAINER + "a,finished,32,1,638.8,512.0,2.0\n",
     "a short last batch in each epoch": TRAINER + "a,finished,32,1,187.3,16.017,0.513\n",
     "an epoch whose last step is short": "run,s/it,steps_per_epoch,epoch time (s)\na,2.130,32,66.7\n",
@@ -169,3 +228,198 @@ def test_zeros_are_rounded_too() -> None:
     }
 
     assert [f.where for f in report(percentages=percentages, rows=[row]).faults] == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"steps": "30,000"}, "30,000 are the samples trained on, and not steps"),
+        ({"samples": "7,500"}, "7500 are the steps, and not samples trained on"),
+    ],
+)
+def test_steps_and_samples_that_are_mixed_up_are_told(figures: Figures, words: str) -> None:
+    """10,000 samples three times at 4 a step are 7,500 steps and 30,000 samples."""
+    whole = {"samples_per_epoch": 10_000, "epochs": 3, "samples_per_step": 4}
+    found = report(rows=[{"label": "a", "figures": whole | figures}]).faults
+
+    assert any(words in f.text for f in found)
+
+
+def voided(a: Figures, b: Figures, settings: Figures, factor: str) -> bool:
+    """Whether the phases of two rows show that something else changed."""
+    rows = [
+        {"label": label, "figures": {"seconds_per_step": f"{sum(map(float, phases.values())):.4f}"}, "phases": phases}
+        for label, phases in (("a", a), ("b", b))
+    ]
+    rows[1]["settings"] = settings
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": ">0.1"}
+    found = report(rows=rows, claims=[claim]).claims[0]
+    return Kind.CONTROL in {f.kind for f in found.findings}
+
+
+def test_a_large_change_may_move_its_neighbours_a_little() -> None:
+    """As a measured comparison allows for it: nearly half of the step is gone, and the forward pass took 12 % more."""
+    before = {"data": ".0500", "forward": ".0200", "backward": ".0250", "optimizer": ".0050"}
+    after = {"data": ".0050", "forward": ".0225", "backward": ".0250", "optimizer": ".0050"}
+
+    assert not voided(before, after, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+    assert voided(before, {**before, "forward": ".0225"}, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+    assert voided(before, {**after, "forward": ".0400"}, {"dataloader_num_workers": 4}, "dataloader_num_workers")
+
+
+@pytest.mark.parametrize(
+    ("peft", "speed", "beyond"),
+    [
+        (None, "1.33", False),
+        (None, "1.52", False),
+        (None, "1.60", True),
+        ({"r": 8}, "1.52", False),
+        ({"r": 8}, "1.80", True),
+        ({"r": 8}, "4.0", True),
+    ],
+)
+def test_recomputation_is_one_forward_pass(peft: Figures | None, speed: str, beyond: bool) -> None:
+    """A third of the FLOPs of a whole model and half of those with a frozen base, and something for overheads."""
+    rows = [
+        {"label": label, "settings": {"gradient_checkpointing": on}, "figures": {"samples_per_second": figure}}
+        for label, on, figure in (("a", True, "1.00"), ("b", False, speed))
+    ]
+    claims = [{"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed, "factor": "gradient_checkpointing"}]
+    data = {"name": "own", "model": {"init": "random", "model_type": "llama"}, "peft": peft}
+    (found,) = audit(validate(data | {"reported": {"rows": rows, "claims": claims}}, "own")).claims
+
+    assert str(found.judgement) == ("contradicted" if beyond else "holds")
+    assert (Kind.BOUND in {f.kind for f in found.findings}) == beyond
+
+
+def test_phases_that_make_less_than_a_share_of_an_epoch_are_no_fault() -> None:
+    """An epoch of 100 steps takes 4 minutes and may evaluate; phases of 2.00 s fit, and of 3.00 s do not."""
+    phases = {"data": "0.50", "forward": "0.50", "backward": "0.80", "other": "0.20"}
+    figures = {"minutes_per_epoch": "4.0", "steps_per_epoch": "100"}
+    fits = report(rows=[{"label": "a", "figures": figures, "phases": phases}])
+    longer = report(rows=[{"label": "a", "figures": figures, "phases": phases | {"backward": "1.80"}}])
+
+    assert [] == fits.faults
+    assert "a step follows as at most 2.4 s" in longer.faults[0].text
+
+
+def test_a_percentage_rests_on_figures_of_its_own_quantity() -> None:
+    """A row's 6.0 steps/s is wrong, and the 6.0 hours of a percentage are something else."""
+    row = {"label": "a", "figures": {"seconds_per_step": "2.00", "steps_per_second": "6.0"}}
+    percentage = {"text": "p", "percent": "-50", "before": "6.0", "after": "3.0"}
+
+    def places(quantity: str | None) -> list[str]:
+        return [f.where for f in report(rows=[row], percentages=[percentage | {"quantity": quantity}]).faults]
+
+    assert ["a"] == places(None) == places("hours")
+    assert ["a", "p"] == places("steps_per_second")
+
+
+PHASES = {"data": "0.0500", "forward": "0.0200", "backward": "0.0250", "optimizer": "0.0050"}
+SIZES = {"matmul_parameters": 7.1e9, "trained_parameters": 13.6e6, "layers": 32, "hidden_size": 4096}
+LORA = {
+    "peft": {"r": 16},
+    "dataset": {"max_length": 1024},
+    "training_arguments": {"bf16": True, "per_device_train_batch_size": 8},
+}
+
+
+def change(before: Figures, after: Figures, settings: Figures, speed_up: str, factor: str, **claim: object) -> Figures:
+    """A report of two rows and what was rightly concluded from them."""
+    rows = [{"label": "a", **before}, {"label": "b", "settings": settings, **after}]
+    claims = [{"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed_up, "factor": factor, **claim}]
+    return {"rows": rows, "claims": claims}
+
+
+SOUND_REPORTS = {
+    "saves that no step holds": change(
+        {"figures": {"steps": 10000, "seconds_per_step": "2.00", "hours": "10.0"}},
+        {"figures": {"steps": 10000, "seconds_per_step": "2.00", "hours": "6.0"}},
+        {"save_steps": 1000},
+        "1.67",
+        "save_steps",
+        quantity="hours",
+    ),
+    "workers that end a wait": change(
+        {"figures": {"seconds_per_step": "0.1000"}, "phases": PHASES},
+        {"figures": {"seconds_per_step": "0.0575"}, "phases": PHASES | {"data": "0.0050", "forward": "0.0225"}},
+        {"dataloader_num_workers": 4},
+        "1.74",
+        "dataloader_num_workers",
+    ),
+    "phases beside an epoch that evaluates": change(
+        {"figures": {"minutes_per_epoch": "4.0", "steps_per_epoch": "100"}, "phases": {"data": "1.5", "other": "0.5"}},
+        {"figures": {"minutes_per_epoch": "2.0", "steps_per_epoch": "100"}, "phases": {"data": "0.1", "other": "0.5"}},
+        {"dataloader_num_workers": 4},
+        "2.0",
+        "dataloader_num_workers",
+        quantity="minutes_per_epoch",
+    ),
+    "short samples at a high speed": change(
+        {"figures": {"samples_per_second": "6.0"}},
+        {"figures": {"samples_per_second": "6.9"}},
+        {"optim": "paged_adamw_8bit"},
+        "1.15",
+        "optim",
+    ),
+    "no recomputation, with LoRA": change(
+        {"figures": {"samples_per_second": "0.50"}, "settings": {"gradient_checkpointing": True}},
+        {"figures": {"samples_per_second": "0.76"}},
+        {"gradient_checkpointing": False},
+        "1.52",
+        "gradient_checkpointing",
+    ),
+    "eight devices": change(
+        {
+            "figures": {
+                "samples_per_second": "0.50",
+                "samples_per_step": "8",
+                "devices": "1",
+                "seconds_per_step": "16.0",
+            }
+        },
+        {
+            "figures": {
+                "samples_per_second": "3.80",
+                "samples_per_step": "64",
+                "devices": "8",
+                "seconds_per_step": "16.8",
+            }
+        },
+        {"dataloader_num_workers": 2},
+        "7.6",
+        "dataloader_num_workers",
+    ),
+    "twice the batch, every phase of it longer": change(
+        {
+            "figures": {"seconds_per_step": "2.00", "samples_per_step": "8"},
+            "phases": {"forward": "0.60", "backward": "1.40"},
+        },
+        {
+            "figures": {"seconds_per_step": "3.80", "samples_per_step": "16"},
+            "phases": {"forward": "1.14", "backward": "2.66"},
+        },
+        {"per_device_train_batch_size": 16},
+        "1.05",
+        "per_device_train_batch_size",
+        quantity="samples_per_second",
+    ),
+    "fewer parts of the same step": change(
+        {"figures": {"seconds_per_step": "4.00"}, "settings": {"gradient_accumulation_steps": 4}},
+        {"figures": {"seconds_per_step": "3.20"}},
+        {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 16},
+        "1.25",
+        "gradient_accumulation_steps",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND_REPORTS)
+def test_a_sound_report_is_not_accused(name: str) -> None:
+    """Claims, phases and devices that agree: no fault, and the claim holds."""
+    data = {"name": "own", "model": {"init": "random", "model_type": "mistral"}, "reported": SOUND_REPORTS[name]}
+    data["reported"]["device"] = "NVIDIA A10"
+    found = audit(validate(data | LORA, "own"), SIZES)
+
+    assert [f.text for f in found.faults] == []
+    assert ["holds"] == [str(c.judgement) for c in found.claims]

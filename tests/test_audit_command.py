@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bench.cases import PAGE, RESULTS, page
 from slowstep import cli
+from slowstep.factors.factor import show
 from slowstep.records import Store
-from slowstep.settings import load
+from slowstep.settings import LEVEL_SECTIONS, load
 from slowstep.summary import NotebookRun
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,6 +96,18 @@ def test_a_wrong_figure_has_its_line(command: str, tmp_path: Path, capsys: pytes
 
     assert status == 2
     assert f"{path}:7: reported.claims[0].speed_up: expected a number, found 'twice'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["000", "001", "002", "003", "004"])
+def test_no_level_of_a_sibling_is_passed_over(name: str) -> None:
+    """It stands on the page with its verdict, or among those that were not measured yet."""
+    _, _, story = PAGE.read_text(encoding="utf-8").partition(f"`params/case_{name}_small.yaml`")
+    story, _, _ = story.partition("\n## ")
+    sibling = load(ROOT / "params" / f"case_{name}_small.yaml").settings
+    listed = [f"{f}={show(v)}" for s in LEVEL_SECTIONS for f, values in getattr(sibling, s).items() for v in values]
+
+    assert [level for level in listed if level not in story] == []
+    assert all(f"| {level}" not in story for level in re.findall(r"yet: `([^`]+)`", story))
 
 
 def test_the_page_of_the_cases_is_current() -> None:

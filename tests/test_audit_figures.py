@@ -94,6 +94,35 @@ def test_what_rounding_explains_is_no_contradiction() -> None:
         assert not solve(given).contradictions
 
 
+@pytest.mark.parametrize(
+    ("steps", "slip"),
+    [
+        ("110,000", True),
+        ("112,000", True),
+        ("100,000", False),
+        ("112,900", True),
+        ("116,000", False),
+        ("112,500", None),
+    ],
+)
+def test_zeros_at_the_end_of_a_large_number_may_round(steps: str, slip: bool | None) -> None:
+    """600,000 samples three times at 16 a step are 112,500 steps: of 110,000 it is told, as a slip; 100,000 are too
+    few for two digits."""
+    given = {"samples_per_epoch": "600,000", "epochs": "3", "samples_per_step": "16", "steps": steps}
+    found = solve({q: parse(v, counted=True) for q, v in given.items()}).contradictions
+
+    assert [c.small for c in found] == ([] if slip is None else [slip])
+
+
+def test_counts_are_exact_however_round() -> None:
+    """10,000 samples at 32 a step are 313 steps, and 320 are a slip at most if the 10,000 were rounded."""
+    for steps, slips in (("313", []), ("320", [True]), ("340", [False])):
+        given = {"samples_per_epoch": "10000", "samples_per_step": "32", "steps_per_epoch": steps}
+        found = solve({q: parse(v, counted=True) for q, v in given.items()}).contradictions
+
+        assert slips == [c.small for c in found]
+
+
 def test_of_figures_that_contradict_each_other_the_measured_time_counts() -> None:
     """The contradiction is told once, and what people reckon from the time gives way to it."""
     solved = solve({"seconds_per_step": parse("1.0"), "steps_per_second": parse("5.0")})
@@ -108,6 +137,29 @@ def test_any_figures_are_borne() -> None:
     for _ in range(2000):
         names = chance.sample(list(TITLES), chance.randrange(0, 8))
         solve({n: Figure(v, v + chance.random()) for n in names for v in [chance.choice([0, -1, 1e-9, 3, 1e12])]})
+
+
+def test_division_by_what_may_be_nothing_has_no_end() -> None:
+    """And is never an error; what has no end agrees with any figure."""
+    third, thing = Figure(1, 2) / Figure(0, 3), Figure(1, 2) / Figure(-1, 3)
+
+    assert (third.low, third.high, third.bounded) == (pytest.approx(1 / 3), float("inf"), False)
+    assert thing.meets(exact(-100))
+    assert (exact(0) / exact(0)).meets(exact(7))
+
+
+def test_what_the_epoch_takes_bounds_its_steps() -> None:
+    """It may evaluate: 4 minutes for 100 steps are 2.4 s a step at most, and their speed is no less."""
+    solved = solve({"minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)})
+    step = solved.known["seconds_per_step"]
+
+    assert (step.low, step.high) == (0, pytest.approx(2.43, abs=0.03))
+    assert not solve(
+        {"seconds_per_step": parse("2.0"), "minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)}
+    ).contradictions
+    assert solve(
+        {"seconds_per_step": parse("3.0"), "minutes_per_epoch": parse("4.0"), "steps_per_epoch": exact(100)}
+    ).contradictions
 
 
 def test_every_quantity_of_a_relation_has_a_title() -> None:

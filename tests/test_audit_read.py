@@ -13,6 +13,10 @@ import pytest
 from slowstep.audit import Audit, Kind, audit
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE
+from slowstep.records import PHASES
+from slowstep.report.reported import audit_lines
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
 
@@ -90,6 +94,29 @@ def test_an_export_is_read_by_the_names_that_are_known(tmp_path: Path) -> None:
     assert {"per_device_train_batch_size": 32, "optim": "adamw_torch_fused"} == rows[1]["settings"]
 
 
+def test_an_exports_runtime_is_left_alone(tmp_path: Path) -> None:
+    """W&B writes numbers without a unit under it, and its documentation says none; Trainer's own runtime is seconds."""
+    path = tmp_path / "wandb.csv"
+    path.write_text("Name,State,Runtime,train/train_runtime\na,finished,702,638.8\nb,finished,640,\n")
+
+    assert [{"seconds": "638.8"}, {}] == [row["figures"] for row in read_file(path)]
+
+
+def test_one_quantity_in_two_units_is_one() -> None:
+    """Where both columns say the same."""
+    (run,) = audited("run,s/it,ms/step\na,0.0997,99.7\n").runs
+
+    assert run.given["seconds_per_step"].middle == 0.0997
+
+
+def test_what_a_device_can_do_may_be_unknown() -> None:
+    """The rest is audited all the same, and the name that comes nearest is told."""
+    found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10G")
+
+    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert any("'NVIDIA A10G'" in q and "Did you mean 'NVIDIA A10'?" in q for q in found.questions)
+
+
 def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
     """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps, but tells
     the samples of one."""
@@ -136,6 +163,39 @@ def test_of_bars_those_of_training_count(text: str, figures: list[dict], tmp_pat
     path.write_text(text)
 
     assert figures == [row["figures"] for row in read_file(path)]
+
+
+END = "{'train_runtime': RUNTIME, 'train_samples_per_second': 80.0, 'train_steps_per_second': 2.5}\n"
+
+
+def one_second_steps(first: int, last: int, total: int = 1000) -> str:
+    """A part of a training."""
+    return "".join(f"\r {n * 100 // total}%|##| {n}/{total} [00:09<01:00,  1.00s/it]" for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 400), (601, 1000)])
+def test_a_part_of_a_training_is_not_the_whole(first: int, last: int, tmp_path: Path) -> None:
+    """Stopped early or resumed, 400 steps took 400 seconds, and Trainer's bar is one of 1000."""
+    path = tmp_path / "train.log"
+    path.write_text(one_second_steps(first, last) + "\n" + END.replace("RUNTIME", "400.0"))
+    found = audit(report(files=[str(path)]))
+    (row,) = read_file(path)
+
+    assert [] == found.faults
+    assert {"seconds_per_step", "samples_per_step"} == set(row["figures"])
+
+
+def test_a_training_that_broke_off_has_no_end(tmp_path: Path) -> None:
+    """What Trainer said at the end of the second is not said of the first, and its last bar may stand behind it."""
+    end = END.replace("RUNTIME", "1000.0")
+    path = tmp_path / "train.log"
+    path.write_text(
+        one_second_steps(1, 300) + "\nerror\n" + one_second_steps(1, 999) + end + one_second_steps(1000, 1000)
+    )
+    first, second = (row["figures"] for row in read_file(path))
+
+    assert {"seconds_per_step"} == set(first)
+    assert ("1000.0", 1000) == (second["seconds"], second["steps"])
 
 
 def test_bars_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
@@ -305,6 +365,11 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ("a,b\nc,d\n", ":1:1:", "no column holds a figure"),
         ('run,s/it\n"a,1.0\n', ":2:1:", "is no well-formed CSV"),
         ("", ":1:1:", "holds no table"),
+        ('run,s/it\na,"0,281"\n', ":2:2:", "is the comma a decimal point? Write '0.281' then"),
+        ('run,s/it,warmup_steps\na,1,"0,281"\n', ":2:3:", "is the comma a decimal point? Write '0.281' then"),
+        ("run;s/it\na;1,281\n", ":2:2:", "is the comma a decimal point? Write '1.281' then"),
+        ("run,s/it,step time (ms)\na,2.10,2300\n", ":2:3:", "this row has s/step twice, 2.10 and 2"),
+        ("run,s/it,optim,Optim\na,2.10,adamw_torch,sgd\n", ":2:4:", "this row has optim twice, adamw_torch and sgd"),
     ],
 )
 def test_a_table_that_can_not_be_read_says_where(text: str, place: str, words: str, tmp_path: Path) -> None:
@@ -384,7 +449,15 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
             },
             "'memory_used_gib' says no speed. Allowed: cost, hours",
         ),
-        ({"device": "A10"}, "what 'A10' can do is not known here"),
+        ({"rows": [{"label": "a", "figures": {"hours": "0,281"}}]}, "decimal point? Write '0.281' then"),
+        (
+            {
+                "percentages": [
+                    {"text": "x", "percent": "1", "before": "2", "after": "3", "quantity": "sample_per_second"}
+                ]
+            },
+            "percentages[0].quantity: 'sample_per_second' is no figure. Did you mean 'samples_per_second'",
+        ),
         ({"sums": [{"text": "x", "total": [], "parts": {}}]}, "an empty list"),
         ({"rows": [{"label": "a"}, {"label": "a"}]}, "the label 'a' is used twice"),
         ({"claims": [{"text": "x", "baseline": "a", "treatment": "b"}]}, "no row is called 'a'"),
@@ -521,6 +594,7 @@ def test_a_wait_that_computation_hid_voids_nothing() -> None:
 # -- whatever comes --
 
 WORDS = ["s/it", "it/s", "samples/s", "speed", "run", "label", "batch", "1.2", "-3", "1e400", "nan", "", "|", "---"]
+WORDS += ["hours", "price_per_hour", "0.0", "0.00", "95", "0-32", "0,281"]
 WORDS += ["9" * 400, "1e-3000000", "1.2.3s/it", "1,5", "20-24K", "1e-320", "2 ± 9"]
 WORDS += ["2.1s/it", "12 it/s", '"', ",", ";", "\t", "0", "max_length", "optim", "epochs", "cost", "~5", "3-1", "１２"]
 
@@ -549,32 +623,73 @@ def test_fuzzed_tables_never_crash(tmp_path: Path) -> None:
     assert all(text.startswith("fuzz:") for text in said)
 
 
-def test_fuzzed_figures_never_crash() -> None:
-    """Whatever stands in a figure, a claim or a sum: an audit, or a message with its key."""
-    chance, done = random.Random(2), 0
-    odd = [*WORDS, None, True, [], [1, 2], ["1", "x"], {}, 0, -1, 1e308, 10**400, "0", "<", ">1", "1/0", "1/3"]
-    names = ["seconds_per_step", "steps", "steps_per_epoch", "epochs", "hours", "devices", "memory_used_gib", "cost"]
-    for _ in range(400):
-        rows = [
-            {"label": label, "figures": {n: chance.choice(odd) for n in chance.sample(names, 3)}}
-            for label in ("a", "b")
-        ]
-        claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": chance.choice(odd), "quantity": "hours"}
-        total = {"text": "y", "total": chance.choice(odd), "parts": {"z": chance.choice(odd)}}
-        percent = {
-            "text": "p",
-            "percent": chance.choice(odd),
-            "before": chance.choice(odd),
-            "after": chance.choice(odd),
+ODD = [*WORDS, None, True, [], [1, 2], ["1", "x"], {}, 0, -1, 1e308, 10**400, "0", "<", ">1", "1/0", "1/3"]
+PLAIN = ["0", "0.0", "0.00", "0.003", "0.004", "0-32", "~0", "1", "2.50", "32", "95", "100", "2 ± 9", "1e90", "1e-90"]
+SIZES = {"matmul_parameters": 7e9, "trained_parameters": 1e7, "layers": 32, "hidden_size": 4096}
+LIKELY = ["seconds_per_step", "samples_per_step", "samples_per_second", "hours", "cost", "price_per_hour"]
+CHANGES = ({}, {"torch_compile": True}, {"gradient_checkpointing": True}, {"max_length": 64}, {"save_steps": 9})
+
+
+def fuzzed(chance: random.Random, values: list) -> dict:
+    """A report of two rows with a claim, a sum and a percentage, all of any values."""
+    names = chance.sample([*LIKELY, *chance.sample([*TITLES, *BESIDE], 3)], chance.randrange(5))
+    rows = [
+        {
+            "label": label,
+            "settings": chance.choice(CHANGES),
+            "figures": {n: chance.choice(values) for n in names},
+            "phases": {n: chance.choice(values) for n in chance.sample(PHASES, chance.randrange(4))},
+            "projected": chance.random() < 0.2,
         }
+        for label in ("a", "b")
+    ]
+    quantity = chance.choice([None, *rows[0]["figures"].keys() & {*TITLES}])
+    factor = chance.choice([None, "torch_compile", "gradient_checkpointing", "max_length", "save_steps"])
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": chance.choice([*values, None, ">1", "1/3"])}
+    percent = {"text": "p", **{name: chance.choice(values) for name in ("percent", "before", "after")}}
+    return {
+        "rows": rows,
+        "claims": [claim | {"quantity": quantity, "factor": factor}],
+        "sums": [{"text": "y", "total": chance.choice(values), "parts": {"z": chance.choice(values)}}],
+        "percentages": [percent],
+        "device": "NVIDIA A10",
+    }
+
+
+def test_fuzzed_figures_never_crash() -> None:
+    """Whatever stands in a figure, a phase, a claim or a sum, zeros above all: an audit, or a message with its key."""
+    chance, done = random.Random(2), 0
+    for _ in range(600):
         with contextlib.suppress(SettingsError):
-            audit(report(rows=rows, claims=[claim], sums=[total], percentages=[percent]))
+            audit_lines(audit(report(**fuzzed(chance, [*PLAIN, chance.choice(ODD)])), SIZES))
             done += 1
-    for value in odd:
-        with contextlib.suppress(SettingsError):
-            audit(report(rows=[{"label": "a", "figures": {"seconds_per_step": value, "hours": "1"}}]))
-            done += 1
-    assert done > 5
+
+    assert done > 50
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_a_single_odd_figure_never_crashes(value: object) -> None:
+    """Beside a sound one."""
+    with contextlib.suppress(SettingsError):
+        audit(report(rows=[{"label": "a", "figures": {"seconds_per_step": value, "hours": "1"}}]))
+
+
+ZEROS = {
+    "hours": {"figures": {"hours": "0.0", "cost": "95", "price_per_hour": "2.50"}},
+    "steps": {"figures": {"samples_per_step": 32, "samples_per_second": 100, "seconds_per_step": "0.00"}},
+    "phases": {"figures": {"seconds_per_step": "0.00"}, "phases": {"forward": "0.003", "backward": "0.004"}},
+    "batch": {"figures": {"samples_per_step": "0-32", "seconds_per_step": "1.00"}, "phases": {"data": "0.10"}},
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_what_rounds_to_zero_is_borne(name: str) -> None:
+    """0.00 s are less than five milliseconds, and a ratio with them has no end."""
+    rows = [{"label": label, **ZEROS[name]} for label in ("a", "b")]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.2"}
+    lines = audit_lines(audit(report(rows=rows, claims=[claim])))
+
+    assert not [line for line in lines if "nan" in line or "inf " in line]
 
 
 @pytest.mark.parametrize("name", ["state.json", "train.log", "table.csv", "table.md"])

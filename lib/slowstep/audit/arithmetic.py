@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, Kind, spread, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
 from slowstep.audit.run import Run
@@ -13,6 +14,17 @@ from slowstep.settings.reported import Percentage, Sum
 FITS = 0.03
 """How much a throughput may be off a multiple of what one device's settings give, and still count as one."""
 
+MIXED = {
+    "steps": "steps",
+    "samples": "samples trained on",
+    "steps_per_epoch": "steps of an epoch",
+    "samples_per_epoch": "samples of an epoch",
+}
+"""Counts that are taken for one another."""
+
+WIDE = 1.1
+"""Ends of a figure so far apart are worth being told."""
+
 
 def of_run(run: Run) -> list[Finding]:
     """The relations that fail among the figures of one run, and phases that don't make the step."""
@@ -20,18 +32,34 @@ def of_run(run: Run) -> list[Finding]:
     for c in run.solved.contradictions:
         if _per_device(run, c) or devices_that_fit(run, c):
             continue
+        off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
         text = (
-            f"{TITLES[c.quantity]} is given as {c.given} and follows as {c.follows} from "
-            f"{c.relation or 'the settings'}: {times(c.ratio)} what it should be, which rounding does not explain"
+            f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
+            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}"
         )
         found.append(Finding(kind=Kind.ARITHMETIC, where=run.label, text=text, small=c.small))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))
         if whole.low > step.high or ("other" in run.phases and whole.high < step.low):
-            text = f"the phases make {spread(whole)} s, and a step is given as {step} s"
-            found.append(_finding(run.label, text, whole.middle / step.middle))
+            at_most = (
+                "is given as" if "seconds_per_step" in run.given else "follows as" + " at most" * (not step.bounded)
+            )
+            text = f"the phases make {spread(whole)} s, and a step {at_most} {step} s"
+            found.append(_finding(run.label, text, whole, step))
     return found
+
+
+def _wide(follows: Figure) -> str:
+    wide = follows.bounded and follows.high > WIDE * follows.low
+    return f"{follows} (anything from {shown(follows.low)} to {shown(follows.high)})" if wide else str(follows)
+
+
+def _taken_for(run: Run, c: Contradiction) -> str:
+    """Another count that the figure is: samples in place of steps."""
+    others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
+    meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
+    return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
 
 
 def devices_that_fit(run: Run, c: Contradiction) -> int | None:
@@ -60,8 +88,8 @@ def of_sum(given: Sum) -> list[Finding]:
     if total.meets(whole):
         return []
     parts = " + ".join(f"{name} {value}" for name, value in given.parts.items())
-    ratio = total.middle / whole.middle if whole.middle else 0.0
-    return [_finding(given.text, f"{parts} make {spread(whole)}, and not {given.total}", ratio)]
+    to_the_letter = sum((figure(v, rounded=False) for v in given.parts.values()), exact(0))
+    return [_finding(given.text, f"{parts} make {spread(whole, to_the_letter)}, and not {given.total}", total, whole)]
 
 
 def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
@@ -75,7 +103,8 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     if not said.meets(follows) and not more_a_second:
         text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
         return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
-    true = {c.given: c.follows for run in runs for c in run.solved.contradictions if not c.small}
+    contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
+    true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
         return []
     mended = _percent(true.get(before, before), true.get(after, after), said)
@@ -92,5 +121,7 @@ def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
     return -1 * change if change.middle < 0 < said.middle else change
 
 
-def _finding(where: str, text: str, ratio: float) -> Finding:
-    return Finding(kind=Kind.ARITHMETIC, where=where, text=text, small=abs(ratio - 1) < CONSEQUENCE)
+def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:
+    return Finding(
+        kind=Kind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
+    )

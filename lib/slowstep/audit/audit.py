@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 
-from slowstep.audit import arithmetic, claims
+from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
-from slowstep.audit.physics import Sizes, beyond_the_device
+from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
@@ -23,19 +24,18 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     """
     reported = settings.reported or Reported()
     found = runs(settings, rows(reported))
-    by_label = {run.label: run for run in found}
     findings = [f for run in found for f in arithmetic.of_run(run)]
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
-    findings += [f for run in found for f in beyond_the_device(run, sizes, reported.device)]
+    findings += [f for run in found for f in physics.beyond_the_device(run, sizes, reported.device)]
     findings += _rankings(found) + _out_of_memory(found)
-    findings += [f for pair in _unclaimed(found, reported.claims) for f in claims.impossible(*pair, sizes)]
-    judged = [claims.judge(c, by_label[c.baseline], by_label[c.treatment], sizes) for c in reported.claims]
+    findings += [f for pair in _unclaimed(found, reported.claims) for f in claims.impossible(*pair, found, sizes)]
+    judged = [claims.judge(c, found, sizes) for c in reported.claims]
     return Audit(
         runs=found,
         claims=_shaken(judged),
         findings=findings,
-        questions=questions(settings, found),
+        questions=[*questions(settings, found), *physics.lengths(found, sizes, reported.device)],
     )
 
 
@@ -61,13 +61,13 @@ def _measured(found: Sequence[Run]) -> list[Run]:
 
 
 def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
-    """Each measured row that differs from the first in one factor, and of which nothing was claimed."""
-    measured = _measured(found)
-    pairs = {frozenset((c.baseline, c.treatment)) for c in claimed}
-    for run in measured[1:]:
-        first = measured[0]
+    """Rows that differ in one factor, and of which nothing was claimed: each measured one and the first, and those
+    that are expected among themselves."""
+    measured, expected = _measured(found), [r for r in found if r.projected]
+    known = {frozenset((c.baseline, c.treatment)) for c in claimed}
+    for first, run in (*((measured[0], r) for r in measured[1:]), *combinations(expected, 2)):
         differ = differences(first.settings, run.settings)
-        if len(differ) == 1 and frozenset((first.label, run.label)) not in pairs:
+        if len(differ) == 1 and frozenset((first.label, run.label)) not in known:
             text = f"{run.label}, beside {first.label}"
             yield Claim(text=text, baseline=first.label, treatment=run.label, factor=differ[0][0].name), first, run
 
@@ -88,7 +88,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     }
     best = {}
     for unit, values in speeds.items():
-        if len(measured) < 2 or None in values:
+        if len(measured) < 2 or None in values or len({r.packed for r in measured}) > 1:
             continue
         top = max(values, key=lambda f: f.middle)
         if all(not top.meets(v) for v in values if v is not top):  # else rounding decides who is first

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scipy.stats import ttest_ind
 
-from slowstep.audit.differences import changed
+from slowstep.audit.differences import changed, differences
+from slowstep.audit.expected import expectation
 from slowstep.audit.figures import Figure, figure
 from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
 from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
 from slowstep.audit.run import Run, batches
-from slowstep.audit.work import WORK, equal_work, faster_is_less, lengths_differ, read_from, same_batch
+from slowstep.audit.work import (
+    WHOLE,
+    WORK,
+    equal_work,
+    faster_is_less,
+    lengths_differ,
+    read_from,
+    same_batch,
+    work_done,
+)
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
 from slowstep.settings.reported import Claim
@@ -28,26 +38,33 @@ TOUCHING = 1e-9
 MOST = 1e9
 """Faster by any amount."""
 
+CUT = "what of that is padding no longer computed, or text no longer seen, the figures don't say"
+UNKNOWN = (
+    "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
+)
+"""Doubts that only the reader can end."""
+
+NEVER = "; these figures are expected and were never measured"
+
 REPEATED = ("seconds_per_step", *WORK)
 """What repeats may be of."""
 
 
-def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
-    """`b` against `a`, at equal work where the figures allow it."""
+def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
+    """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
+    a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    stated = _stated(claim)
+    stated, doubt = _stated(claim), _doubt(claim, a, b, gain)
     findings = [
-        *_unit_trap(claim, a, b, gain, unit),
+        *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(claim, a, b, stated, sizes),
         *controls(claim, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
         *_noise(claim, a, b, gain, stated),
+        *expectation(claim, a, b, runs),
     ]
-    if b.projected:
-        text = f"the figures of '{b.label}' are an expectation; nothing was measured"
-        findings.append(Finding(kind=Kind.PROJECTED, where=claim.text, text=text))
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, lengths_differ(a, b))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -55,13 +72,14 @@ def judge(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> Judged:
         gain=gain,
         unit=unit,
         findings=findings,
-        questions=_questions(claim, a, b),
+        questions=_questions(claim, a, b, doubt),
     )
 
 
-def impossible(claim: Claim, a: Run, b: Run, sizes: Sizes | None = None) -> list[Finding]:
-    """What two rows say that can't be, whatever was concluded from them."""
-    return [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
+    """What two rows say that can't be, or was measured otherwise, whatever was concluded from them."""
+    found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
+    return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
 
 
 def _stated(claim: Claim) -> Figure | None:
@@ -86,10 +104,18 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
     return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
 
 
+def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None) -> str:
+    """Why speeds can't be compared without more being said; empty where they can."""
+    if lengths_differ(a, b):
+        return CUT
+    whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
+    return UNKNOWN if whole and gain and not whole.meets(gain) and not work_done(claim.quantity, a, b) else ""
+
+
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """More than one setting differs, so that the gain is that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not differ or not factor:
+    if not differ or not factor or _is_one(claim.factor, differ, a, b):
         return []
     names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
     if factor.current(a.settings) == factor.current(b.settings):
@@ -99,6 +125,13 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     else:
         return []
     return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def _is_one(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+    """Whether all that differs is one level of the factor: the same samples a step in fewer and larger parts."""
+    levels = differences(a.settings, b.settings)
+    sets = {key.rpartition(".")[2] for _, level in levels for key in level.overrides}
+    return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets
 
 
 def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
@@ -144,32 +177,36 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], other_lengths: bool
+    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str
 ) -> tuple[Judgement, str]:
     """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
-    for void in (Kind.BOUND, Kind.CONTROL):
-        if void in kinds:
-            return Judgement.CONTRADICTED if void is Kind.BOUND else Judgement.UNDECIDED, kinds[void]
-    if gain is None:
-        return Judgement.UNDECIDED, unit
-    if stated is None:
-        return Judgement.UNDECIDED, "the claim gives no size"
-    at = f"in {unit} it is {times(gain.middle)} as {'cheap' if unit.startswith('cost') else 'fast'}"
-    if other_lengths:
-        return (
-            Judgement.UNDECIDED,
-            f"{at}; what of that is padding no longer computed, or text no longer seen, the figures don't say",
-        )
+    unmeasured = NEVER if Kind.PROJECTED in kinds else ""
+    if Kind.BOUND in kinds:
+        return Judgement.CONTRADICTED, kinds[Kind.BOUND] + unmeasured
+    if Kind.CONTROL in kinds:
+        return Judgement.UNDECIDED, kinds[Kind.CONTROL] + unmeasured
+    if gain is None or stated is None:
+        return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
+    at = f"in {unit} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
+    at += "cheap" if unit.startswith("cost") else "fast"
+    if doubt:
+        return Judgement.UNDECIDED, f"{at}; {doubt}"
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
-        return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed"
-    if Kind.NOISE in kinds:
-        return Judgement.UNDECIDED, f"{at}, and {kinds[Kind.NOISE]}"
-    if Kind.PROJECTED in kinds:
-        return Judgement.UNDECIDED, kinds[Kind.PROJECTED]
-    if Kind.CONFOUNDED in kinds:
-        return Judgement.UNDECIDED, f"{at}, but {kinds[Kind.CONFOUNDED]}"
+        otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
+        return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
+    return _not_contradicted(at, kinds)
+
+
+def _not_contradicted(at: str, kinds: Mapping[Kind, str]) -> tuple[Judgement, str]:
+    """A claim whose size agrees holds, unless something else could have made it, or nothing was measured."""
+    for kind in (Kind.MEASURED, Kind.PROJECTED):
+        if kind in kinds and Kind.NOISE not in kinds:
+            return Judgement.UNDECIDED, kinds[kind]
+    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but")):
+        if kind in kinds:
+            return Judgement.UNDECIDED, f"{at}, {word} {kinds[kind]}"
     return Judgement.HOLDS, at
 
 
@@ -179,17 +216,19 @@ def _claimed(stated: Figure) -> str:
     return f"less than {times(stated.high)}" if stated.low == 0 else times(stated.middle)
 
 
-def _questions(claim: Claim, a: Run, b: Run) -> list[str]:
+def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
     if claim.factor and not changed(a.settings, b.settings):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
-    if lengths_differ(a, b):
+    if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)
         found.append(
             f"What share of the positions is padding in '{a.label}' and in '{b.label}'? If the samples are shorter "
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
+    if doubt == UNKNOWN:
+        found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:
         found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
     elif not b.projected and not (a.repeats and b.repeats):

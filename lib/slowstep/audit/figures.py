@@ -16,14 +16,18 @@ from decimal import Decimal
 SPOKEN = {"k": 1e3, "m": 1e6, "b": 1e9}
 """600K, 1.8M: the letter moves the digits, and the digits say how far it was rounded."""
 
-DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
+DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
 NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
 SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
 RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
-COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+")
+COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
+"""A comma that could be a decimal point: 0,281 and 1,5 always, 1,281 where nothing says that it parts thousands."""
 
 ABOUT = 0.1
 """A figure with a tilde may be off by so much."""
+
+LARGE = 1e4
+"""From here on people round: 110,000 for 112,500."""
 
 LARGEST = 1e100
 """No figure of a training run is beyond it, nor below its inverse but for 0."""
@@ -31,7 +35,10 @@ LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Figure:
-    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given."""
+    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given.
+
+    What is known from one side only has an end at infinity, or at 0.
+    """
 
     low: float
     high: float
@@ -46,18 +53,27 @@ class Figure:
         """The value that is shown."""
         return (self.low + self.high) / 2 if self.written is None else self.written
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is more than 0 and not without end: of anything else no ratio says much."""
+        return self.low > 0 and self.high < math.inf
+
     def __mul__(self, other: Figure | float) -> Figure:
         o = _figure(other)
-        ends = [a * b for a in (self.low, self.high) for b in (o.low, o.high)]
-        return Figure(min(ends), max(ends), self.middle * o.middle)
+        ends = [_product(a, b) for a in (self.low, self.high) for b in (o.low, o.high)]
+        return Figure(min(ends), max(ends), _product(self.middle, o.middle))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Figure | float) -> Figure:
+        """By a figure that may be 0 it is without end, and nothing over nothing may be anything."""
         o = _figure(other)
-        if o.low <= 0 <= o.high:
-            raise ZeroDivisionError("a figure that may be 0 divides nothing")
-        return self * Figure(1 / o.high, 1 / o.low, 1 / o.middle)
+        if max(self.low, o.low) <= 0 <= min(self.high, o.high):
+            return Figure(-math.inf, math.inf, math.inf)
+        inside = o.low < 0 < o.high
+        low = -math.inf if inside or o.high == 0 else 1 / o.high
+        high = math.inf if inside or o.low == 0 else 1 / o.low
+        return self * Figure(low, high, 1 / o.middle if o.middle else math.inf)
 
     def __rtruediv__(self, other: float) -> Figure:
         return exact(other) / self
@@ -89,6 +105,16 @@ class Figure:
         return shown(self.middle)
 
 
+def roughly(figure: Figure) -> Figure:
+    """As it is if the zeros at its end round: 110,000 may be anything from 105,000 to 115,000. Numbers below 10,000 are
+    written out, and two digits at the least are meant."""
+    digits, zeros = Decimal(str(figure.middle)).normalize().as_tuple()[1:]
+    if not figure.bounded or figure.middle < LARGE or zeros <= 0:
+        return figure
+    spread = float(Decimal(5).scaleb(min(zeros, len(digits) + zeros - 2) - 1))
+    return Figure(min(figure.low, figure.middle - spread), max(figure.high, figure.middle + spread), figure.middle)
+
+
 def shown(value: float) -> str:
     """Four digits, and all of those before the point."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
@@ -105,16 +131,19 @@ def hull(figures: Iterable[Figure]) -> Figure:
     return Figure(min(f.low for f in each), max(f.high for f in each), statistics.fmean(f.middle for f in each))
 
 
-def figure(value: object, counted: bool = False) -> Figure:
-    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none."""
+def figure(value: object, counted: bool = False, rounded: bool = True) -> Figure:
+    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none.
+
+    If nothing is taken for `rounded`, the digits are meant to the letter.
+    """
     if isinstance(value, list):
         if not value:
             raise ValueError("expected a number, found an empty list")
-        return hull(parse(v, counted) for v in value)
-    return parse(value, counted)
+        return hull(parse(v, counted, rounded) for v in value)
+    return parse(value, counted, rounded)
 
 
-def parse(text: object, counted: bool = False) -> Figure:
+def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
     """A reported number as a figure; ValueError with what was found if it is none.
 
     `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number that
@@ -127,19 +156,24 @@ def parse(text: object, counted: bool = False) -> Figure:
     if len(said) > 60:
         raise ValueError(f"expected a number, found {_short(said)}")
     if COMMA.fullmatch(said) and not NUMBER.fullmatch(said):
-        raise ValueError(f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then")
+        raise ValueError(comma(said))
     spread, ends = SPREAD.fullmatch(said), RANGE.fullmatch(said)
     if spread:
-        middle, by = _single(spread[1], counted=False), _single(spread[2], counted=False)
+        middle, by = (_single(said, False, rounded) for said in spread.groups())
         return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle), middle.middle)
     if NUMBER.fullmatch(said) or not ends:
-        return _single(said, counted)
+        return _single(said, counted, rounded)
     first, last = ends.groups()
     letter = last[-1:] if last[-1:].lower() in SPOKEN and not first[-1:].isalpha() else ""
-    return hull((_single(first + letter, counted), _single(last, counted)))
+    return hull(_single(end, counted, rounded) for end in (first + letter, last))
 
 
-def _single(said: str, counted: bool) -> Figure:
+def comma(said: str) -> str:
+    """The question that it asks."""
+    return f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then"
+
+
+def _single(said: str, counted: bool, rounded: bool) -> Figure:
     """One number; ValueError if it is none."""
     found = NUMBER.fullmatch(said)
     if not found or not any(c.isdigit() for c in found[3]):
@@ -151,11 +185,16 @@ def _single(said: str, counted: bool) -> Figure:
     if not math.isfinite(value) or abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST:
         raise ValueError(f"expected a number that a run could have, found {digits!r}")
     places = number.as_tuple().exponent
-    if not tilde and places >= 0 and (value == 0 or (counted and not letter)):
+    if not rounded or (not tilde and places >= 0 and (value == 0 or (counted and not letter))):
         return exact(value)
     spread = float(Decimal(5).scaleb(places - 1)) * times
     spread = max(spread, ABOUT * abs(value)) if tilde else spread
     return Figure(value - spread, value + spread, value)
+
+
+def _product(a: float, b: float) -> float:
+    """Of nothing, however often, comes nothing."""
+    return a * b if a and b else 0.0
 
 
 def _figure(value: Figure | float) -> Figure:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from slowstep.audit.figures import Figure, shown
+from slowstep.audit.figures import Figure, exact, shown
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Claim
 
@@ -23,6 +23,7 @@ class Kind(StrEnum):
     MEANING = "other training"
     NOISE = "within the noise"
     PROJECTED = "not measured"
+    MEASURED = "measured otherwise"
     RANKING = "the fastest by unit"
     MEMORY = "out of memory"
 
@@ -82,6 +83,21 @@ class Audit:
         return [f for f in self.everything if not f.small and f.kind not in NOTES]
 
     @property
+    def notes(self) -> list[Finding]:
+        """What is to be minded, each once; that figures were only expected stands in their claim's reason."""
+        first: dict[str, Finding] = {}
+        for f in self.everything:
+            if f.kind in NOTES and f.kind is not Kind.PROJECTED:
+                first.setdefault(f.text, f)
+        return list(first.values())
+
+    @property
+    def first_questions(self) -> list[str]:
+        """What would have to be known before all: of the whole, and of each claim that is not decided its first."""
+        undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)
+        return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:1])]))
+
+    @property
     def everything(self) -> list[Finding]:
         """Notes and slips, too."""
         return [*self.findings, *(f for c in self.claims for f in c.findings)]
@@ -92,6 +108,10 @@ def times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
 
 
-def spread(figure: Figure) -> str:
-    """A figure with both its ends where they differ."""
-    return f"{shown(figure.low)} to {shown(figure.high)}" if figure.high > figure.low else str(figure)
+def spread(figure: Figure, written: Figure | None = None) -> str:
+    """A figure as it follows from what was `written`, and behind it what rounding makes of that."""
+    written = written or exact(figure.middle)
+    ends = [shown(written.low), shown(written.high)]
+    known = " to ".join(dict.fromkeys(ends))
+    rounded = [shown(figure.low), shown(figure.high)]
+    return known if rounded in (ends, [known, known]) else f"{known} (with rounding {' to '.join(rounded)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowstep.audit.figures import Figure, exact
@@ -88,15 +88,32 @@ def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
 
 def _computed(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     used = mfu(run, sizes, device)
-    if used is None or used.low <= 1:
+    if used is None or used.low <= 1 or _shorter(run):
         return []
     text = (
         f"at {run.tokens_at_full_length} tokens/s the model would need {used.middle:.0%} of what {device} can compute: "
         "the speed, the device or the model is not what is given"
     )
-    if "tokens_per_second" not in run.given:
-        text += f", or the samples are far shorter than {run.length} tokens"
     return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+
+
+def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[str]:
+    """What has to be asked of measured rows that no device could reach if their samples were as long as they may be."""
+    found = []
+    for run in (r for r in runs if not r.projected):
+        used = mfu(run, sizes, device)
+        if used and used.low > 1 and _shorter(run):
+            found.append(
+                f"How many tokens has a sample of '{run.label}'? With {run.length} each the model would need "
+                f"{used.middle:.0%} of what {device} can compute: most are shorter, or the speed, the device or the "
+                "model is not what is given"
+            )
+    return found
+
+
+def _shorter(run: Run) -> bool:
+    """Whether samples may be shorter than their length at most, which nobody has counted."""
+    return "tokens_per_second" not in run.solved.known and run.settings.dataset.padding == "longest"
 
 
 def most_of_length(a: Run, b: Run, sizes: Sizes | None) -> tuple[float, str] | None:

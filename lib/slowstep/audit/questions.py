@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
 from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
+from slowstep.judgement.devices import PEAKS
 from slowstep.settings import Settings
+from slowstep.settings.errors import nearest
 
 WAITING = 0.1
 """A share of the step from which the wait for data is worth a question."""
@@ -23,6 +26,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_devices(runs),
         *_parts(settings, runs),
         *_unread(runs),
+        *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
     ]
 
@@ -33,16 +37,11 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
         return []
     for run in runs:
         data, step = run.phases.get("data"), run.solved.known.get("seconds_per_step")
-        if (
-            run.settings.workload in TEXT
-            and data
-            and step
-            and data.middle > WAITING * step.middle
-            and not run.projected
-        ):
+        share = (data / step).middle if data and step else 0.0
+        if run.settings.workload in TEXT and WAITING < share < math.inf and not run.projected:
             return [
-                f"'{run.label}' waits for data in {data.middle / step.middle:.0%} of a step and tokenises each example "
-                "whenever it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
+                f"'{run.label}' waits for data in {share:.0%} of a step and tokenises each example whenever it is "
+                "drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
             ]
     return []
 
@@ -79,6 +78,16 @@ def _devices(runs: Sequence[Run]) -> list[str]:
     fits = {r.label: n for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
     return [
         f"Was '{label}' trained on {n} devices? Its throughput is {n} times that of one" for label, n in fits.items()
+    ]
+
+
+def _device(name: str | None) -> list[str]:
+    """A device that is not in the list is skipped, and not guessed."""
+    if name is None or name in PEAKS:
+        return []
+    return [
+        f"Which device is '{name}', as its driver names it? What it can do is not known here, and no figure was held "
+        f"against it.{nearest(name, PEAKS)}"
     ]
 
 

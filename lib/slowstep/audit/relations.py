@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slowstep.audit.figures import Figure, exact
+from slowstep.audit.figures import Figure, exact, roughly
 
 CONSEQUENCE = 0.01
 """A contradiction beyond rounding, but smaller than this, is a slip and changes no conclusion."""
@@ -29,8 +29,8 @@ TITLES = {
     "seconds_per_epoch": "s/epoch",
     "steps_per_epoch": "steps an epoch",
     "samples_per_epoch": "samples an epoch",
-    "samples": "samples in all",
     "epochs": "epochs",
+    "samples": "samples in all",
     "steps": "steps in all",
     "seconds": "s in all",
     "hours": "hours",
@@ -138,16 +138,18 @@ class Contradiction:
     """The last one on the way; None where the settings themselves say it."""
     among: frozenset[str]
     """The given quantities that can't all be true."""
+    rounded: bool = False
+    """Whether it is gone if zeros at the end of large numbers round."""
 
     @property
     def ratio(self) -> float:
         """Given over what follows."""
-        return self.given.middle / self.follows.middle
+        return (self.given / self.follows).middle
 
     @property
     def small(self) -> bool:
         """Beyond rounding, and of no consequence."""
-        return abs(self.ratio - 1) < CONSEQUENCE
+        return self.rounded or math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,6 @@ class Reckoned:
     figure: Figure
     relation: Relation | None
     leaves: frozenset[str]
-    bound: str = ""
-    """'least' where it may be more, 'most' where it may be less, by a relation on the way."""
 
 
 def solve(
@@ -182,29 +182,36 @@ def solve(
     people reckon from the others, and not the time that they measured.
     """
     counted = dict(counted or {})
-    contradictions = [
-        Contradiction(q, f, counted[q], None, frozenset({q}))
-        for q, f in reported.items()
-        if q in counted and not f.meets(counted[q])
-    ]
     given = counted | dict(reported)
-    steps = _follow(given).get("steps_per_epoch")
-    short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
-    contradictions = [
-        c for c in contradictions if c.quantity not in SHORT or not c.given.meets(_short(c.follows, short))
-    ]
-    contradictions += _contradictions(reported, given, short)
+    found = _contradictions(reported, counted)
+    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, counted) if found else []
+    slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
+    contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     doubted = {c.quantity for c in contradictions if not c.small}
     trusted = {q: f for q, f in given.items() if q not in doubted}
     followed = _follow(trusted)
-    missing = {q: f for q, f in (assumed or {}).items() if q not in followed}
+    missing = {q: f for q, f in (assumed or {}).items() if q not in followed or _better(f, followed[q].figure)}
     followed = _follow(trusted | missing) if missing else followed
     known = {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
     return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
 
 
-def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
-    """Each reported quantity against what the others say of it; each set of figures is told once.
+def _contradictions(reported: Mapping[str, Figure], counted: Mapping[str, Figure]) -> list[Contradiction]:
+    """What was reported against the settings, which count exactly, and against itself."""
+    given = {**counted, **reported}
+    steps = _follow(given).get("steps_per_epoch")
+    short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
+    found = [
+        Contradiction(q, f, counted[q], None, frozenset({q}))
+        for q, f in reported.items()
+        if q in counted and not f.meets(_short(counted[q], short) if q in SHORT else counted[q])
+    ]
+    return found + _among_themselves(reported, given, short)
+
+
+def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
+    """Each reported quantity against what the others say of it; each set of figures is told once, and so is each
+    quantity that is doubted.
 
     `short` is the share of an epoch that its last batch may lack.
     """
@@ -214,44 +221,42 @@ def _contradictions(reported: Mapping[str, Figure], given: Mapping[str, Figure],
         others = {q: f for q, f in given.items() if q != quantity and q not in doubted}
         for way in _ways(quantity, others):
             among = way.leaves | {quantity}
-            lenient = replace(way, figure=_short(way.figure, short)) if among & {*SHORT} else way
-            if not _agrees(quantity, given[quantity], lenient) and among not in found:
-                found[among] = Contradiction(quantity, given[quantity], way.figure, way.relation, among)
-                doubted |= set() if found[among].small else {quantity}
+            lenient = _short(way.figure, short) if among & {*SHORT} else way.figure
+            if quantity in doubted or among in found or given[quantity].meets(lenient):
+                continue
+            found[among] = Contradiction(quantity, given[quantity], way.figure, way.relation, among)
+            doubted |= set() if found[among].small else {quantity}
     return list(found.values())
 
 
 def _short(figure: Figure, share: float) -> Figure:
     """With room for a last batch that lacks up to a share of the epoch."""
-    if figure.low <= 0:
-        return figure
-    return Figure(figure.low * (1 - share), figure.high / (1 - share) if share < 1 else math.inf, figure.middle)
+    high = figure.high / (1 - share) if share < 1 else math.inf
+    return Figure(min(figure.low, figure.low * (1 - share)), max(figure.high, high), figure.middle)
 
 
-def _agrees(quantity: str, given: Figure, way: Reckoned) -> bool:
-    """Whether a figure can be what follows for it, which may be a bound only."""
-    if given.meets(way.figure):
-        return True
-    return (way.bound == "least" and given.low > way.figure.high) or (
-        way.bound == "most" and given.high < way.figure.low
-    )
+def _better(assumed: Figure, follows: Figure) -> bool:
+    """Whether what is assumed lies within what follows, which is a bound only."""
+    return not follows.bounded and assumed.meets(follows)
 
 
 def _follow(given: Mapping[str, Figure], without: str = "") -> dict[str, Reckoned]:
-    """Everything that follows, by the shortest way, without ever reckoning the quantity `without`."""
+    """Everything that follows, by the shortest way, without ever reckoning the quantity `without`; bounds only where
+    nothing else follows."""
     known = {q: Reckoned(f, None, frozenset({q})) for q, f in given.items()}
     known |= {q: Reckoned(f, None, frozenset()) for q, f in CONSTANTS.items()}
     while True:
         new: dict[str, Reckoned] = {}
         for relation in RELATIONS:
             missing = [q for q in relation.quantities if q not in known]
-            if len(missing) == 1 and missing[0] != without and missing[0] not in new:
-                found = _reckoned(missing[0], relation, known)
-                if found is not None:
-                    new[missing[0]] = found
+            if len(missing) != 1 or missing[0] == without:
+                continue
+            held, found = new.get(missing[0]), _reckoned(missing[0], relation, known)
+            if found and (not held or (found.figure.bounded and not held.figure.bounded)):
+                new[missing[0]] = found
         if not new:
             return known
-        known |= new
+        known |= {q: way for q, way in new.items() if way.figure.bounded} or new
 
 
 def _ways(quantity: str, others: Mapping[str, Figure]) -> list[Reckoned]:
@@ -262,11 +267,11 @@ def _ways(quantity: str, others: Mapping[str, Figure]) -> list[Reckoned]:
         if quantity in relation.quantities and all(q in known for q in relation.quantities if q != quantity):
             way = _reckoned(quantity, relation, known)
             found += [way] if way is not None else []
-    return sorted(found, key=lambda way: len(way.leaves))
+    return sorted(found, key=lambda way: (not way.figure.bounded, len(way.leaves)))
 
 
 def _reckoned(quantity: str, relation: Relation, known: Mapping[str, Reckoned]) -> Reckoned | None:
-    """What a relation says of one of its quantities; nothing where that would divide by 0."""
+    """What a relation says of one of its quantities, if it says anything."""
 
     def value(name: str) -> Figure:
         figure = known[name].figure
@@ -276,21 +281,14 @@ def _reckoned(quantity: str, relation: Relation, known: Mapping[str, Reckoned]) 
     divisor = "" if quantity == relation.product else next(q for q in parts if q != relation.product)
     try:
         found = value(relation.product) / value(divisor) if divisor else value(parts[0]) * value(parts[1])
-    except (ArithmeticError, ValueError):  # nothing follows from a figure that may be 0, or beyond all numbers
+    except ValueError:  # beyond all numbers
         return None
-    if not all(map(math.isfinite, (found.low, found.high))):
-        return None
-    bounds = {known[q].bound if q != divisor else OPPOSITE[known[q].bound] for q in parts} - {""}
     if relation.least:
-        bounds.add("least" if quantity == relation.product else "most")
-    if len(bounds) > 1:
-        return None  # bounded on neither side
+        found = Figure(min(0.0, found.low), found.high, found.middle) if divisor else replace(found, high=math.inf)
+    if not math.isfinite(found.middle) or math.isinf(found.low) or (found.low <= 0 and math.isinf(found.high)):
+        return None
     leaves = frozenset().union(*(known[q].leaves for q in parts))
-    figure = _off_by_one(found) if quantity == relation.counted else found
-    return Reckoned(figure, relation, leaves, next(iter(bounds), ""))
-
-
-OPPOSITE = {"": "", "least": "most", "most": "least"}
+    return Reckoned(_off_by_one(found) if quantity == relation.counted else found, relation, leaves)
 
 
 def _off_by_one(figure: Figure) -> Figure:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.factors import CATALOGUE
-from slowstep.judgement.devices import PEAKS
 from slowstep.records import PHASES
 from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
@@ -86,6 +85,11 @@ class Run:
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
     @property
+    def packed(self) -> bool:
+        """Whether a sample is several of the data set's, put together."""
+        return self.settings.workload in TEXT and self.settings.dataset.padding == "packing"
+
+    @property
     def tokens_at_full_length(self) -> Figure | None:
         """Tokens a second as they are given, or as they would be if each sample were as long as it may be."""
         known = self.solved.known
@@ -124,10 +128,11 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
         if claim.factor and claim.factor not in CATALOGUE:
             near = nearest(claim.factor, list(CATALOGUE))
             problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
+    for i, percentage in enumerate(reported.percentages):
+        if percentage.quantity and percentage.quantity not in (*TITLES, *BESIDE):
+            near = nearest(percentage.quantity, [*TITLES, *BESIDE])
+            problems.append(f"reported.percentages[{i}].quantity: '{percentage.quantity}' is no figure.{near}")
     problems += _unreadable(reported)
-    if reported.device and reported.device not in PEAKS:
-        near = nearest(reported.device, list(PEAKS))
-        problems.append(f"reported.device: what '{reported.device}' can do is not known here.{near}")
     if problems:
         raise SettingsError(problems)
     return found
@@ -184,6 +189,8 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
     devices = given.get("devices", exact(1))
     counted = _counted(settings, own, devices)
     assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
+    if own.dataset.padding == "packing":  # a step's samples and an epoch's are not the same things
+        counted, assumed = {q: f for q, f in counted.items() if not q.startswith("samples")}, {}
     return Run(
         label=row.label,
         settings=own,
@@ -237,7 +244,9 @@ def _read(into: dict[str, Figure], name: str, value: object, key: str, problems:
         found = figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
-        into[name] = found
+        if name and found.high < 0:
+            raise ValueError(f"expected 0 or more, found {value!r}")
+        into[name] = replace(found, low=max(found.low, 0.0), written=found.middle) if name else found
     except ValueError as error:
         problems.append(f"{key}: {error}.")
 

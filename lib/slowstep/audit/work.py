@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import Run, batches
@@ -9,45 +11,63 @@ from slowstep.audit.run import Run, batches
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
 """Speeds and times, by how equal the work is that they count; an epoch is the same data."""
 
+WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost")
+"""Times and money for all that a run did, saves and evaluations with it, which no step holds."""
+
 
 def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
     """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit; how many times
     as cheap, if that is what a claim is about."""
     if a.out_of_memory or b.out_of_memory:
         return None, ""
-    if quantity == "cost":
-        return _of_the_whole(quantity, a, b)
-    for unit in WORK:
-        if unit != "tokens_per_second" and lengths_differ(a, b):
-            continue
-        if unit == "steps_per_second" and not same_batch(a, b):
-            continue
-        if unit.startswith("seconds"):
-            gain, title = _of_the_whole(unit, a, b)
-        else:
-            gain, title = read_from(unit, a, b), TITLES[unit]
+    for unit in _units(a, b, quantity):
+        gain = read_from(unit, a, b)
         if gain:
-            return gain, title
+            return _for_as_much(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
-    if before and after and before.low > 0:
+    if quantity != "cost" and a.packed == b.packed and before and after and before.bounded and after.bounded:
         return after / before, "tokens/s, were every sample as long as it may be"
     return None, ""
 
 
-def _of_the_whole(quantity: str, a: Run, b: Run) -> tuple[Figure | None, str]:
+def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
+    """What the two can be compared by, the most equal work first: a whole time of known work before all others if a
+    claim is read from it, and nothing that counts samples where packing makes one of several."""
+    if quantity == "cost":
+        yield quantity
+        return
+    if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
+        yield quantity
+    yield "tokens_per_second"
+    if lengths_differ(a, b):
+        return
+    if a.packed == b.packed:
+        yield "samples_per_second"
+    if a.packed == b.packed and same_batch(a, b):
+        yield "steps_per_second"
+    yield from ("seconds_per_epoch", "seconds")
+
+
+def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
     """The ratio of two whole times or costs, for as much work as both did if that is known to differ."""
-    gain = read_from(quantity, a, b)
-    counts = (
-        ("samples_per_epoch", "steps_per_epoch") if quantity == "seconds_per_epoch" else ("samples", "epochs", "steps")
-    )
-    for count in counts if gain else ():
+    work, count = work_done(quantity, a, b) or (exact(1), "")
+    if work.meets(exact(1)):
+        return gain, TITLES[quantity]
+    return gain * work, f"{TITLES[quantity]} for as many {TITLES[count]}"
+
+
+def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
+    """How many times as much `b` did in a whole time, and what counts it; None where nobody said."""
+    per_epoch = quantity.endswith("per_epoch")
+    for count in ("samples_per_epoch", "steps_per_epoch") if per_epoch else ("samples", "epochs", "steps"):
         before, after = a.solved.known.get(count), b.solved.known.get(count)
-        if not before or not after or before.low <= 0 or (count.startswith("steps") and not same_batch(a, b)):
+        if not before or not after or not (before.bounded and after.bounded):
             continue
-        if before.meets(after):
-            break
-        return gain * (after / before), f"{TITLES[quantity]} for as many {TITLES[count]}"
-    return gain, TITLES[quantity]
+        unlike = a.packed != b.packed or (count.startswith("steps") and not same_batch(a, b))
+        if unlike and count != "epochs":
+            continue
+        return exact(1) if before.meets(after) else after / before, count
+    return (exact(1), "") if per_epoch else None
 
 
 def same_batch(a: Run, b: Run) -> bool:
@@ -68,7 +88,7 @@ def lengths_differ(a: Run, b: Run) -> bool:
 def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
     """How many times as fast `b` is by one figure, whatever work it counts."""
     before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
-    if not before or not after or before.low <= 0 or after.low <= 0:
+    if not before or not after or not (before.bounded and after.bounded):
         return None
     return before / after if faster_is_less(quantity) else after / before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ FULL = "tokens/s at full length"
 
 
 def reported_rows(audit: Audit) -> Table:
-    """Every row in every unit that its figures allow; what was reckoned stands in brackets."""
+    """Every row in every unit that its figures allow; what was reckoned stands in brackets, a bound with its sign."""
     given = {q for r in audit.runs for q in r.given}
     known = {q for r in audit.runs for q in r.solved.known} - {*ONLY_IF_GIVEN}
     units = [q for q in (*TITLES, *BESIDE) if q in given | known]
@@ -126,8 +127,8 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 def audit_lines(audit: Audit) -> list[str]:
     """The same for a terminal."""
     lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-    shown = audit.faults if audit.claims else [f for f in audit.everything if not f.small]
-    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in shown]
+    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in (*audit.faults, *audit.notes)]
+    lines += [f"- to be asked: {_question(q)}" for q in audit.first_questions]
     if not audit.claims:
         lines.append("no claim was given; what the figures say of one is judged if it stands in `reported.claims`")
     return lines
@@ -151,7 +152,9 @@ def _cell(run: Run, quantity: str) -> str:
     if quantity in run.given:
         return str(run.given[quantity])
     known = run.solved.known.get(quantity)
-    return f"({known})" if known else ""
+    if not known:
+        return ""
+    return f"({known})" if known.bounded else f"(≤ {known})" if known.high < math.inf else f"(≥ {known})"
 
 
 def _ratio(unit: str, first: Run, run: Run) -> Figure | None:

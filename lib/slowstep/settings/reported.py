@@ -60,6 +60,8 @@ class Percentage:
     percent: object
     before: object
     after: object
+    quantity: str | None = None
+    """Of what figure, so that one of a row that does not hold is found in it."""
 
 
 @dataclass(frozen=True, kw_only=True)

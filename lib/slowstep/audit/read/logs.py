@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Names that people give to bars over training steps; other named bars load weights or map examples."""
 
 OFF = 0.01
-"""How much steps reckoned from a rounded speed may be off."""
+"""How much steps reckoned from a rounded speed may be off, and how much of a training its bars may leave out."""
 
 SETTLED = 0.5
 """Of the bars only the later half counts: the first ones hold the start."""
@@ -37,6 +38,8 @@ SETTLED = 0.5
 class Bar:
     """How far one was, and the pace it showed."""
 
+    at: int
+    """Its place in the text."""
     name: str
     done: int
     total: int
@@ -56,10 +59,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     could be of training as well as of something else.
     """
     text = text_of(path, "replace")
-    ends = list(_ends(text))
-    trainings = _trainings(_bars(text), ends, path)
-    rows = [_row(bars, ends[i] if i < len(ends) else {}) for i, bars in enumerate(trainings)]
-    rows = rows or ends
+    ends = dict(_ends(text))
+    trainings = _trainings(_bars(text), list(ends.values()), path)
+    borders = [*(bars[0].at for bars in trainings), len(text)]
+    rows = [_row(bars, _between(ends, *place)) for bars, place in zip(trainings, pairwise(borders), strict=True)]
+    rows = rows or list(ends.values())
     if not rows:
         lines = text.count("\n") + 1
         raise Unreadable(str(path), lines, 1, "holds no bar of tqdm and no train_runtime, so it says no speed")
@@ -68,7 +72,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def _bars(text: str) -> list[Bar]:
     found = (
-        Bar((m["name"] or "").strip(), int(m["done"]), int(m["total"]), m["pace"], m["unit"])
+        Bar(m.start(), (m["name"] or "").strip(), int(m["done"]), int(m["total"]), m["pace"], m["unit"])
         for m in BAR.finditer(text)
     )
     return [bar for bar in found if float(bar.pace) > 0]
@@ -98,22 +102,34 @@ def _trainings(bars: Sequence[Bar], ends: Sequence[dict[str, Any]], path: Path) 
     return found
 
 
+def _between(ends: Mapping[int, dict[str, Any]], first: int, last: int) -> dict[str, Any]:
+    """What was said last from one place in the text to another; a training that broke off said nothing."""
+    return next((said for at, said in reversed(ends.items()) if first <= at < last), {})
+
+
 def _row(bars: Sequence[Bar], end: dict[str, Any]) -> dict[str, Any]:
-    """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it."""
+    """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it.
+
+    A training that was resumed or stopped early took neither all the steps nor the time of all.
+    """
     later = sorted(bars[int(SETTLED * len(bars)) :], key=lambda b: b.seconds)
     middle = later[len(later) // 2]
-    pace = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace}
-    total = {"steps_per_epoch" if "epoch" in middle.name.lower() else "steps": middle.total}
-    return pace | total | _samples(end)
+    found = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace} | _samples(end)
+    if "epoch" in middle.name.lower():
+        return found | {"steps_per_epoch": middle.total}
+    missing = max(bars[0].done, middle.total - bars[-1].done)
+    if missing > max(1, OFF * middle.total):
+        return found
+    return found | {"steps": middle.total} | {q: end[q] for q in ("seconds",) if q in end}
 
 
 def _samples(end: dict[str, Any]) -> dict[str, Any]:
-    """Samples a step and the whole time: speeds over all of it hold evaluations and saves too, their ratio does not."""
+    """Samples a step: speeds over the whole time hold evaluations and saves too, their ratio does not."""
     try:
         step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
-    except (KeyError, ValueError, ZeroDivisionError):
+    except (KeyError, ValueError):
         return {}
-    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}", "seconds": end["seconds"]} if step.low > 0 else {}
+    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}"} if step.bounded else {}
 
 
 def _steps(end: dict[str, Any]) -> float:
@@ -124,8 +140,8 @@ def _steps(end: dict[str, Any]) -> float:
         return -math.inf
 
 
-def _ends(text: str) -> Iterator[dict[str, Any]]:
-    """What Trainer said when a training ended, over all of its time."""
+def _ends(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What Trainer said when a training ended, over all of its time, and where."""
     for found in ENDS.finditer(text):
         try:
             said = ast.literal_eval(found[0])
@@ -133,4 +149,4 @@ def _ends(text: str) -> Iterator[dict[str, Any]]:
             continue
         figures = {ours: str(said[name]) for name, ours in FIGURES.items() if name in said}
         if figures:
-            yield figures
+            yield found.start(), figures

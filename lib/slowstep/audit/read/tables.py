@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.figures import COMMA, comma, parse
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
 from slowstep.settings.ecosystem import SECTIONS
 
@@ -26,6 +29,8 @@ SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"gra
 
 UNSET = ("", "none", "null", "nan", "-")
 """How an export writes a parameter that was not given."""
+
+TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
 DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
@@ -92,7 +97,8 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
     # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
     name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
     known = column(TRAINER.get(name, name), SETTINGS)
-    return Column("ignored") if known.kind == "open" else known
+    # W&B's `Runtime` has no unit, and its documentation says none
+    return Column("ignored") if known.kind in ("open", "timed") else known
 
 
 def _row(
@@ -105,35 +111,47 @@ def _row(
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind == "ignored":
+        if one.kind in ("label", "ignored"):
             continue
-        elif one.kind == "setting":
-            if plain(text).lower() not in UNSET:
-                settings[one.name], places[one.name] = _value(plain(text)), f"{source}:{line}:{at}"
-        else:
-            failed = failed or bool(OUT_OF_MEMORY.search(plain(text)))
-            try:
-                found = figure(text, one)
-            except ValueError as error:
-                raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
-            if found:
-                figures[found[0]] = found[1]
+        setting = one.kind == "setting"
+        try:
+            found = _setting(text, one) if setting else figure(text, one)
+            _once(settings if setting else figures, found)
+        except ValueError as error:
+            raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
+        failed = failed or (not setting and bool(OUT_OF_MEMORY.search(plain(text))))
+        places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
     known = {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed}
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 
-def _value(text: str) -> Any:
-    """A setting as it is meant: yes and no, numbers, words."""
+def _once(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
+    """Keep what a cell says; ValueError if the row has said something else of it."""
+    if not found:
+        return
+    name, value = found
+    held, title = into.setdefault(name, value), (TITLES | BESIDE).get(name)
+    if held != value and not (title and parse(held).meets(parse(value))):
+        raise ValueError(TWICE.format(title or name, held, value))
+
+
+def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
+    """As it is meant: yes and no, numbers, words. None where none is given, ValueError for a comma that asks."""
+    text = plain(cell)
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if text.lower() in UNSET:
+        return None
+    if COMMA.fullmatch(text):
+        parse(text)
     if text.lower() in words:
-        return words[text.lower()]
+        return held.name, words[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text.replace(",", ""))
+            return held.name, kind(text.replace(",", ""))
         except ValueError:
             continue
-    return text
+    return held.name, text
 
 
 def _markdown(text: str) -> list[list[list[Cell]]]:
@@ -161,6 +179,9 @@ def _csv(text: str, source: str) -> Iterator[list[Cell]]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
         for cells in reader:
+            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
+            if asked:
+                raise Unreadable(source, reader.line_num, asked, comma(cells[asked - 1]))
             if cells:
                 yield [(cell, reader.line_num, i) for i, cell in enumerate(cells, 1)]
     except csv.Error as error:

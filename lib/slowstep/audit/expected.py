@@ -1,0 +1,47 @@
+"""Rows that were expected and never measured: what the measured ones say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import permutations
+
+from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.limits import room
+from slowstep.audit.relations import CONSEQUENCE
+from slowstep.audit.run import Run
+from slowstep.audit.work import equal_work
+from slowstep.factors import CATALOGUE
+from slowstep.settings.reported import Claim
+
+
+def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Finding]:
+    """That nothing was measured here, the room that measured phases leave, and the same change where it was made."""
+    expected = [f"'{r.label}'" for r in (a, b) if r.projected]
+    if not expected:
+        return []
+    text = f"the figures of {' and '.join(expected)} are an expectation; nothing was measured"
+    most = None if a.projected else room(claim.factor, a, b)
+    if most and 0 < most.middle < math.inf:
+        text += f", and what the changes don't act on leaves room for {times(most.middle)} as fast"
+    note = Finding(kind=Kind.PROJECTED, where=claim.text, text=text)
+    return [note, *_measured_otherwise(claim, a, b, [r for r in runs if not r.projected])]
+
+
+def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -> list[Finding]:
+    """The same change of the same factor between two measured rows, if it did something else."""
+    factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
+    if factor is None or hoped is None:
+        return []
+    before, after = (factor.current(r.settings) for r in (a, b))
+    for c, d in permutations(measured if before != after else (), 2):
+        if (factor.current(c.settings), factor.current(d.settings)) != (before, after):
+            continue
+        known, same = equal_work(c, d, claim.quantity)
+        if known and same == unit and known.gap(hoped) > CONSEQUENCE:
+            text = (
+                f"where the same change was measured ('{c.label}', '{d.label}') it is {times(known.middle)} as fast in "
+                f"{unit}, and here {times(hoped.middle)} is expected"
+            )
+            return [Finding(kind=Kind.MEASURED, where=claim.text, text=text)]
+    return []
