@@ -79,7 +79,7 @@ def page(about: Mapping[str, Any]) -> str:
 
 def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict]) -> str:
     claims = [f"| {_cell(c.claim.text)} | {JUDGED[c.judgement]} | {_cell(sentence(c.reason))} |" for c in found.claims]
-    texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in (*found.faults, *found.notes)}
+    texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in found.beside}
     asked_for = [f"- {q if q.endswith('?') else sentence(q)}" for q in found.first_questions]
     factors = {c.claim.factor for c in found.claims}
     asked = [v for v in verdicts if v.factor in factors] + [v for v in verdicts if v.factor not in factors]

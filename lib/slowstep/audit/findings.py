@@ -92,6 +92,11 @@ class Audit:
         return list(first.values())
 
     @property
+    def beside(self) -> list[Finding]:
+        """Faults and notes that no claim's reason has said."""
+        return [f for f in (*self.faults, *self.notes) if not any(f.text in c.reason for c in self.claims)]
+
+    @property
     def first_questions(self) -> list[str]:
         """What would have to be known before all: of the whole, and of each claim that is not decided its first."""
         undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)

@@ -127,7 +127,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 def audit_lines(audit: Audit) -> list[str]:
     """The same for a terminal."""
     lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in (*audit.faults, *audit.notes)]
+    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
     lines += [f"- to be asked: {_question(q)}" for q in audit.first_questions]
     if not audit.claims:
         lines.append("no claim was given; what the figures say of one is judged if it stands in `reported.claims`")
