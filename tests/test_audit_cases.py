@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.cases import PAGE
+from bench.cases import PAGE, RESULTS
 from slowstep.audit import Audit, Judged, Judgement, Kind, audit, experiment
 from slowstep.audit.figures import exact
 from slowstep.audit.run import Run
 from slowstep.audit.work import read_from
 from slowstep.factors import check_levels
-from slowstep.report.reported import audit_lines
+from slowstep.report.reported import claim_lines, finding_lines
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.reported import Row
 from slowstep.trials.entry import enter_sizes
@@ -487,8 +488,20 @@ def test_a_percentage_of_a_wrong_figure_is_wrong(case: Open) -> None:
 )
 def test_notes_and_questions_are_shown_beside_the_faults(case: Open, name: str, words: list[str]) -> None:
     """On the terminal and on the page of the cases."""
-    for shown in ("\n".join(audit_lines(case(name).audit)), PAGE.read_text(encoding="utf-8")):
+    for shown in (
+        "\n".join(claim_lines(case(name).audit) + finding_lines(case(name).audit)),
+        PAGE.read_text(encoding="utf-8"),
+    ):
         assert [word for word in words if word not in shown] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_claim_waits_for_the_models_sizes(name: str) -> None:
+    """The command line tells the claims at once, and what the sizes add stands beside them."""
+    settings = load(PARAMS / f"{name}.yaml").settings
+    sizes = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"][name]["sizes"]
+
+    assert claim_lines(audit(settings)) == claim_lines(audit(settings, sizes or None))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,7 +16,7 @@ from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.records import PHASES
-from slowstep.report.reported import audit_lines
+from slowstep.report.reported import claim_lines, finding_lines
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
 
@@ -661,7 +661,8 @@ def test_fuzzed_figures_never_crash() -> None:
     chance, done = random.Random(2), 0
     for _ in range(600):
         with contextlib.suppress(SettingsError):
-            audit_lines(audit(report(**fuzzed(chance, [*PLAIN, chance.choice(ODD)])), SIZES))
+            found = audit(report(**fuzzed(chance, [*PLAIN, chance.choice(ODD)])), SIZES)
+            assert claim_lines(found) + finding_lines(found)
             done += 1
 
     assert done > 50
@@ -687,7 +688,8 @@ def test_what_rounds_to_zero_is_borne(name: str) -> None:
     """0.00 s are less than five milliseconds, and a ratio with them has no end."""
     rows = [{"label": label, **ZEROS[name]} for label in ("a", "b")]
     claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": "torch_compile", "speed_up": "1.2"}
-    lines = audit_lines(audit(report(rows=rows, claims=[claim])))
+    found = audit(report(rows=rows, claims=[claim]))
+    lines = claim_lines(found) + finding_lines(found)
 
     assert not [line for line in lines if "nan" in line or "inf " in line]
 

@@ -21,7 +21,7 @@ from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
-from slowstep.report import audit_lines
+from slowstep.report import claim_lines, finding_lines
 from slowstep.report.html import render
 from slowstep.report.index import write_index
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
@@ -105,10 +105,13 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     if loaded.settings.reported is None:
         raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
     try:
-        found = audited(loaded.settings, Store(folder / "records"))
+        found = audit_figures(loaded.settings)
     except SettingsError as error:
         raise SettingsError(_placed(problem, loaded) for problem in error.problems) from None
-    for line in audit_lines(found):
+    # no claim is judged by the model's sizes, which take PyTorch some seconds to find out
+    for line in claim_lines(found):
+        print(line, flush=True)
+    for line in finding_lines(audited(loaded.settings, Store(folder / "records"))):
         print(line)
     run = audit(loaded, overrides, outputs, _Terminal(loaded.settings.name))
     write_index(outputs)

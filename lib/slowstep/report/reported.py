@@ -124,14 +124,17 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     return Text("\n\n".join(parts))
 
 
-def audit_lines(audit: Audit) -> list[str]:
-    """The same for a terminal."""
-    lines = [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-    lines += [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
-    lines += [f"- to be asked: {_question(q)}" for q in audit.first_questions]
+def claim_lines(audit: Audit) -> list[str]:
+    """The claims, for a terminal."""
     if not audit.claims:
-        lines.append("no claim was given; what the figures say of one is judged if it stands in `reported.claims`")
-    return lines
+        return ["no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
+    return [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
+
+
+def finding_lines(audit: Audit) -> list[str]:
+    """What else was found, and what is to be asked first, for a terminal."""
+    found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
+    return found + [f"- to be asked: {_question(q)}" for q in audit.first_questions]
 
 
 def _claim(c: Judged) -> str:
