@@ -110,7 +110,10 @@ def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
 
 
 def test_the_index_leads_to_every_report(visit, diagnosed):
-    """The index shows cause, gain and each hypothesis, fetches nothing, and its links lead to files that exist."""
+    """The index shows cause, gain and each hypothesis, fetches nothing, and its links lead to files that exist.
+
+    Whether these few blocks show a cause is the machine's affair; that the index says so, or that none is shown, is not.
+    """
     seen = visit(diagnosed / "index.html")
     links = seen.page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
     text = seen.page.locator("main").inner_text()
@@ -118,7 +121,7 @@ def test_the_index_leads_to_every_report(visit, diagnosed):
 
     assert {f"smoke/{name}.html" for name in CHARTS} <= set(links)
     assert all((diagnosed / link).is_file() for link in links)
-    assert "Cause:" in text
+    assert ("Cause:" in text) != ("No cause shown" in text)
     assert "gradient_checkpointing=false" in text
     assert seen.complaints == []
     assert wide == 0

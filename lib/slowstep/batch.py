@@ -18,7 +18,7 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
-from slowstep.processes import POLL_SECONDS, end_family
+from slowstep.processes import POLL_SECONDS, Busy, end_family
 from slowstep.records import ComparisonRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
@@ -27,10 +27,6 @@ from slowstep.trials.progress import VARIABLE, Progress, from_file
 
 NOTEBOOKS = ROOT / "notebooks"
 Teller = Callable[[str, Progress | None], None]
-
-
-class Busy(RuntimeError):
-    """Another process works on the same investigation."""
 
 
 AUDIT = "95_reported_figures"

@@ -1,4 +1,8 @@
-"""The command line: `slowstep diagnose`, `slowstep audit`, `slowstep check`, `slowstep report`."""
+"""The command line: `slowstep diagnose`, `slowstep audit`, `slowstep check`, `slowstep report`.
+
+What runs notebooks and draws their pages is imported where it is used: that takes a second and more, and an audit has
+told its claims by then.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,13 @@ import yaml
 from slowstep.audit import audit as audit_figures
 from slowstep.audit.read import Unreadable, read_file
 from slowstep.auditing import audited
-from slowstep.batch import Busy, audit, diagnose, notebooks
 from slowstep.factors import check_levels, plan
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
+from slowstep.processes import Busy
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
 from slowstep.report import claim_lines, finding_lines
-from slowstep.report.html import render
-from slowstep.report.index import write_index
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
 from slowstep.summary import NotebookRun
 from slowstep.trials.entry import enter_check
@@ -64,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(given: argparse.Namespace) -> int:
+    from slowstep.batch import diagnose
+    from slowstep.report.index import write_index
+
     outputs = Path(given.outputs)
     everything, began = _checked(given), time.time()
     failed = False
@@ -113,6 +118,9 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
         print(line, flush=True)
     for line in finding_lines(audited(loaded.settings, Store(folder / "records"))):
         print(line)
+    from slowstep.batch import audit
+    from slowstep.report.index import write_index
+
     run = audit(loaded, overrides, outputs, _Terminal(loaded.settings.name))
     write_index(outputs)
     if run.status != "ok":
@@ -155,6 +163,10 @@ def _wrapped(paths: Sequence[Path], outputs: Path) -> Path:
 
 
 def _report(given: argparse.Namespace) -> int:
+    from slowstep.batch import notebooks
+    from slowstep.report.html import render
+    from slowstep.report.index import write_index
+
     outputs = Path(given.outputs)
     if not outputs.is_dir():
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")

@@ -12,6 +12,10 @@ import psutil
 POLL_SECONDS = 0.5
 
 
+class Busy(RuntimeError):
+    """Another process works on the same investigation."""
+
+
 def family(pid: int) -> list[psutil.Process]:
     """A process and its descendants; empty if it is gone."""
     try:

@@ -6,6 +6,7 @@ an accessible name and a data table without a second output beside it.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -31,10 +32,7 @@ GREY = "#8A8A8A"
 
 
 LONG_CELL = 60
-"""Characters beyond which a cell holds a sentence."""
-
-SENTENCE_WIDTH = "16rem"
-"""A column of sentences is no narrower, or they become towers of single words."""
+"""Characters beyond which a cell holds a sentence, which needs room, or it becomes a tower of single words."""
 
 
 class Chart:
@@ -72,13 +70,17 @@ class Table:
     def _repr_html_(self) -> str:
         if not self.rows:
             return f"<p>{self.empty}</p>"
-        frame = self.frame
-        sentences = [name for name in frame if frame[name].astype(str).str.len().max() > LONG_CELL]
-        room = dict.fromkeys(sentences, SENTENCE_WIDTH)
-        return frame.to_html(index=False, escape=True, border=0, na_rep="", classes="table", col_space=room)
+        cells = self.frame.map(_cell, na_action="ignore").rename(columns=html.escape)
+        return cells.to_html(index=False, escape=False, border=0, na_rep="", classes="table")
 
     def __repr__(self) -> str:
         return self.frame.to_string(index=False) if self.rows else self.empty
+
+
+def _cell(value: object) -> str:
+    """As HTML; sentences are given room by their class."""
+    text = html.escape(str(value))
+    return f'<div class="sentence">{text}</div>' if len(text) > LONG_CELL else text
 
 
 class Text:
