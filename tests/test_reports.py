@@ -112,7 +112,8 @@ def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
 def test_the_index_leads_to_every_report(visit, diagnosed):
     """The index shows cause, gain and each hypothesis, fetches nothing, and its links lead to files that exist.
 
-    Whether these few blocks show a cause is the machine's affair; that the index says so, or that none is shown, is not.
+    Whether these few blocks show a cause is the machine's affair; that the index says so, or says that none is shown,
+    is not.
     """
     seen = visit(diagnosed / "index.html")
     links = seen.page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
