@@ -706,3 +706,16 @@ def test_fuzzed_files_never_crash(name: str, tmp_path: Path) -> None:
         except Unreadable as error:
             said.append(str(error))
     assert all(text.startswith(str(path)) for text in said)
+
+
+def test_a_row_that_leads_by_steps_alone_is_told() -> None:
+    """Three times as many steps a second of a third of the samples is the same speed, also where nobody claimed
+    anything; where each step is as much work, figures that rounding makes alike say nothing."""
+    table = "run,per_device_train_batch_size,it/s\na,{},0.47\nb,{},{}\n"
+
+    def ranked(*cells: object) -> list[str]:
+        return [f.text for f in audited(table.format(*cells)).notes if f.kind is Kind.RANKING]
+
+    (text,) = ranked(32, 96, "0.158")
+    assert "by steps/s it is 'a'; by samples/s it is 'a' and 'b'" in text
+    assert ranked(32, 32, "0.470") == []

@@ -13,6 +13,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
+from slowstep.audit.work import same_batch
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
@@ -91,11 +92,13 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
         if len(measured) < 2 or None in values or len({r.packed for r in measured}) > 1:
             continue
         top = max(values, key=lambda f: f.middle)
-        if all(not top.meets(v) for v in values if v is not top):  # else rounding decides who is first
-            best[unit] = measured[values.index(top)].label
+        first = [run for run, v in zip(measured, values, strict=True) if v is top or top.meets(v)]
+        # of rows whose steps are the same work rounding decides who is first; of others it is an answer that none is
+        if len(first) == 1 or not all(same_batch(first[0], run) for run in first):
+            best[unit] = " and ".join(f"'{run.label}'" for run in first)
     if len(set(best.values())) < 2:
         return []
-    text = "; ".join(f"by {unit} it is '{label}'" for unit, label in best.items())
+    text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]
     why = f"which row is fastest depends on the unit: {text}. The work is most equal in {last}"
     return [Finding(kind=Kind.RANKING, where="all rows", text=why)]
