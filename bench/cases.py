@@ -14,14 +14,16 @@ from typing import Any
 
 from slowstep.audit import Audit, audit
 from slowstep.cli import main as slowstep
-from slowstep.factors.factor import show
+from slowstep.factors import family
 from slowstep.investigation import ROOT
 from slowstep.judgement.verdict import Verdict
 from slowstep.machine import this_machine, versions
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
+from slowstep.report.chart import Table
 from slowstep.report.reported import SIGNS as JUDGED
-from slowstep.report.words import SIGNS, effect, sentence
+from slowstep.report.tables import hypotheses
+from slowstep.report.words import sentence
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.summary import Summary
@@ -78,32 +80,33 @@ def page(about: Mapping[str, Any]) -> str:
 
 
 def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict]) -> str:
-    claims = [f"| {_cell(c.claim.text)} | {JUDGED[c.judgement]} | {_cell(sentence(c.reason))} |" for c in found.claims]
+    claims = [
+        {"claimed": c.claim.text, "the figures say": JUDGED[c.judgement], "because": sentence(c.reason)}
+        for c in found.claims
+    ]
     texts = {f"- *{f.kind}*, {f.where}: {sentence(f.text)}": None for f in found.beside}
-    asked_for = [f"- {q if q.endswith('?') else sentence(q)}" for q in found.first_questions]
+    asked_for = [f"- {sentence(q)}" for q in found.first_questions]
     factors = {c.claim.factor for c in found.claims}
     asked = [v for v in verdicts if v.factor in factors] + [v for v in verdicts if v.factor not in factors]
-    rows = [f"| {_cell(v.name)} | {SIGNS[v.outcome]} | {effect(v.effect)} | {_cell(v.reason)} |" for v in asked]
     return "\n\n".join(
         [
             f"## {settings.reported.source[:1].upper()}{settings.reported.source[1:]}",
             f"`params/{name}.yaml`",
-            "\n".join(["| claimed | the figures say | because |", "|---|---|---|", *claims]),
+            Table(claims).markdown,
             "Found in the figures:\n\n" + "\n".join(texts),
             *(["To be asked:\n\n" + "\n".join(asked_for)] if asked_for else []),
             f"Measured on the scaled-down run (`params/{name}_small.yaml`):",
-            "\n".join(["| change | verdict | effect [interval] | because |", "|---|---|---|---|", *rows]),
+            hypotheses(asked).markdown,
             *_unmeasured(f"{name}_small", verdicts),
         ]
     )
 
 
 def _unmeasured(name: str, verdicts: list[Verdict]) -> list[str]:
-    """The levels that the file lists and that were not there when it was measured."""
-    known = {part for v in verdicts for part in v.name.split(" + ")}
-    sections = (getattr(load(ROOT / "params" / f"{name}.yaml").settings, section) for section in LEVEL_SECTIONS)
-    listed = [f"{factor}={show(level)}" for levels in sections for factor, each in levels.items() for level in each]
-    missing = [f"`{level}`" for level in listed if level not in known]
+    """What the file lists and was not there when it was measured."""
+    settings, known = load(ROOT / "params" / f"{name}.yaml").settings, {v.name for v in verdicts}
+    listed = [c.name for section in LEVEL_SECTIONS for c in family(settings, section, this_machine())]
+    missing = [f"`{name}`" for name in listed if name not in known]
     return [f"Listed there and not measured yet: {', '.join(missing)}."] if missing else []
 
 
@@ -115,10 +118,6 @@ def _verdicts(investigation: str) -> list[Verdict]:
         summary = store.read(Summary, "summaries", path.stem)
         found |= {v.name: v for v in summary.verdicts} if summary and path.stem != "00_baseline" else {}
     return list(found.values())
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":

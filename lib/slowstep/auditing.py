@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slowstep.audit import Audit, audit
+from slowstep.audit.physics import Sizes
 from slowstep.judgement.devices import PEAKS
 from slowstep.machine import versions
 from slowstep.records import Store, identity
@@ -12,14 +13,19 @@ from slowstep.trials.helper import errand
 
 
 def audited(settings: Settings, store: Store) -> Audit:
-    """The audit; SettingsError if the figures can't be read without a guess. Sizes are asked for once and kept."""
+    """The audit; SettingsError if the figures can't be read without a guess."""
+    return audit(settings, model_sizes(settings, store))
+
+
+def model_sizes(settings: Settings, store: Store) -> Sizes | None:
+    """Sizes of the model where the figures can be held against them; asked for once and kept."""
     reported = settings.reported
     lengths = reported and any(c.factor == "max_length" for c in reported.claims)
     if not reported or not (lengths or reported.device in PEAKS):
-        return audit(settings)
+        return None
     key = identity("sizes", settings.model, settings.peft, versions())
     sizes = store.read(dict, "sizes", key)
     if sizes is None:
         sizes = errand(enter_sizes, settings)
         store.write(sizes, "sizes", key)
-    return audit(settings, sizes)
+    return sizes

@@ -18,7 +18,7 @@ import yaml
 
 from slowstep.audit import audit as audit_figures
 from slowstep.audit.read import Unreadable, read_file
-from slowstep.auditing import audited
+from slowstep.auditing import model_sizes
 from slowstep.factors import check_levels, plan
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
@@ -116,7 +116,8 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     # no claim is judged by the model's sizes, which take PyTorch some seconds to find out
     for line in claim_lines(found):
         print(line, flush=True)
-    for line in finding_lines(audited(loaded.settings, Store(folder / "records"))):
+    sizes = model_sizes(loaded.settings, Store(folder / "records"))
+    for line in finding_lines(audit_figures(loaded.settings, sizes) if sizes else found):
         print(line)
     from slowstep.batch import audit
     from slowstep.report.index import write_index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from slowstep.factors import Meaning
@@ -10,9 +9,11 @@ from slowstep.final.choice import Choice
 from slowstep.final.options import option_table, options
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels
+from slowstep.judgement.verdict import Outcome, best_levels
 from slowstep.report.causes import causes
-from slowstep.report.words import SIGNS, effect, hours, loss_change, money
+from slowstep.report.chart import Table
+from slowstep.report.tables import hypotheses
+from slowstep.report.words import effect, hours, loss_change, money
 
 
 def decision(inv: Investigation, choice: Choice) -> str:
@@ -21,10 +22,10 @@ def decision(inv: Investigation, choice: Choice) -> str:
     parts = [f"# Training configuration of {inv.settings.name}"]
     parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
     parts += ["## Context", _context(inv)]
-    parts += ["## Hypotheses", _hypotheses(choice.verdicts)]
-    parts += ["## Options", _options(option_table(options(inv, choice)).rows)]
+    parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
+    parts += ["## Options", _options(option_table(options(inv, choice)))]
     if choice.duels:
-        parts += ["Finalists against each other:", _hypotheses([m.verdict for m in choice.duels])]
+        parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.duels]).markdown]
     parts += ["## Decision", _decided(choice)]
     parts += ["## Consequences", _consequences(choice)]
     parts += ["## What would change this decision", _doubts(inv, choice)]
@@ -37,22 +38,13 @@ def _context(inv: Investigation) -> str:
     return text + (f" The real job takes {_hours(before)} with the configuration as it was." if before else "")
 
 
-def _hypotheses(verdicts: list[Verdict]) -> str:
-    return _table(
-        [
-            {"change": v.name, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect), "because": v.reason}
-            for v in verdicts
-        ]
-    )
-
-
-def _options(rows: list[dict[str, str]]) -> str:
+def _options(table: Table) -> str:
     how = (
         "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
         "of the memory that stays free; and for little change (exact 5, numerics 3, semantics 1). The points describe; "
         "what is decided is the fastest that the parameter file allows."
     )
-    return f"{_table(rows)}\n\n{how}"
+    return f"{table.markdown}\n\n{how}"
 
 
 def _decided(choice: Choice) -> str:
@@ -93,10 +85,3 @@ def _doubts(inv: Investigation, choice: Choice) -> str:
 
 def _hours(p: Projection) -> str:
     return ", ".join(filter(None, (hours(p), money(p))))
-
-
-def _table(rows: list[dict[str, str]]) -> str:
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in cells) + " |"
-
-    return "\n".join([line(rows[0]), "|---" * len(rows[0]) + "|", *(line(row.values()) for row in rows)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -75,6 +75,18 @@ class Table:
 
     def __repr__(self) -> str:
         return self.frame.to_string(index=False) if self.rows else self.empty
+
+    @property
+    def markdown(self) -> str:
+        """As a Markdown table, for files that are read as text."""
+        if not self.rows:
+            return self.empty
+
+        def line(cells: Iterable[Any]) -> str:
+            return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+
+        divider = "|---" * len(self.rows[0]) + "|"
+        return "\n".join([line(self.rows[0]), divider, *(line(row.values()) for row in self.rows)])
 
 
 def _cell(value: object) -> str:

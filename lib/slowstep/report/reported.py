@@ -99,7 +99,7 @@ def reported_findings(audit: Audit) -> Table:
 def reported_questions(audit: Audit) -> Text:
     """What would have to be known."""
     asked = list(dict.fromkeys([*audit.questions, *(q for c in audit.claims for q in c.questions)]))
-    return Text("\n".join(f"- {escape(_question(q))}" for q in asked) or "Nothing is missing.")
+    return Text("\n".join(f"- {escape(sentence(q))}" for q in asked) or "Nothing is missing.")
 
 
 def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
@@ -134,7 +134,7 @@ def claim_lines(audit: Audit) -> list[str]:
 def finding_lines(audit: Audit) -> list[str]:
     """What else was found, and what is to be asked first, for a terminal."""
     found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
-    return found + [f"- to be asked: {_question(q)}" for q in audit.first_questions]
+    return found + [f"- to be asked: {sentence(q)}" for q in audit.first_questions]
 
 
 def _claim(c: Judged) -> str:
@@ -165,7 +165,3 @@ def _ratio(unit: str, first: Run, run: Run) -> Figure | None:
         return read_from(unit, first, run)
     a, b = first.tokens_at_full_length, run.tokens_at_full_length
     return b / a if a and b and a.low > 0 else None
-
-
-def _question(text: str) -> str:
-    return text if text.endswith(("?", ".")) else text + "."

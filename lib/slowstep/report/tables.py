@@ -45,6 +45,17 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     )
 
 
+def hypotheses(verdicts: Sequence[Verdict]) -> Table:
+    """The short form, for files that are read as text."""
+    return Table(
+        [
+            {"change": v.name, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect), "because": v.reason}
+            for v in verdicts
+        ],
+        empty=NOT_LISTED,
+    )
+
+
 def _loss(v: Verdict) -> str:
     """Of a change that is not exact, where it trained on the same samples."""
     return "" if v.effect is None or v.meaning is Meaning.EXACT else loss_change(v.loss_change)

@@ -57,9 +57,9 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
 def _warmup_steps(settings: Settings) -> float:
     """Of the job: a share of an endless trial's steps would keep its learning rate at 0."""
     given, job = float(settings.training("warmup_steps") or 0), settings.job
-    if given >= 1 or not job.samples or not job.epochs:
-        return given if given >= 1 else 0
-    return float(round(given * job.epochs * job.samples / settings.effective_batch_size))
+    if given >= 1:
+        return given
+    return float(round(given * (job.epochs or 0) * (job.samples or 0) / settings.effective_batch_size))
 
 
 def _reporters(settings: Settings, folder: Path) -> list[str]:
