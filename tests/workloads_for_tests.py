@@ -69,7 +69,8 @@ class Tiny:
         """The way this workload goes wrong."""
 
     def observe(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "dataloader_num_workers": self.loader.num_workers}
+        heap = torch.empty(MIB, dtype=torch.uint8).data_ptr()
+        return {"pid": os.getpid(), "heap": heap, "dataloader_num_workers": self.loader.num_workers}
 
     def occasions(self) -> dict[str, Callable[[], Occurrence]]:
         return {}

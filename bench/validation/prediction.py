@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.investigation import ROOT, open_investigation
+from slowstep.trials import process
 
 TOLERANCE = 0.05
 PAIRS = 12
@@ -59,9 +61,10 @@ ENVIRONMENT = {
 
 
 def _trained(params: Path) -> dict[str, float]:
-    """Seconds from the start of the interpreter to the end of training, and the steps."""
+    """Seconds from the start of the interpreter to the end of training, and the steps; in the user's environment."""
     began = time.time()
     command = [sys.executable, "-m", "bench.validation.bare", str(params)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     said = json.loads(done.stdout.strip().splitlines()[-1])
     return {"seconds": said["ended"] - began, "steps": said["steps"]}

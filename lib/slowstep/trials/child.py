@@ -13,6 +13,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import resource
+import secrets
 import shutil
 import signal
 import sys
@@ -57,6 +58,9 @@ OUT_OF_MEMORY_TEXTS = (
 """The faces of a full device or host in the text of a RuntimeError."""
 
 
+SHIFT = 2**20
+"""By up to so many bytes the heap of a trial is moved."""
+
 ROUNDS = 3
 """After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
 workers deliver evenly."""
@@ -77,6 +81,8 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     end_with_parent(launch.folder)
     _log_to(launch.log)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = launch.cache
+    # a script's heap begins anywhere; those of a server's children begin at one place, and all launches would lie alike
+    shift = bytearray(secrets.randbelow(SHIFT))
     trial = Trial(connection, launch, entered)
     try:
         trial.run()
@@ -87,6 +93,7 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
         sys.stderr.flush()
         connection.send(failure(error))
     finally:
+        del shift
         sys.stdout.flush()
         sys.stderr.flush()
 
