@@ -28,6 +28,9 @@ PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GRE
 OUTLIER = 2.0
 """A step is marked as an outlier beyond this multiple of the median step."""
 
+BAR_END = 200.0
+"""Per cent at which the bar of a bound ends, so that a bound of a thousand leaves room for the others."""
+
 
 def time_budget(baseline: Baseline) -> Chart:
     """All of the wall time: the real job's if its size is known, else that of the measured steps."""
@@ -95,7 +98,6 @@ def step_times(baseline: Baseline) -> Chart:
         )
     figure.update_xaxes(title="measured step")
     figure.update_yaxes(title="ms", rangemode="tozero")
-    figure.update_layout(legend={"orientation": "h", "y": 1.1})
     return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
 
 
@@ -110,7 +112,7 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         chosen = [v for v in known if (v.bound.ratio - 1 >= minimum_effect) is is_worth]
         figure.add_bar(
             y=[v.name for v in chosen],
-            x=[100 * (v.bound.ratio - 1) for v in chosen],
+            x=[min(100 * (v.bound.ratio - 1), BAR_END) for v in chosen],
             name=name,
             orientation="h",
             marker={"color": colour, "pattern": {"shape": shape}},
@@ -120,8 +122,8 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
             hoverinfo="skip",
         )
     figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.08})
-    top = max((100 * (v.bound.ratio - 1) for v in known), default=1.0)
+    figure.update_layout(showlegend=True)
+    top = min(max((100 * (v.bound.ratio - 1) for v in known), default=1.0), BAR_END)
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
     rows = [{"change": v.name, "at most": percent(v.bound.ratio), "because": v.bound.why} for v in reversed(known)]
@@ -130,6 +132,5 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         for v in verdicts
         if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
     ]
-    return Chart(
-        figure, "The most that each change could bring, before any trial.", rows, 130 + 30 * max(len(known), 1)
-    )
+    text = f"The most that each change could bring, before any trial; bars end at {BAR_END:.0f} %."
+    return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))

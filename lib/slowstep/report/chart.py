@@ -46,6 +46,7 @@ class Chart:
             plot_bgcolor="white",
             font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
             margin={"l": 10, "r": 20, "t": 30, "b": 40},
+            legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
             height=height,
             meta={"description": description, "rows": self.rows},
         )

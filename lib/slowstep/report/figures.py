@@ -63,7 +63,6 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
         )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
-    figure.update_layout(legend={"orientation": "h", "y": -0.32 if len(names) < 6 else -0.2, "yanchor": "top"})
     rows = [
         {"arm": _label(m), "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
         for m in reversed(ordered)
@@ -153,7 +152,7 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     if limits and on_device:
         figure.add_vline(x=max(limits) / 2**30, line={"color": VERMILION, "dash": "dash"})
     figure.update_xaxes(title="peak memory, GiB" if on_device else "peak host memory, GiB", rangemode="tozero")
-    figure.update_layout(legend={"orientation": "h", "y": 1.08}, showlegend=on_device)
+    figure.update_layout(showlegend=on_device)
     rows = [
         {"arm": name, **{k: size(getattr(t.memory, k)) for k in kinds}, "ended": str(t.status)} for name, t in trials
     ]

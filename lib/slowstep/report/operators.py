@@ -40,7 +40,7 @@ def operators(profiles: Profiles) -> Chart:
         )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="own time, ms a step, under the profiler")
-    figure.update_layout(barmode="group", showlegend=True, legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+    figure.update_layout(barmode="group", showlegend=True)
     rows = [{"operator": n, **{name: f"{steps.get(n, 0.0):.2f} ms" for name, steps in found.items()}} for n in names]
     text = "Operators with the largest own time a step, from a profiled trial that is never judged."
     return Chart(figure, text, rows, 180 + 30 * len(names))
@@ -75,5 +75,5 @@ def _milliseconds(operator: Operator, p: ProfileRecord) -> float:
 
 
 def _short(name: str) -> str:
-    """Names of kernels are whole C++ signatures."""
-    return name if len(name) <= 48 else name[:45] + "..."
+    """Names of kernels are whole C++ signatures, and those of a pass and its backward differ at the end."""
+    return name if len(name) <= 48 else f"{name[:23]}…{name[-24:]}"

@@ -25,7 +25,7 @@ NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
-    warned, read = any(v.warnings for v in verdicts), any(v.kind for v in verdicts)
+    read = any(v.kind for v in verdicts)
     rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
     return Table(
         [
@@ -36,8 +36,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
                 **({"reading": str(v.kind or "")} if read else {}),
                 "class": str(v.meaning),
                 **({"loss, first samples": _loss(v)} if rounded else {}),
-                "because": v.reason,
-                **({"mind": "; ".join(v.warnings)} if warned else {}),
+                "because": f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason,
             }
             for v in verdicts
         ],
