@@ -109,6 +109,28 @@ def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
     assert page.locator("figure details table tbody tr").count() >= ALL[name]
 
 
+@pytest.mark.parametrize("name", [n for n in CHARTS if n != "00_baseline"])
+def test_every_hypothesis_stands_in_the_figure_of_intervals(name, visit, report_of):
+    """Those without an effect, too, with what became of them."""
+    page = visit(report_of(name)).page
+    asked = page.locator("table:has(th:text-is('because')) tbody tr td:first-child").all_text_contents()
+    drawn = page.locator(".chart .ytick text").all_text_contents()
+
+    assert asked
+    assert {a for a in asked if a not in drawn and f"{a}, confirmed" not in drawn} == set()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_column_lies_beyond_the_edge(name, browser, report_of):
+    """On a desktop every table is seen whole; on a phone it scrolls by itself."""
+    visit = Visit(browser, report_of(name), 1280)
+    hidden = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+    beyond = visit.page.evaluate(hidden)
+    visit.context.close()
+
+    assert beyond == 0
+
+
 def test_the_index_leads_to_every_report(visit, diagnosed):
     """The index shows cause, gain and each hypothesis, fetches nothing, and its links lead to files that exist.
 

@@ -68,6 +68,14 @@ class Table:
         """As a DataFrame, to go on with."""
         return pd.DataFrame(self.rows)
 
+    @property
+    def turned(self) -> Table:
+        """With its rows as columns, headed by what the first column holds, if it has fewer rows than columns."""
+        if not self.rows or len(self.rows) >= len(self.rows[0]):
+            return self
+        heading, *others = self.rows[0]
+        return Table([{heading: key} | {row[heading]: row[key] for row in self.rows} for key in others])
+
     def _repr_html_(self) -> str:
         if not self.rows:
             return f"<p>{self.empty}</p>"

@@ -55,12 +55,17 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(range=_readable([m.verdict.effect for m in ordered if m.verdict.effect]))
-    for measurement in (m for m in ordered if m.verdict.effect is None):
-        verdict = measurement.verdict
-        text = str(verdict.status) if verdict.status not in (None, Status.OK) else _unmeasured(verdict)
-        figure.add_annotation(
-            x=0, y=_label(measurement), text=text, showarrow=False, xanchor="left", xshift=6, font={"color": GREY}
-        )
+    without = [m for m in ordered if m.verdict.effect is None]
+    figure.add_scatter(
+        x=[0] * len(without),
+        y=[_label(m) for m in without],
+        text=[f" {_unmeasured(m.verdict)}" for m in without],
+        mode="text",
+        textposition="middle right",
+        textfont={"color": GREY},
+        showlegend=False,
+        hoverinfo="skip",
+    )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
     rows = [
@@ -174,11 +179,11 @@ def _readable(effects: Sequence[Interval]) -> list[float]:
 
 
 def _unmeasured(verdict: Verdict) -> str:
-    return (
-        "refuted by its bound, no trial"
-        if verdict.bound and verdict.outcome is Outcome.REFUTED
-        else str(verdict.outcome)
-    )
+    """Why there is no effect to draw."""
+    if verdict.status not in (None, Status.OK):
+        return str(verdict.status)
+    refuted = verdict.bound and verdict.outcome is Outcome.REFUTED
+    return "refuted by its bound, no trial" if refuted else str(verdict.outcome)
 
 
 def _current(factor: str, settings: Settings | None) -> object:

@@ -119,7 +119,7 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: nothing was asked.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):
         return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
-    return f"**{subject} does not limit this run.** Nothing tested brings the minimum effect."
+    return f"**{subject}: not what limits this run.** Nothing tested brings the minimum effect."
 
 
 def _advice(verdict: Verdict) -> str:

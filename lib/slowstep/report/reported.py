@@ -42,7 +42,7 @@ def reported_rows(audit: Audit) -> Table:
             for r in audit.runs
         ],
         empty="Nothing was reported.",
-    )
+    ).turned
 
 
 def reported_speeds(audit: Audit) -> Chart:
@@ -109,7 +109,8 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
             "**Nothing was reported.** Add a `reported` section to the parameter file (docs/parameter-file.md)."
         )
     counts = {j: sum(c.judgement is j for c in audit.claims) for j in Judgement}
-    words = [f"{n} {SIGNS[j].split(' ', 1)[1]}" for j, n in counts.items() if n]
+    named = {j: SIGNS[j].split(" ", 1)[1] for j in Judgement}
+    words = [f"{n} {named[j].removesuffix('s') if n > 1 else named[j]}" for j, n in counts.items() if n]
     head = f"**Of {len(audit.claims)} claims: {', '.join(words)}.**" if words else f"**{_counted(audit.faults)}.**"
     parts = [head, *(_claim(c) for c in audit.claims)]
     if not audit.claims:
@@ -157,7 +158,9 @@ def _cell(run: Run, quantity: str) -> str:
     known = run.solved.known.get(quantity)
     if not known:
         return ""
-    return f"({known})" if known.bounded else f"(≤ {known})" if known.high < math.inf else f"(≥ {known})"
+    if known.bounded:
+        return f"({known})"
+    return f"({'≤' if known.high < math.inf else '≥'}\N{NO-BREAK SPACE}{known})"
 
 
 def _ratio(unit: str, first: Run, run: Run) -> Figure | None:
