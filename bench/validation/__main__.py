@@ -44,8 +44,10 @@ def main(names: Sequence[str]) -> int:
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
     os.environ.update(prediction.ENVIRONMENT)
+    asked = {"aa": cases["identical"], "prediction": cases["jobs"]}
     figures = {
-        name: parts[name]() if name in ("planted", "healthy") else _kept(name, parts[name]) for name in names or parts
+        name: parts[name]() if name in ("planted", "healthy") else _kept(name, parts[name], asked.get(name, ()))
+        for name in names or parts
     }
     if set(figures) != set(parts):
         return 0
@@ -65,10 +67,11 @@ def main(names: Sequence[str]) -> int:
     return 0
 
 
-def _kept(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What was measured for a part, with where its sources stood; measured now unless it was, by the same sources."""
+def _kept(name: str, measure: Callable[[], dict[str, Any]], cases: Sequence[Scenario]) -> dict[str, Any]:
+    """What was measured for a part, with where its sources stood; measured now unless it was, of the same `cases` by
+    the same sources."""
     path = OUTPUTS / "parts" / f"{name}.json"
-    key = identity(_sources(name), to_plain(this_machine()), versions())
+    key = identity(_sources(name), [(c.data, c.cure) for c in cases], to_plain(this_machine()), versions())
     if path.is_file():
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["key"] == key:
@@ -80,9 +83,9 @@ def _kept(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sources(name: str) -> list[str]:
-    """What a part's measurements rest on: what trains and times, and the files that ask for it. Judging is done anew
-    each time, from the records, so the code that judges is not among them."""
-    part, _, scenario = name.partition("/")
+    """The files that a part's measurements rest on: what trains and times, and what asks for it. Scenarios are judged
+    anew each time, from the records, so the code that judges is not among theirs."""
+    part = name.partition("/")[0]
     own = {
         "probe": ["bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml"],
         "calibration": ["bench/validation/processes.py", "lib/slowstep/judgement/*.py"],
@@ -91,11 +94,11 @@ def _sources(name: str) -> list[str]:
         "price": ["params/quick.yaml", "lib/slowstep/judgement/*.py"],
         "scenarios": ["bench/validation/bare.py"],
     }[part]
-    scenes = ["bench/validation/scenarios.yaml", "bench/validation/planted.py"]
-    measures = [f"lib/slowstep/{room}/*.py" for room in ("settings", "factors", "trials", "workloads")]
-    patterns = [*own, *(scenes if part in ("scenarios", "aa", "prediction") else []), *measures]
+    planted = ["bench/validation/planted.py"] if part in ("scenarios", "aa", "prediction") else []
+    rooms = ("settings", "factors", "trials", "workloads") if part != "calibration" else ()  # nothing is trained there
+    patterns = [*own, *planted, *(f"lib/slowstep/{room}/*.py" for room in rooms)]
     found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
-    return [scenario, *(identity(path.read_text(encoding="utf-8")) for path in found)]
+    return [identity(path.read_text(encoding="utf-8")) for path in found]
 
 
 def _diagnosed(cases: Sequence[Scenario]) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _one(case: Scenario) -> dict[str, Any]:
         diagnosed.diagnose(path, outputs)
         return {"truth": diagnosed.truth(case, params) if case.cure else None}
 
-    known = _kept(f"scenarios/{case.name}", measure)
+    known = _kept(f"scenarios/{case.name}", measure, [case])
     diagnosed.diagnose(path, outputs)  # draws what is up to date from its records
     size = diagnosed.Truth(**known["truth"]) if known["truth"] else None
     scored = diagnosed.score(case, outputs, size)
