@@ -18,11 +18,11 @@ from slowstep.batch import notebooks
 from slowstep.cli import main
 from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Outcome
-from slowstep.records import Store
+from slowstep.records import ComparisonRecord, Store
 from slowstep.report.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.load import validate
-from slowstep.summary import NotebookRun, Summary
+from slowstep.summary import NotebookRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,9 @@ class Scored:
     """Whether the two intervals of the size meet, and the two estimates are no further apart than `FAR`."""
     decided: int = 0
     """Changes that were supported or refuted; a run in which nothing is decided finds nothing and proves nothing."""
-    steps: int = 0
+    pairs: int = 0
     seconds: float = 0.0
+    """Spent on all comparisons, launches and warm-up included."""
     failed: list[str] = field(default_factory=list)
 
     @property
@@ -86,7 +87,10 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     folder = outputs / scenario.name
     found = overview(folder)
     store = Store(folder / "records")
-    summaries = [store.read(Summary, "summaries", p.stem) for p in (store.folder / "summaries").glob("*.json")]
+    stored = [
+        store.read(ComparisonRecord, "comparisons", p.stem) for p in (store.folder / "comparisons").glob("*.json")
+    ]
+    records = [r for r in stored if r]
     first = found.causes[0] if found.causes else None
     supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
@@ -102,8 +106,8 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         truth=size,
         agrees=size is None or (stated is not None and _agree(stated, size)),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
-        steps=sum(s.steps for s in summaries if s),
-        seconds=sum(r.seconds for r in found.runs),
+        pairs=sum(len(r.pairs) for r in records),
+        seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
     )
 
