@@ -113,7 +113,8 @@ def test_every_chart_can_be_read_without_seeing_it(name, visit, report_of):
 def test_every_hypothesis_stands_in_the_figure_of_intervals(name, visit, report_of):
     """Those without an effect, too, with what became of them."""
     page = visit(report_of(name)).page
-    asked = page.locator("table:has(th:text-is('because')) tbody tr td:first-child").all_text_contents()
+    findings = page.locator("table:has(th:text-is('because'))").first
+    asked = findings.locator("tbody tr td:first-child").all_text_contents()
     drawn = page.locator(".chart .ytick text").all_text_contents()
 
     assert asked
