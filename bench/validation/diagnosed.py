@@ -52,7 +52,6 @@ class Scored:
     """Whether the two intervals of the size meet, and the two estimates are no further apart than `FAR`."""
     decided: int = 0
     """Changes that were supported or refuted; a run in which nothing is decided finds nothing and proves nothing."""
-    pairs: int = 0
     seconds: float = 0.0
     """Spent on all comparisons, launches and warm-up included."""
     failed: list[str] = field(default_factory=list)
@@ -106,7 +105,6 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         truth=size,
         agrees=size is None or (stated is not None and _agree(stated, size)),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
-        pairs=sum(len(r.pairs) for r in records),
         seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
     )

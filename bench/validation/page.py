@@ -159,7 +159,6 @@ def _shown(r: dict[str, Any]) -> dict[str, str]:
         "gain stated": gain(r["size"]),
         "gain measured without the kit": gain((truth["ratio"], truth["low"], truth["high"])) if truth else "",
         "right": "yes" if r["correct"] else "NO" + "".join(f"; {x}" for x in r["failed"]),
-        "pairs": r["pairs"],
         "measured at": r["commit"],
     }
 
