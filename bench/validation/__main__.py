@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from bench import probe
@@ -33,22 +34,18 @@ def main(names: Sequence[str]) -> int:
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "planted": lambda: _diagnosed(cases["planted"]),
         "healthy": lambda: _diagnosed(cases["healthy"]),
-        "price": _price,
-        "aa": lambda: identical.measure(cases["identical"], OUTPUTS),
-        "prediction": lambda: prediction.measure(cases["jobs"], OUTPUTS),
-        "probe": lambda: attribution.measure() | probe.cost(),
-        "calibration": calibration.measure,
+        "price": lambda: _kept("price", _price),
+        "aa": lambda: _kept("aa", lambda: identical.measure(cases["identical"], OUTPUTS), cases["identical"]),
+        "prediction": lambda: _predicted(cases["jobs"]),
+        "probe": lambda: _kept("probe", lambda: attribution.measure() | probe.cost()),
+        "calibration": lambda: _kept("calibration", calibration.measure),
     }
     unknown = set(names) - parts.keys()
     if unknown:
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
     os.environ.update(prediction.ENVIRONMENT)
-    asked = {"aa": cases["identical"], "prediction": cases["jobs"]}
-    figures = {
-        name: parts[name]() if name in ("planted", "healthy") else _kept(name, parts[name], asked.get(name, ()))
-        for name in names or parts
-    }
+    figures = {name: parts[name]() for name in names or parts}
     if set(figures) != set(parts):
         return 0
     figures["price"]["correctness"] = _correctness(figures["calibration"]["rows"])
@@ -67,9 +64,9 @@ def main(names: Sequence[str]) -> int:
     return 0
 
 
-def _kept(name: str, measure: Callable[[], dict[str, Any]], cases: Sequence[Scenario]) -> dict[str, Any]:
-    """What was measured for a part, with where its sources stood; measured now unless it was, of the same `cases` by
-    the same sources."""
+def _kept(name: str, measure: Callable[[], dict[str, Any]], cases: Sequence[Scenario] = ()) -> dict[str, Any]:
+    """What was measured under `name`, with the date and the commit; measured now unless it was, of the same `cases`
+    by the same sources."""
     path = OUTPUTS / "parts" / f"{name}.json"
     key = identity(_sources(name), [(c.data, c.cure) for c in cases], to_plain(this_machine()), versions())
     if path.is_file():
@@ -122,6 +119,14 @@ def _one(case: Scenario) -> dict[str, Any]:
     scored = diagnosed.score(case, outputs, size)
     print(f"{case.name}: {scored.found} ({'right' if scored.correct else 'WRONG'}), {scored.seconds:.0f} s", flush=True)
     return to_plain(scored) | {"correct": scored.correct, "date": known["date"], "commit": known["commit"]}
+
+
+def _predicted(cases: Sequence[Scenario]) -> dict[str, Any]:
+    rows = []
+    for case in cases:
+        rows.append(_kept(f"prediction/{case.name}", partial(prediction.measure, case, OUTPUTS), [case]))
+        print(f"prediction: {case.name}: {rows[-1]['error']} of {rows[-1]['trained, s']} s", flush=True)
+    return {"within_5pct": sum(r["within"] for r in rows), "total": len(rows), "rows": rows}
 
 
 def _price() -> dict[str, Any]:

@@ -113,8 +113,7 @@ def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
         "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
         Table([_shown(r) for r in f["healthy"]["rows"]]),
         "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training.",
-        _measured(f["prediction"]),
-        Table([{k: v for k, v in r.items() if k != "within"} for r in f["prediction"]["rows"]]),
+        Table([{k: v for k, v in r.items() if k not in ("within", "date")} for r in f["prediction"]["rows"]]),
         "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
         f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "
         f"{f['probe']['pairs']} pairs. And where it puts sleeps of known length:",
