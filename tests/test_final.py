@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -331,3 +333,27 @@ def test_the_script_is_plain(smoke: Settings) -> None:
 
     assert not any(module.startswith("slowstep") for module in modules)
     assert max(map(len, text.splitlines())) <= 120
+
+
+def test_the_script_keeps_what_a_step_frees(smoke: Settings, tmp_path: Path) -> None:
+    """As the trials do: even where glibc is told to give all of it back, a settled step takes no new pages."""
+    (tmp_path / "train.py").write_text(script(smoke), encoding="utf-8")
+    asking = """if True:
+        import resource, sys, torch, train
+        if sys.argv[1] == "kept":
+            train.keep_freed_memory()
+        def steps(count):
+            for _ in range(count):
+                tensors = [torch.ones(2**22) for _ in range(5)]
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        print(steps(10) * -1 + steps(10))
+    """
+    giving_back = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**17), "MALLOC_TRIM_THRESHOLD_": "0"}
+    faults = {
+        how: int(subprocess.check_output([sys.executable, "-c", asking, how], cwd=tmp_path, env=giving_back, text=True))
+        for how in ("kept", "left")
+    }
+
+    pages = 10 * 5 * 2**24 // resource.getpagesize()
+    assert faults["left"] > 0.9 * pages
+    assert faults["kept"] < 0.2 * pages  # a tensor finds no gap of its size now and then

@@ -86,7 +86,7 @@ def _sources(name: str) -> list[str]:
     own = {
         "probe": ["bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml"],
         "calibration": ["bench/validation/processes.py", "lib/slowstep/judgement/*.py"],
-        "prediction": ["bench/validation/bare.py", "lib/slowstep/judgement/*.py"],
+        "prediction": ["bench/validation/bare.py", "bench/validation/prediction.py", "lib/slowstep/judgement/*.py"],
         "aa": ["bench/validation/identical.py", "lib/slowstep/judgement/*.py"],
         "price": ["params/quick.yaml", "lib/slowstep/judgement/*.py"],
         "scenarios": ["bench/validation/bare.py"],
@@ -126,7 +126,8 @@ def _predicted(cases: Sequence[Scenario]) -> dict[str, Any]:
     for case in cases:
         rows.append(_kept(f"prediction/{case.name}", partial(prediction.measure, case, OUTPUTS), [case]))
         print(f"prediction: {case.name}: {rows[-1]['error']} of {rows[-1]['trained, s']} s", flush=True)
-    return {"within_5pct": sum(r["within"] for r in rows), "total": len(rows), "rows": rows}
+    within = {"within_5pct": sum(r["within"] for r in rows), "left_within_5pct": sum(r["within, left"] for r in rows)}
+    return within | {"total": len(rows), "rows": rows}
 
 
 def _price() -> dict[str, Any]:

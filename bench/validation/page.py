@@ -23,6 +23,9 @@ MARKS = {
     "Mann-Whitney on steps": (BLACK, "triangle-down-open"),
 }
 
+HIDDEN = ("within", "within, left", "date")
+"""Of a projected job: what the table shows in another column, or elsewhere."""
+
 WANTED = [
     # what, where it is in the figures, how it is shown, what it should be
     ("false readings of the rule, worst regime", "calibration.false_readings_max", "{:.1%}", "at most 5 %"),
@@ -112,8 +115,9 @@ def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
         Table([_shown(r) for r in f["planted"]["rows"]]),
         "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
         Table([_shown(r) for r in f["healthy"]["rows"]]),
-        "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training.",
-        Table([{k: v for k, v in r.items() if k not in ("within", "date")} for r in f["prediction"]["rows"]]),
+        "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training, with "
+        "freed memory kept as in the trials and in final/train.py, and left to glibc as in a job that does not ask.",
+        Table([{k: v for k, v in r.items() if k not in HIDDEN} for r in f["prediction"]["rows"]]),
         "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
         f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "
         f"{f['probe']['pairs']} pairs. And where it puts sleeps of known length:",

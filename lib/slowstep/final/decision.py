@@ -13,7 +13,7 @@ from slowstep.judgement.verdict import Outcome, best_levels
 from slowstep.report.causes import causes
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
-from slowstep.report.words import effect, hours, loss_change, money
+from slowstep.report.words import effect, hours, loss_change, money, proviso
 
 
 def decision(inv: Investigation, choice: Choice) -> str:
@@ -33,9 +33,10 @@ def decision(inv: Investigation, choice: Choice) -> str:
 
 
 def _context(inv: Investigation) -> str:
-    before = inv.baseline.projection
-    text = f"Measured on {inv.machine}, at {inv.baseline.facts.throughput.samples_per_second:.2f} samples/s."
-    return text + (f" The real job takes {_hours(before)} with the configuration as it was." if before else "")
+    before, facts = inv.baseline.projection, inv.baseline.facts
+    text = f"Measured on {inv.machine}, at {facts.throughput.samples_per_second:.2f} samples/s."
+    job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
+    return text + job
 
 
 def _options(table: Table) -> str:

@@ -25,13 +25,13 @@ BESIDE = 'Path(__file__).with_name("dataset")'
 
 def script(s: Settings) -> str:
     """The text of train.py; it trains the whole job of `s`, on all of its data."""
-    parts = [_head(s), _data(s), _model(s), _main(s)]
+    parts = [_head(s), _data(s), _model(s), KEEP, _main(s)]
     return "\n\n\n".join(parts) + "\n"
 
 
 def _head(s: Settings) -> str:
     packed, once = s.dataset.padding == "packing", s.dataset.tokenize == "once"
-    standard = ["import argparse"] + ["import os"] * (s.model.torch_compile_dynamic is not None)
+    standard = ["import argparse", "import ctypes"] + ["import os"] * (s.model.torch_compile_dynamic is not None)
     standard += ["import shutil"] * (_saved(s) and s.dataset.storage == "local_copy")
     standard += ["import tempfile"] * (s.model.init == "random" and bool(s.quantization))
     standard += ["from functools import partial"]
@@ -202,6 +202,12 @@ def _model(s: Settings) -> str:
 
 # -- main --
 
+KEEP = '''def keep_freed_memory():
+    """As in the trials: else glibc gives it back or not as the heap happens to lie, and a step takes it anew."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: none
+    libc.mallopt(-3, 32 * 2**20)  # M_MMAP_THRESHOLD: the largest that there is'''
+
 
 def _main(s: Settings) -> str:
     d, given = s.dataset, dict(s.training_arguments)
@@ -225,6 +231,8 @@ def _main(s: Settings) -> str:
         lines.append(f"    raw = raw.select(range(min(len(raw), {s.job.samples})))")
     lines += [
         f"    args = {_call('TrainingArguments', arguments)}",
+        '    if args.device.type == "cpu":',
+        "        keep_freed_memory()",
         f"    tokenizer = {_tokenizer(s)}",
         *(["    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token"] * (not _own_tokenizer(s))),
         _examples(s),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -33,6 +34,17 @@ def duration(seconds: float) -> str:
 def hours(job: Projection) -> str:
     """The time of a projected job, with its interval."""
     return f"{duration(job.seconds)} [{duration(job.low)}, {duration(job.high)}]"
+
+
+def proviso(facts: BaselineFacts) -> str:
+    """What the time of a projected job holds for; empty where nothing needs to be said."""
+    if facts.observed.get("device") != "cpu":
+        return ""
+    return (
+        " This holds with freed memory kept, as in the trials and in final/train.py "
+        "(`MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_`, see docs/method.md); left to itself glibc can make a "
+        "job on a CPU several percent longer."
+    )
 
 
 def money(job: Projection) -> str:
