@@ -366,6 +366,24 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
     assert list(tmp_path.glob("slowstep-trial-*")) == []
 
 
+def test_imports_are_counted_once(tmp_path: Path) -> None:
+    """The first trial of all waits for the fork server's imports; the parts of its start are no more than there was."""
+    code = (
+        "import time; began = time.perf_counter()\n"
+        "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
+        "from slowstep.trials.session import Session\n"
+        f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
+        f"with Session(settings.budget, Path({str(tmp_path)!r})) as session:\n"
+        "    start = session.launch(Arm(label='baseline', settings=settings), 'one').record.startup\n"
+        "    print(start['imports'], sum(start.values()), time.perf_counter() - began)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    imports, start, wall = map(float, shown.stdout.split())
+
+    assert 0 < imports < start <= wall
+
+
 def test_the_fork_server_touches_no_device() -> None:
     """A CUDA driver initialised before the fork is lost to every trial; bitsandbytes would do it when imported."""
     code = [

@@ -103,7 +103,7 @@ class Trial:
 
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
-        self.startup = {"imports": _imports(), "process": entered - launch.started}
+        self.startup = _entering(launch.started, entered)
         self.steps_left = self.discards_left = self.trained = 0
         self.ready = self.draining = False
         self.profiling: tuple[Profiling, Profile] | None = None
@@ -223,10 +223,13 @@ class Trial:
         return Occurred(seconds=seconds, bytes=left.bytes, samples=left.samples)
 
 
-def _imports() -> float:
-    """Seconds that the fork server spent on the libraries, which a script of one's own spends too."""
+def _entering(asked: float, entered: float) -> dict[str, float]:
+    """Seconds that the fork server spent on the libraries, which a script of one's own spends too, and then on the
+    process; a trial that is asked for while the server still imports waits for what `imports` counts already."""
     preload = sys.modules.get("slowstep.trials.preload")
-    return preload.SECONDS if preload else 0.0
+    if preload is None:
+        return {"imports": 0.0, "process": entered - asked}
+    return {"imports": preload.SECONDS, "process": entered - max(asked, preload.READY)}
 
 
 def failure(error: BaseException) -> Failed:

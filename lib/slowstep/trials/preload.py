@@ -46,3 +46,6 @@ SECONDS = time.perf_counter() - began
 # they lie on. Frozen, they are left alone.
 gc.collect()
 gc.freeze()
+
+READY = time.time()
+"""From now on a trial can be forked; one that is asked for earlier waits."""
