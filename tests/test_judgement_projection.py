@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import block
+from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
@@ -75,12 +76,13 @@ def test_stalled_blocks_count_by_their_time(job: Settings) -> None:
 
 
 def test_the_interval_holds_the_estimate(job: Settings) -> None:
-    """Blocks that scatter give a range around the estimate; identical blocks give none."""
+    """Blocks that scatter give a range around the estimate; identical blocks the one in which launches differ."""
     wide = project(job, measured(*(block([s] * 5, samples=4) for s in (0.9, 1.0, 1.1))), None)
-    exact = project(job, EVEN, None)
+    even = project(job, EVEN, None)
 
     assert 0 < wide.low < wide.seconds < wide.high
-    assert (exact.seconds, exact.seconds) == (exact.low, exact.high)
+    assert wide.low < even.low < even.seconds < even.high < wide.high
+    assert even.high - even.seconds == pytest.approx(even.parts["training steps"] * one_launch())
 
 
 def test_one_block_gives_no_false_certainty(job: Settings) -> None:

@@ -20,7 +20,6 @@ import workloads_for_tests as w
 from slowstep.factors import Arm
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings.schema import Budget
-from slowstep.trials.process import ENVIRONMENT
 from slowstep.trials.session import Session
 
 Make = Callable[..., Arm]
@@ -399,25 +398,40 @@ def test_the_fork_server_touches_no_device() -> None:
 
 
 def test_what_a_step_frees_is_kept_for_the_next() -> None:
-    """Given back and asked for again it costs a page fault every 4 KiB, in the arms whose heap happens to lie so."""
+    """Even large blocks, and where glibc was told to return them: taken anew they cost a page fault every 4 KiB."""
     code = """
-import ctypes, resource
-def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+import ctypes, resource, sys
+from slowstep.trials.heap import keep_freed_memory
+kept = keep_freed_memory() if sys.argv[1] == "kept" else True
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
-for attempt in range(2):
-    before = faults()
-    blocks = [libc.malloc(20 * 2**20) for _ in range(4)]
+def step():
+    blocks = [libc.malloc(40 * 2**20) for _ in range(4)]
     for block in blocks:
-        ctypes.memset(block, 1, 20 * 2**20)
+        ctypes.memset(block, 1, 40 * 2**20)
     for block in blocks:
         libc.free(block)
-print(faults() - before)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+print(kept, -step() + step())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | ENVIRONMENT, capture_output=True, text=True, check=True
+    environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = {
+        way: subprocess.check_output([sys.executable, "-c", code, way], env=environment, text=True).split()
+        for way in ("kept", "returned")
+    }
+
+    assert said["kept"][0] == "True"
+    assert int(said["kept"][1]) < 1000 < 40_000 < int(said["returned"][1])  # of 40960 pages
+
+
+def test_a_trial_says_what_becomes_of_freed_memory(session: Session, arm: Make) -> None:
+    """As its settings ask: kept, unless the run is to be seen as glibc would have it."""
+    record = session.compare(arm(w.Tiny), arm(w.Tiny, {"freed_memory": "returned"}), most=1, enough=never)
+
+    assert ("kept", "returned") == (
+        record.baseline.observed["freed_memory"],
+        record.treatment.observed["freed_memory"],
     )
-    assert int(done.stdout) < 1000  # of twenty thousand pages
 
 
 def test_launches_lie_differently_in_memory(session: Session, arm: Make) -> None:

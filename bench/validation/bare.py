@@ -1,6 +1,7 @@
 """Training without the kit: no probe, no session, no blocks; what the kit's figures are held against.
 
-`python -m bench.validation.bare FILE` trains the job of a parameter file to its end, as a script of one's own would.
+`python -m bench.validation.bare FILE kept` trains the job of a parameter file to its end, as final/train.py would; with
+`returned` in place of `kept` as a script does that leaves freed memory to glibc.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.settings import Settings, load, override
+from slowstep.trials.heap import keep_freed_memory
 from slowstep.trials.helper import errand
 
 ORDER = "ABBAAB"
@@ -50,6 +53,8 @@ def _train(connection: Any, settings: Settings) -> None:
                 time.sleep(TIMEOUT)
 
     multiprocessing.set_start_method("fork", force=True)
+    if settings.freed_memory == "kept":
+        keep_freed_memory()
     counted = override(settings, {"training_arguments.include_num_input_tokens_seen": "non_padding"})
     with tempfile.TemporaryDirectory() as folder:
         workload = named(counted.workload)(counted, Path(folder))
@@ -67,6 +72,8 @@ def job(settings: Settings) -> dict[str, float]:
     from slowstep.workloads import named
     from slowstep.workloads.finetune import accelerator_available
 
+    if settings.freed_memory == "kept":
+        keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         workload = named(settings.workload)(settings, Path(folder))
         workload.prepare_data()
@@ -82,7 +89,7 @@ def job(settings: Settings) -> dict[str, float]:
 if __name__ == "__main__":
     import json
 
-    asked = load(sys.argv[1]).settings
+    asked = replace(load(sys.argv[1]).settings, freed_memory=sys.argv[2])
     if asked.peft is None:
         # a script of one's own that has no use of peft does not import it, and with it bitsandbytes (0.9 s)
         sys.modules["bitsandbytes"] = None

@@ -23,7 +23,7 @@ MARKS = {
     "Mann-Whitney on steps": (BLACK, "triangle-down-open"),
 }
 
-HIDDEN = ("within", "within, left", "date")
+HIDDEN = ("within", "within, returned", "date")
 """Of a projected job: what the table shows in another column, or elsewhere."""
 
 WANTED = [
@@ -116,7 +116,7 @@ def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
         "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
         Table([_shown(r) for r in f["healthy"]["rows"]]),
         "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training, with "
-        "freed memory kept as in the trials and in final/train.py, and left to glibc as in a job that does not ask.",
+        "freed memory kept as in the trials and in final/train.py, and returned as in a script that does not ask.",
         Table([{k: v for k, v in r.items() if k not in HIDDEN} for r in f["prediction"]["rows"]]),
         "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
         f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "

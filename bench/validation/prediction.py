@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -21,40 +22,41 @@ PAIRS = 12
 """Of the baseline with itself: more than a verdict needs, since a speed is asked for and not a change."""
 
 
-KEPT = {name: value for name, value in process.ENVIRONMENT.items() if name.startswith("MALLOC_")}
-"""Freed memory is kept, as in the trials and in final/train.py; a user's own job has it only by setting it."""
-
-
 def measure(case: Scenario, folder: Path) -> dict[str, Any]:
     """Train the job, project it from short trials, train it again: a machine that grows slower misleads neither.
 
-    The job is trained in both ways, with freed memory kept and left to glibc; it is the first that is projected.
+    The job is trained with freed memory kept, as it is projected, and returned, as by a script that leaves it to glibc.
     """
     params = case.write(folder / "params")
     shutil.rmtree(folder / "projected" / case.name, ignore_errors=True)
-    left, kept = [_trained(params, {})], [_trained(params, KEPT)]
+    trained: dict[str, list[dict[str, float]]] = {"kept": [], "returned": []}
+
+    def train(*ways: str) -> None:
+        for way in ways:
+            trained[way].append(_trained(params, way))
+
+    train("returned", "kept")
     inv = open_investigation(str(params), [f"budget.noise_pairs={PAIRS}"], outputs=str(folder / "projected"))
     projected = inv.baseline.projection
     inv.close()
-    kept.append(_trained(params, KEPT))
-    left.append(_trained(params, {}))
-    seconds = {"kept": mean(t["seconds"] for t in kept), "left": mean(t["seconds"] for t in left)}
-    errors = {how: projected.seconds / s - 1 for how, s in seconds.items()}
+    train("kept", "returned")
+    seconds = {way: mean(t["seconds"] for t in runs) for way, runs in trained.items()}
+    errors = {way: projected.seconds / s - 1 for way, s in seconds.items()}
     return {
         "job": case.name,
         "projected, s": round(projected.seconds, 1),
         "interval, s": f"{projected.low:.1f} to {projected.high:.1f}",
         "trained, s": round(seconds["kept"], 1),
-        "before and after, s": ", ".join(f"{t['seconds']:.1f}" for t in kept),
+        "before and after, s": _both(trained["kept"]),
         "error": f"{errors['kept']:+.1%}",
         "within the interval": projected.low <= seconds["kept"] <= projected.high,
-        "left to glibc, s": ", ".join(f"{t['seconds']:.1f}" for t in left),
-        "error then": f"{errors['left']:+.1%}",
+        "with memory returned, s": _both(trained["returned"]),
+        "error then": f"{errors['returned']:+.1%}",
         "steps projected": projected.steps,
-        "steps trained": kept[0]["steps"],
+        "steps trained": trained["kept"][0]["steps"],
         "parts, s": {k: round(v, 1) for k, v in projected.parts.items()},
         "within": abs(errors["kept"]) <= TOLERANCE,
-        "within, left": abs(errors["left"]) <= TOLERANCE,
+        "within, returned": abs(errors["returned"]) <= TOLERANCE,
     }
 
 
@@ -66,12 +68,15 @@ ENVIRONMENT = {
 """Set before the first trial of a process, since trials have the environment of the server that forks them."""
 
 
-def _trained(params: Path, added: dict[str, str]) -> dict[str, float]:
-    """Seconds from the start of the interpreter to the end of training, and the steps; in the user's environment with
-    what is `added`."""
+def _trained(params: Path, freed_memory: str) -> dict[str, float]:
+    """Seconds from the start of the interpreter to the end of training, and the steps; in the user's environment."""
     began = time.time()
-    command = [sys.executable, "-m", "bench.validation.bare", str(params)]
-    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT} | added
+    command = [sys.executable, "-m", "bench.validation.bare", str(params), freed_memory]
+    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     said = json.loads(done.stdout.strip().splitlines()[-1])
     return {"seconds": said["ended"] - began, "steps": said["steps"]}
+
+
+def _both(runs: Sequence[dict[str, float]]) -> str:
+    return ", ".join(f"{run['seconds']:.1f}" for run in runs)

@@ -25,13 +25,14 @@ BESIDE = 'Path(__file__).with_name("dataset")'
 
 def script(s: Settings) -> str:
     """The text of train.py; it trains the whole job of `s`, on all of its data."""
-    parts = [_head(s), _data(s), _model(s), KEEP, _main(s)]
+    parts = [_head(s), _data(s), _model(s), *([KEEP] * _kept(s)), _main(s)]
     return "\n\n\n".join(parts) + "\n"
 
 
 def _head(s: Settings) -> str:
     packed, once = s.dataset.padding == "packing", s.dataset.tokenize == "once"
-    standard = ["import argparse", "import ctypes"] + ["import os"] * (s.model.torch_compile_dynamic is not None)
+    standard = ["import argparse"] + ["import ctypes"] * _kept(s)
+    standard += ["import os"] * (s.model.torch_compile_dynamic is not None)
     standard += ["import shutil"] * (_saved(s) and s.dataset.storage == "local_copy")
     standard += ["import tempfile"] * (s.model.init == "random" and bool(s.quantization))
     standard += ["from functools import partial"]
@@ -203,10 +204,14 @@ def _model(s: Settings) -> str:
 # -- main --
 
 KEEP = '''def keep_freed_memory():
-    """As in the trials: else glibc gives it back or not as the heap happens to lie, and a step takes it anew."""
+    """As in the trials: else glibc returns it to the system, and each step takes it anew, page by page."""
     libc = ctypes.CDLL(None)
-    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: none
-    libc.mallopt(-3, 32 * 2**20)  # M_MMAP_THRESHOLD: the largest that there is'''
+    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: never return the end of the heap
+    libc.mallopt(-4, 0)  # M_MMAP_MAX: no block outside of it, which would be returned when it is freed'''
+
+
+def _kept(s: Settings) -> bool:
+    return s.freed_memory == "kept"
 
 
 def _main(s: Settings) -> str:
@@ -231,8 +236,7 @@ def _main(s: Settings) -> str:
         lines.append(f"    raw = raw.select(range(min(len(raw), {s.job.samples})))")
     lines += [
         f"    args = {_call('TrainingArguments', arguments)}",
-        '    if args.device.type == "cpu":',
-        "        keep_freed_memory()",
+        *(['    if args.device.type == "cpu":', "        keep_freed_memory()"] * _kept(s)),
         f"    tokenizer = {_tokenizer(s)}",
         *(["    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token"] * (not _own_tokenizer(s))),
         _examples(s),

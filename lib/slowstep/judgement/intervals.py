@@ -88,6 +88,11 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
     return Interval(mean=mean, lower=lower, upper=upper, p=chance, n=len(values), median=median)
 
 
+def one_launch(p: float = NOMINAL_P) -> float:
+    """By how much, on the logarithm, a single launch may be faster or slower than launches are on the mean."""
+    return _z(p) * LAUNCH
+
+
 def limits(values: np.ndarray, launches: Sequence[Hashable], p: float) -> Limits:
     """`paired` without the p, which takes longest."""
     return _narrower(values, p, _spread(len(values), launches))[1]

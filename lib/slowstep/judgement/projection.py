@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slowstep.judgement.comparison import launches
-from slowstep.judgement.intervals import interval, paired
+from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
 from slowstep.settings.events import is_rare, occurrences, of_whole, steps_between
@@ -15,7 +15,7 @@ from slowstep.settings.events import is_rare, occurrences, of_whole, steps_betwe
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Seconds by part, and the whole with the interval that the blocks' spread gives."""
+    """Seconds by part, and the whole with the interval that the blocks' spread gives, and that a job is one launch."""
 
     parts: dict[str, float]
     seconds: float
@@ -84,7 +84,7 @@ def project(
 
 
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
-    """Seconds a sample of the job, and half the interval around it.
+    """Seconds a sample of the job, which is one launch of it, and half the interval around that.
 
     The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
     positions of a whole epoch are known, it is the time a position that is measured. Both blocks of a pair train on
@@ -99,7 +99,8 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
 
     paces = [sum(b.seconds for b in pair) / sum(amount(b) for b in pair) for pair in pairs]
     whole = [b for pair in pairs for b in pair]
-    return sum(b.seconds for b in whole) / sum(amount(b) for b in whole), interval(paces).half
+    pace = sum(b.seconds for b in whole) / sum(amount(b) for b in whole)
+    return pace, math.hypot(interval(paces).half, pace * one_launch())
 
 
 def _apart(events: EventRecord | None, settings: Settings, event: str) -> float | None:

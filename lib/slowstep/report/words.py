@@ -38,12 +38,11 @@ def hours(job: Projection) -> str:
 
 def proviso(facts: BaselineFacts) -> str:
     """What the time of a projected job holds for; empty where nothing needs to be said."""
-    if facts.observed.get("device") != "cpu":
+    if facts.observed.get("device") != "cpu" or facts.observed.get("freed_memory") != "kept":
         return ""
     return (
-        " This holds with freed memory kept, as in the trials and in final/train.py "
-        "(`MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_`, see docs/method.md); left to itself glibc can make a "
-        "job on a CPU several percent longer."
+        " This holds with freed memory kept, as in the trials and in final/train.py; a job on a CPU that leaves it to "
+        "glibc can take much longer, which `overheads: {freed_memory: [returned]}` measures."
     )
 
 

@@ -111,6 +111,8 @@ class Settings:
     quantization: dict[str, object] | None = None
     optimizer_kwargs: dict[str, object] | None = None
     """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, `foreach` for one."""
+    freed_memory: Literal["kept", "returned"] = "kept"
+    """What becomes of the host's memory that a step frees: kept for the next, or as glibc has it by itself."""
     job: Job = Job()
     budget: Budget = Budget()
     allow: Allow = Allow()
@@ -167,7 +169,16 @@ WORKLOADS = {
 }
 """The registered workloads and their classes; as text, since settings are checked without importing torch."""
 
-TRAINED = ("workload", "model", "dataset", "training_arguments", "peft", "quantization", "optimizer_kwargs")
+TRAINED = (
+    "workload",
+    "model",
+    "dataset",
+    "training_arguments",
+    "peft",
+    "quantization",
+    "optimizer_kwargs",
+    "freed_memory",
+)
 """The sections that decide what a trial does; the others decide how it is measured and judged."""
 
 LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length", "compute", "overheads")

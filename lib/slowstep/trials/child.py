@@ -13,7 +13,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import resource
-import secrets
 import shutil
 import signal
 import sys
@@ -22,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import accelerate.data_loader  # noqa: F401  imported before the fork, so that each trial starts in a moment
 import peft  # noqa: F401
@@ -30,6 +30,7 @@ import transformers.trainer  # noqa: F401
 
 import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status
+from slowstep.trials import heap
 from slowstep.trials.clock import clock_for
 from slowstep.trials.probe import Probe
 from slowstep.trials.profiling import Profiling, warm_up_profiler
@@ -58,9 +59,6 @@ OUT_OF_MEMORY_TEXTS = (
 """The faces of a full device or host in the text of a RuntimeError."""
 
 
-SHIFT = 2**20
-"""By up to so many bytes the heap of a trial is moved."""
-
 ROUNDS = 3
 """After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
 workers deliver evenly."""
@@ -81,8 +79,6 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     end_with_parent(launch.folder)
     _log_to(launch.log)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = launch.cache
-    # a script's heap begins anywhere; those of a server's children begin at one place, and all launches would lie alike
-    shift = bytearray(secrets.randbelow(SHIFT))
     trial = Trial(connection, launch, entered)
     try:
         trial.run()
@@ -93,7 +89,6 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
         sys.stderr.flush()
         connection.send(failure(error))
     finally:
-        del shift
         sys.stdout.flush()
         sys.stderr.flush()
 
@@ -104,6 +99,8 @@ class Trial:
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
         self.startup = _entering(launch.started, entered)
+        self.kept = launch.settings.freed_memory == "kept" and heap.keep_freed_memory()
+        self.shift = heap.shift()
         self.steps_left = self.discards_left = self.trained = 0
         self.ready = self.draining = False
         self.profiling: tuple[Profiling, Profile] | None = None
@@ -208,9 +205,12 @@ class Trial:
             if isinstance(request, Occur):
                 self.connection.send(self._occur(request.event))
             elif isinstance(request, Observe):
-                self.connection.send(Observed(facts=self.workload.observe()))
+                self.connection.send(Observed(facts=self._observe()))
             else:
                 raise Stop
+
+    def _observe(self) -> dict[str, Any]:
+        return self.workload.observe() | {"freed_memory": "kept" if self.kept else "returned"}
 
     def _occur(self, event: str) -> Occurred:
         clock = self.probe.clock

@@ -31,11 +31,6 @@ ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     # asking whether there is a device must not initialise the driver in the fork server
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    # What a step frees is kept for the next. By itself glibc gives it back or not as the heap happens to lie, and two
-    # thousand page faults more a step are 4 %; trials forked from one server lie alike at every launch, so that an arm
-    # keeps its luck. 32 MiB is the most that glibc takes here.
-    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 * 2**30),
     # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
     "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }

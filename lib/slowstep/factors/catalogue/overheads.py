@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, number, one_of, only_if, switch, whole
+from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only_if, switch, whole
 from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
@@ -75,6 +75,11 @@ def _one(value: Any) -> Any:
     """A tracker by itself; several stay a list, which no level equals."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return "none" if value in (None, [], "none") else value
+
+
+def _tensors_on_host(value: Any, s: Settings, machine: Machine) -> str | None:
+    """training on a CPU"""
+    return None if on_cpu(s, machine) else "it acts on tensors in the host's memory, and here they are on the device"
 
 
 FACTORS = (
@@ -205,6 +210,20 @@ FACTORS = (
         examples=("no", "all", "non_padding"),
         bound="host_work",
         accepts=one_of("no", "all", "non_padding"),
+    ),
+    Factor(
+        name="freed_memory",
+        title="Memory that a step frees",
+        hypothesis="What becomes of the host's memory between steps takes time: returned to the system it comes anew, "
+        "page by page.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the process keeps the most memory that it ever had",
+        current=lambda s: s.freed_memory,
+        level=lambda value, s: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
+        touches=ALL_PHASES,
+        examples=("returned", "kept"),
+        requires=_tensors_on_host,
+        accepts=one_of("kept", "returned"),
     ),
     Factor(
         name="max_grad_norm",
