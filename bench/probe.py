@@ -34,7 +34,7 @@ def cost() -> dict[str, float]:
     """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
     from transformers import TrainerCallback
 
-    from slowstep.trials.heap import keep_freed_memory
+    from slowstep.trials import heap
     from slowstep.trials.probe import Probe
     from slowstep.workloads.finetune import FineTune
 
@@ -73,7 +73,7 @@ def cost() -> dict[str, float]:
                 probe.open()
             control.should_training_stop = len(blocks) >= 2 * PAIRS + 1
 
-    keep_freed_memory()
+    heap.settle(settings.freed_memory)
     with tempfile.TemporaryDirectory() as folder:
         workload = FineTune(settings, Path(folder))
         workload.prepare_data()

@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.settings import Settings, load, override
-from slowstep.trials.heap import keep_freed_memory
+from slowstep.trials import heap
 from slowstep.trials.helper import errand
 
 ORDER = "ABBAAB"
@@ -53,8 +52,7 @@ def _train(connection: Any, settings: Settings) -> None:
                 time.sleep(TIMEOUT)
 
     multiprocessing.set_start_method("fork", force=True)
-    if settings.freed_memory == "kept":
-        keep_freed_memory()
+    heap.settle(settings.freed_memory)
     counted = override(settings, {"training_arguments.include_num_input_tokens_seen": "non_padding"})
     with tempfile.TemporaryDirectory() as folder:
         workload = named(counted.workload)(counted, Path(folder))
@@ -72,8 +70,7 @@ def job(settings: Settings) -> dict[str, float]:
     from slowstep.workloads import named
     from slowstep.workloads.finetune import accelerator_available
 
-    if settings.freed_memory == "kept":
-        keep_freed_memory()
+    heap.settle(settings.freed_memory)
     with tempfile.TemporaryDirectory() as folder:
         workload = named(settings.workload)(settings, Path(folder))
         workload.prepare_data()
@@ -89,7 +86,7 @@ def job(settings: Settings) -> dict[str, float]:
 if __name__ == "__main__":
     import json
 
-    asked = replace(load(sys.argv[1]).settings, freed_memory=sys.argv[2])
+    asked = load(sys.argv[1], [f"freed_memory={sys.argv[2]}"]).settings
     if asked.peft is None:
         # a script of one's own that has no use of peft does not import it, and with it bitsandbytes (0.9 s)
         sys.modules["bitsandbytes"] = None

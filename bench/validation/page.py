@@ -23,8 +23,8 @@ MARKS = {
     "Mann-Whitney on steps": (BLACK, "triangle-down-open"),
 }
 
-HIDDEN = ("within", "within, returned", "date")
-"""Of a projected job: what the table shows in another column, or elsewhere."""
+HIDDEN = ("within", "within, returned")
+"""Of a projected job: what the table shows as an error."""
 
 WANTED = [
     # what, where it is in the figures, how it is shown, what it should be

@@ -33,6 +33,7 @@ def _head(s: Settings) -> str:
     packed, once = s.dataset.padding == "packing", s.dataset.tokenize == "once"
     standard = ["import argparse"] + ["import ctypes"] * _kept(s)
     standard += ["import os"] * (s.model.torch_compile_dynamic is not None)
+    standard += ["import platform"] * _kept(s)
     standard += ["import shutil"] * (_saved(s) and s.dataset.storage == "local_copy")
     standard += ["import tempfile"] * (s.model.init == "random" and bool(s.quantization))
     standard += ["from functools import partial"]
@@ -205,9 +206,10 @@ def _model(s: Settings) -> str:
 
 KEEP = '''def keep_freed_memory():
     """As in the trials: else glibc returns it to the system, and each step takes it anew, page by page."""
-    libc = ctypes.CDLL(None)
-    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: never return the end of the heap
-    libc.mallopt(-4, 0)  # M_MMAP_MAX: no block outside of it, which would be returned when it is freed'''
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: never return the end of the heap
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: no block outside of it, which would be returned when it is freed'''
 
 
 def _kept(s: Settings) -> bool:
@@ -228,6 +230,7 @@ def _main(s: Settings) -> str:
         f'    parser.add_argument("--output_dir", default={_literal(s.name)})',
         f'    parser.add_argument("--max_steps", type=int, default={given.get("max_steps", -1)!r})',
         "    options = parser.parse_args()",
+        *(["    keep_freed_memory()"] * _kept(s)),
     ]
     if s.model.torch_compile_dynamic is not None:
         lines.append(f'    os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = "{s.model.torch_compile_dynamic}"')
@@ -236,7 +239,6 @@ def _main(s: Settings) -> str:
         lines.append(f"    raw = raw.select(range(min(len(raw), {s.job.samples})))")
     lines += [
         f"    args = {_call('TrainingArguments', arguments)}",
-        *(['    if args.device.type == "cpu":', "        keep_freed_memory()"] * _kept(s)),
         f"    tokenizer = {_tokenizer(s)}",
         *(["    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token"] * (not _own_tokenizer(s))),
         _examples(s),

@@ -41,8 +41,8 @@ def proviso(facts: BaselineFacts) -> str:
     if facts.observed.get("device") != "cpu" or facts.observed.get("freed_memory") != "kept":
         return ""
     return (
-        " This holds with freed memory kept, as in the trials and in final/train.py; a job on a CPU that leaves it to "
-        "glibc can take much longer, which `overheads: {freed_memory: [returned]}` measures."
+        " This holds with freed memory kept, as in the trials (docs/method.md says how); a job on a CPU that leaves it "
+        "to glibc can take much longer, which `overheads: {freed_memory: [returned]}` measures."
     )
 
 

@@ -96,6 +96,8 @@ class Allow:
 
 Levels = dict[str, list[object]]
 
+FreedMemory = Literal["kept", "returned"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -111,7 +113,7 @@ class Settings:
     quantization: dict[str, object] | None = None
     optimizer_kwargs: dict[str, object] | None = None
     """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, `foreach` for one."""
-    freed_memory: Literal["kept", "returned"] = "kept"
+    freed_memory: FreedMemory = "kept"
     """What becomes of the host's memory that a step frees: kept for the next, or as glibc has it by itself."""
     job: Job = Job()
     budget: Budget = Budget()

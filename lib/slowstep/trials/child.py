@@ -99,7 +99,7 @@ class Trial:
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
         self.startup = _entering(launch.started, entered)
-        self.kept = launch.settings.freed_memory == "kept" and heap.keep_freed_memory()
+        self.freed_memory = heap.settle(launch.settings.freed_memory)
         self.shift = heap.shift()
         self.steps_left = self.discards_left = self.trained = 0
         self.ready = self.draining = False
@@ -210,7 +210,7 @@ class Trial:
                 raise Stop
 
     def _observe(self) -> dict[str, Any]:
-        return self.workload.observe() | {"freed_memory": "kept" if self.kept else "returned"}
+        return self.workload.observe() | {"freed_memory": self.freed_memory}
 
     def _occur(self, event: str) -> Occurred:
         clock = self.probe.clock

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import secrets
+from typing import Any
+
+from slowstep.settings.schema import FreedMemory
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
@@ -12,14 +16,23 @@ SHIFT = 2**20
 """By up to so many bytes the heap of a trial is moved."""
 
 
-def keep_freed_memory() -> bool:
-    """Whether glibc, told to keep what is freed for the next who asks, will.
+def settle(freed_memory: FreedMemory) -> FreedMemory:
+    """What becomes of freed memory from now on: what is asked for, where glibc is there and serves this process.
 
     By itself it returns memory to the system or not, as the heap happens to lie, and large tensors always; then each
     step takes it anew, page by page.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all([mallopt(M_TRIM_THRESHOLD, -1), mallopt(M_MMAP_MAX, 0)])
+    if freed_memory == "returned" or platform.libc_ver()[0] != "glibc":
+        return "returned"
+    libc, used = ctypes.CDLL("libc.so.6"), ctypes.CDLL(None)
+    if _address(used.malloc) != _address(libc.malloc):
+        return "returned"  # by whatever another library, preloaded, does with it
+    kept = all([libc.mallopt(M_TRIM_THRESHOLD, -1), libc.mallopt(M_MMAP_MAX, 0)])
+    return "kept" if kept else "returned"
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def shift() -> bytearray:

@@ -214,10 +214,12 @@ FACTORS = (
     Factor(
         name="freed_memory",
         title="Memory that a step frees",
-        hypothesis="What becomes of the host's memory between steps takes time: returned to the system it comes anew, "
-        "page by page.",
+        hypothesis="Training is faster if the memory that a step frees has the other fate: returned to the system, or "
+        "kept for the next step.",
         meaning=Meaning.EXACT,
-        changes="nothing in training; the process keeps the most memory that it ever had",
+        changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
+        "final/train.py keep it (two calls of mallopt), so it is `returned` that is tried, and a loss is what a script "
+        "pays that does not ask",
         current=lambda s: s.freed_memory,
         level=lambda value, s: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
         touches=ALL_PHASES,
