@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +17,11 @@ from slowstep.settings import LEVEL_SECTIONS, load, override
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.validation import page, table  # noqa: E402
+from bench.validation import page, results, table  # noqa: E402
+from bench.validation import parts as validation_parts  # noqa: E402
+from bench.validation.__main__ import keep  # noqa: E402
 from bench.validation.diagnosed import Truth, _agree, score  # noqa: E402
+from bench.validation.parts import Part, parts  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 
 CASES = [case for kind in scenarios().values() for case in kind]
@@ -99,8 +102,8 @@ def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, f
 
 @pytest.fixture(scope="module")
 def committed() -> dict:
-    """The figures of the last full run."""
-    return json.loads(table.RESULTS.read_text(encoding="utf-8"))
+    """The figures of every part."""
+    return results.collected(parts())
 
 
 def test_every_figure_that_is_asked_for_was_measured(committed: dict) -> None:
@@ -112,7 +115,8 @@ def test_every_figure_that_is_asked_for_was_measured(committed: dict) -> None:
     ]
 
     assert all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
-    assert all(committed[about] for about in ("machine", "versions", "date", "commit"))
+    assert results.read().keys() == parts().keys()
+    assert all(part[about] for part in results.read().values() for about in results.ABOUT)
     for kind in ("planted", "healthy"):
         rows = committed[kind]["rows"]
         assert {r["name"] for r in rows} == {case.name for case in scenarios()[kind]}
@@ -128,9 +132,37 @@ def test_the_readme_shows_the_committed_figures() -> None:
 
 def test_the_page_shows_every_scenario(committed: dict, tmp_path: Path) -> None:
     """Failures are not left out, and what was measured can be found again by its commit."""
-    page.write(committed, tmp_path / "index.html")
+    page.write(committed, results.where(parts()), tmp_path / "index.html")
     shown = (tmp_path / "index.html").read_text(encoding="utf-8")
-    names = [r["name"].replace("_", " ") for kind in ("planted", "healthy") for r in committed[kind]["rows"]]
+    rows = [r for kind in ("planted", "healthy") for r in committed[kind]["rows"]]
 
-    assert [] == [name for name in names if name not in shown]
-    assert committed["commit"] in shown
+    assert [] == [r["name"] for r in rows if r["name"].replace("_", " ") not in shown]
+    assert [] == [part["commit"] for part in results.read().values() if part["commit"] not in shown]
+
+
+def test_a_part_is_measured_once_and_kept_with_what_it_holds_for(tmp_path: Path, monkeypatch: Any) -> None:
+    """A second run measures nothing; other sources ask for it again; the other parts are left as they are."""
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "validation.json")
+    monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
+    measured: list[int] = []
+
+    def part(*sources: str) -> Part:
+        return Part(name="aa", measure=lambda: {"n": measured.append(1) or len(measured)}, sources=sources)
+
+    results.write("other", "k", {"commit": "c"}, {})
+    for each in (part(), part(), part("pyproject.toml")):
+        keep(each)
+
+    assert [{"n": 2}, {}] == [results.read()[name]["figures"] for name in ("aa", "other")]
+    assert 2 == len(measured)
+    assert set(results.ABOUT) < results.read()["aa"].keys()
+
+
+def test_what_was_measured_elsewhere_is_not_judged_from_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """Known figures whose records lie on another machine stay as they are; with the records they are judged again."""
+    monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
+    part = Part(name="aa", measure=lambda: {"raw": 1}, sources=(), judge=lambda figures: figures | {"judged": True})
+
+    assert {"raw": 2} == part.figures({"raw": 2})
+    assert {"raw": 1, "judged": True} == part.figures(None)
+    assert {"raw": 2, "judged": True} == part.figures({"raw": 2})

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat.v4 as nb4
 import plotly.graph_objects as go
 
+from bench.validation.results import ABOUT, machine
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, Chart, Table, Text
 from slowstep.report.html import render
 
@@ -23,8 +24,6 @@ MARKS = {
     "Mann-Whitney on steps": (BLACK, "triangle-down-open"),
 }
 
-HIDDEN = ("within", "within, returned")
-"""Of a projected job: what the table shows as an error."""
 
 WANTED = [
     # what, where it is in the figures, how it is shown, what it should be
@@ -34,7 +33,12 @@ WANTED = [
     ("identical arms told apart, of so many real comparisons", "aa.false", "{} of {aa.comparisons}", "at most 1"),
     ("planted causes found", "planted.correct", "{} of {planted.total}", "all but one"),
     ("healthy runs left alone", "healthy.correct", "{} of {healthy.total}", "4 of 4"),
-    ("jobs projected within 5 %", "prediction.within_5pct", "{} of {prediction.total}", "at least 8"),
+    (
+        "jobs projected within 5 %, memory kept",
+        "prediction.within_5pct",
+        "{} of {prediction.total}",
+        "at least 8",
+    ),
     ("cost of the probe", "probe.cost", "{:+.2%} [{probe.cost_low:+.2%}, {probe.cost_high:+.2%}]", "below 1 %"),
     ("planted seconds put in the wrong place, worst", "probe.attribution_error_max", "{:.1%}", "at most 2 %"),
     ("steps of a grid over the steps of the kit, on quick.yaml", "price.ratio", "{:.1f}", "at least 5"),
@@ -60,10 +64,10 @@ def summary(figures: dict[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def write(figures: dict[str, Any], target: Path) -> None:
+def write(figures: dict[str, Any], where: str, target: Path) -> None:
     """Draw the page with the kit's own report template."""
     own, notebook = target.with_suffix(".ipynb"), nb4.new_notebook()
-    notebook.cells = [_cell(part) for part in _parts(figures)]
+    notebook.cells = [_cell(part) for part in _parts(figures, where)]
     for i, cell in enumerate(notebook.cells):
         cell["id"] = str(i)
     own.parent.mkdir(parents=True, exist_ok=True)
@@ -85,16 +89,11 @@ def _cell(part: str | Chart | Table | Text) -> Any:
 
 
 def _measured(part: dict[str, Any]) -> str:
-    return f"Measured {part['date']}, at commit {part['commit']}."
+    return f"Measured {part['date']} at commit {part['commit']}, on {machine(part['machine'])}."
 
 
-def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
-    machine, aa = f["machine"], f["aa"]
-    where = (
-        f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu'] or 'none'}; "
-        + ", ".join(f"{k} {v}" for k, v in f["versions"].items())
-        + f"; {f['date']}, commit {f['commit']}."
-    )
+def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
+    aa = f["aa"]
     return [
         "# Can the verdicts be trusted?",
         Text(_verdict(f)),
@@ -117,11 +116,12 @@ def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
         Table([_shown(r) for r in f["healthy"]["rows"]]),
         "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training, with "
         "freed memory kept as in the trials and in final/train.py, and returned as in a script that does not ask.",
-        Table([{k: v for k, v in r.items() if k not in HIDDEN} for r in f["prediction"]["rows"]]),
+        Table([_job(r) for r in f["prediction"]["rows"]]),
         "## The probe\n\nWhat it costs, by interleaved pairs of a bare Trainer with and without it: "
         f"{f['probe']['cost']:+.2%} [{f['probe']['cost_low']:+.2%}, {f['probe']['cost_high']:+.2%}] over "
         f"{f['probe']['pairs']} pairs. And where it puts sleeps of known length:",
         Table(_rounded(f["probe"]["rows"])),
+        _measured(f["probe"]),
         "## The price of a verdict\n\nOptimizer steps to judge every change listed in quick.yaml.",
         Table(
             [
@@ -129,7 +129,7 @@ def _parts(f: dict[str, Any]) -> list[str | Chart | Table | Text]:
                 {"what": f"a grid: {f['price']['arms']} arms, once each", "steps": f["price"]["steps_grid"]},
             ]
         ),
-        f["price"]["correctness"],
+        _correctness(f["calibration"]["rows"]),
         _measured(f["price"]),
     ]
 
@@ -162,8 +162,27 @@ def _shown(r: dict[str, Any]) -> dict[str, str]:
         "gain stated": gain(r["size"]),
         "gain measured without the kit": gain((truth["ratio"], truth["low"], truth["high"])) if truth else "",
         "right": "yes" if r["correct"] else "NO" + "".join(f"; {x}" for x in r["failed"]),
-        "measured at": r["commit"],
-    }
+    } | _at(r)
+
+
+def _job(r: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in r.items() if k not in (*ABOUT, "within", "within, returned")} | _at(r)
+
+
+def _at(r: dict[str, Any]) -> dict[str, str]:
+    return {"measured at": r["commit"], "on": r["machine"]["processor"]}
+
+
+def _correctness(rows: Sequence[dict[str, Any]]) -> str:
+    def worst(rule: str) -> str:
+        own = [r for r in rows if r["rule"] == rule]
+        false, power = max(r["false readings"] for r in own), min(r["power at +10%"] for r in own)
+        return f"{false:.0%} false readings and {power:.0%} power at +10 %"
+
+    return (
+        f"In the worst regime of the calibration the grid's rule has {worst('one run each')}, the kit's has "
+        f"{worst('slowstep')}."
+    )
 
 
 def _rounded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

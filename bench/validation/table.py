@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-
+from bench.validation import results
 from bench.validation.page import summary
+from bench.validation.parts import parts
 from slowstep.investigation import ROOT
 
-RESULTS = ROOT / "bench" / "results" / "validation.json"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- validation: made by bench/validation/table.py -->", "<!-- end of validation -->"
 
 
 def markdown() -> str:
-    """The table with where and when it was measured."""
-    figures = json.loads(RESULTS.read_text(encoding="utf-8"))
-    machine = figures["machine"]
+    """The table, with where and when it was measured."""
+    every = parts()
     lines = ["| asked | measured | wanted |", "|---|---|---|"]
-    lines += [f"| {row['asked']} | {row['measured']} | {row['wanted']} |" for row in summary(figures)]
-    where = f"{machine['processor']}, {machine['cores']} cores, {'no GPU' if not machine['gpu'] else machine['gpu']}"
-    versions = ", ".join(f"{name} {figures['versions'][name]}" for name in ("torch", "transformers"))
-    return "\n".join([*lines, "", f"{where}; {versions}; {figures['date']}, commit {figures['commit']}."])
+    lines += [f"| {row['asked']} | {row['measured']} | {row['wanted']} |" for row in summary(results.collected(every))]
+    return "\n".join([*lines, "", results.where(every)])
 
 
 def renewed(text: str) -> str:
