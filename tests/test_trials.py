@@ -18,8 +18,9 @@ import pytest
 
 import workloads_for_tests as w
 from slowstep.factors import Arm
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
+from slowstep.trials.comparison import common
 from slowstep.trials.session import Session
 
 Make = Callable[..., Arm]
@@ -138,6 +139,49 @@ def test_nothing_is_fetched_while_a_trial_waits(session: Session, arm: Make) -> 
     assert drawn.stat().st_size > behind
 
 
+@pytest.mark.parametrize(
+    "change", [{"dataloader_num_workers": 2}, {"per_device_train_batch_size": 6}, {"gradient_accumulation_steps": 3}]
+)
+def test_both_blocks_of_a_pair_train_on_the_same_samples(change: dict[str, int], session: Session, arm: Make) -> None:
+    """Whatever either arm discards, and in each launch: no arm gains by having drawn the shorter texts."""
+    treatment = arm(None, {f"training_arguments.{name}": value for name, value in change.items()})
+    record = session.compare(arm(), treatment, most=4, enough=never, looks=(2,))
+    works = [(pair.baseline.work, pair.treatment.work) for pair in record.pairs]
+
+    assert healthy(record, 4)
+    assert [(b.samples, b.useful_tokens) for b, _ in works] == [(t.samples, t.useful_tokens) for _, t in works]
+    assert 1 < len({b.useful_tokens for b, _ in works})
+
+
+@pytest.mark.parametrize(
+    ("least", "units", "expected"),
+    [
+        ((40, 56), (8, 8), 56),
+        ((60, 96), (8, 48), 96),
+        ((60, 90), (8, 48), 96),
+        ((400, 100), (8, 64), 448),
+        ((700, 700), (56, 800), 700),  # together they would need 5600
+        ((30.5, 20), (7.3, 8), 30.5),  # packed
+    ],
+)
+def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected: float) -> None:
+    """Enough for each arm and whole units of both, if that is not too many."""
+    assert expected == common(least, units)
+
+
+def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> None:
+    """A baseline that has trained for long is launched again where catching up would take longer than that."""
+    base = arm(w.Tiny)
+    key = identity(base.determinants())
+    long_ago = session.launch(base, key)
+    long_ago.trained += 10**6  # as if it had served many comparisons
+    record = session.compare(base, arm(w.Twin), most=2, enough=never)
+
+    assert healthy(record, 2)
+    assert long_ago.process.process.pid != session.resident[key].process.process.pid
+    assert session.resident[key].trained < 100
+
+
 def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
     """What a comparison costs in steps is told: warm-up, what does not count, and blocks."""
     with Session(session.budget, session.logs) as own:
@@ -147,7 +191,7 @@ def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
         again = own.steps
         own.block(trial, 4 * w.BATCH, [])
 
-    assert begun == trial.record.warmup_steps + 1
+    assert begun == trial.record.warmup_steps
     assert again - begun > block.steps
     assert own.steps - again == trial.discard + block.steps
 

@@ -144,6 +144,7 @@ class Trial:
             if torch.cuda.is_initialized():
                 torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
             self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
+            self.trained = 0  # this border lies before the first step
         elif self.profiling:
             self._send_profile(*self.profiling)
         else:

@@ -5,6 +5,7 @@ A trial that fails is part of the record and never an exception: the pairs measu
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -47,8 +48,8 @@ class Comparison:
         """Wall time of the arms when this comparison began; the baseline may have served others."""
         self.launch = 0
         """Number of the launches that the next pair is measured in."""
-        self.samples = 0.0
-        """In a block of either arm, so that arms with equal batches train on the same ones."""
+        self.wanted: dict[int, tuple[float, float]] = {}
+        """Of each arm: samples that its blocks need at the least, and the samples that they hold a multiple of."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
@@ -94,7 +95,7 @@ class Comparison:
         budget = self.session.budget
         if not self.pairs:
             steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
-            self.samples = max(self.samples, steps * trial.step_samples)
+            self.wanted[side] = steps * trial.step_samples, trial.unit
         return trial
 
     def _see(self, side: int, trial: Trial) -> None:
@@ -125,8 +126,9 @@ class Comparison:
     def _pair(self) -> Pair:
         first = self.order.choice((0, 1))
         blocks: dict[int, Block] = {}
+        start = self._start(first)
         for side in (first, 1 - first):
-            blocks[side] = self._undisturbed(side)
+            blocks[side] = self._undisturbed(side, start)
         return Pair(
             first="treatment" if first else "baseline",
             baseline=blocks[0],
@@ -135,12 +137,27 @@ class Comparison:
             launch=len(self.pairs) // 2 if self.by_turns else self.launch,
         )
 
-    def _undisturbed(self, side: int) -> Block:
+    def _start(self, first: int) -> float:
+        """The sample that both blocks of a pair begin with. An arm that is far ahead, since it served other comparisons
+        or the other was launched anew, is launched anew itself where the other would take longer to catch up."""
+        self._trial(first)
+        live = {side: self.session.resident[key] for side, key in enumerate(self.keys) if key in self.session.resident}
+        ahead = max(live, key=lambda side: live[side].soonest)
+        trial = live[ahead]
+        lead = trial.soonest - min(t.soonest for t in live.values()) if len(live) == 2 else trial.soonest
+        avoidable = min(lead / trial.step_samples, trial.trained - trial.warm) * trial.step_seconds
+        if avoidable > trial.record.wall["start-up and warm-up"]:
+            self.session.end(self.keys[ahead])
+            live[ahead] = self._trial(ahead)
+        return common([trial.soonest for trial in live.values()], [trial.step_samples for trial in live.values()])
+
+    def _undisturbed(self, side: int, start: float) -> Block:
+        samples = common(*zip(*self.wanted.values(), strict=True))
         while True:
             trial = self._trial(side)
             others = [t for t in self.session.resident.values() if t is not trial]
             try:
-                block = self.session.block(trial, self.samples, others)
+                block = self.session.block(trial, samples, others, start)
                 block = self.session.amortised(trial, self.arms[side].settings, block, self.events)
             except TrialEnded as ended:
                 self.session.end(self.keys[side])
@@ -178,6 +195,18 @@ class Comparison:
             by_turns=self.by_turns,
             seed=self.seed,
         )
+
+
+def common(least: Collection[float], units: Collection[float]) -> float:
+    """The fewest samples that are enough for each arm and whole units of both; merely enough, if that would be more
+    than twice as many, and each arm then has whole units of its own."""
+    enough = max(least)
+    alone = max(math.ceil(enough / unit) * unit for unit in units)
+    if any(abs(unit - round(unit)) > 1e-6 for unit in units):  # packed: no two batches hold as many
+        return enough
+    unit = math.lcm(*map(round, units))
+    together = math.ceil(enough / unit) * unit
+    return together if together <= 2 * alone else enough
 
 
 class _Failed(Exception):

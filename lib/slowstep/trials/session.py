@@ -8,6 +8,8 @@ The opinions here, and why:
 - The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
 - While an arm waits, its loader workers are stopped (`slowstep.trials.loader`), so that no batch comes for nothing; a
   step for each of them, and one more, is discarded when its turn comes.
+- Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
+  discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a comparison,
   and the record says so; nothing else is ever thrown away.
 """
@@ -73,8 +75,23 @@ class Trial:
     period: int
     """Blocks hold a multiple of this many steps, so that each has as many saves, evaluations and bursts of workers."""
     discard: int
+    """Steps at the least that go before a block, while batches that lay ready are used up."""
+    trained: int
+    """Steps since the launch."""
+    warm: int
+    """Of these, when it was ready to be measured."""
     began: float
     """`time.perf_counter()` of the launch."""
+
+    @property
+    def soonest(self) -> float:
+        """Samples that it will have trained on when its next block begins, at the least."""
+        return (self.trained + self.discard) * self.step_samples
+
+    @property
+    def unit(self) -> float:
+        """Samples that its blocks hold a multiple of."""
+        return self.period * self.step_samples
 
 
 class Session:
@@ -143,12 +160,13 @@ class Session:
                 break
         seen = process.ask(Observe(), self.budget.step_timeout_seconds)
         workers = seen.facts.get("dataloader_num_workers") or 0
-        self.steps += steps + 1
+        trained = steps
         if workers:  # what they made while the first steps were slow would feed the next ones
             request = Run(steps=WARMUP_CHUNK, discard=workers + 1, drain=True)
             chunk = process.ask(request, self.budget.startup_timeout_seconds)
             previous = chunk.block.seconds / WARMUP_CHUNK
-            self.steps += chunk.trained
+            trained += chunk.trained
+        self.steps += trained
         record = TrialRecord(
             arm=arm.label,
             status=Status.OK,
@@ -170,6 +188,8 @@ class Session:
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
             period=_period(seen.facts.get("event_period") or 1, workers),
             discard=workers + 1,
+            trained=trained,
+            warm=trained,
             began=began,
         )
 
@@ -198,20 +218,23 @@ class Session:
 
     # -- blocks --
 
-    def block(self, trial: Trial, samples: float, others: list[Trial]) -> Block:
-        """One block of `trial` over about so many samples, marked if the machine was taken away meanwhile."""
+    def block(self, trial: Trial, samples: float, others: list[Trial], start: float = 0.0) -> Block:
+        """One block of `trial` over about so many samples, marked if the machine was taken away meanwhile; the first of
+        them is the one numbered `start`, or the next that it can have."""
 
         def own() -> float:
             return sum(t.process.cpu_seconds() for t in (trial, *others))
 
         before = disturbance.read(own())
-        steps = math.ceil(samples / trial.step_samples / trial.period) * trial.period
-        request = Run(steps=steps, discard=trial.discard)
-        expected = (steps + trial.discard) * trial.step_seconds
+        steps = upwards(samples / trial.unit) * trial.period
+        discard = max(trial.discard, upwards(start / trial.step_samples) - trial.trained)
+        request = Run(steps=steps, discard=discard)
+        expected = (steps + discard) * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
         self.steps += measured.trained
+        trial.trained += measured.trained
         wall = dict(trial.record.wall)
         wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
         wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds
@@ -301,6 +324,11 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+
+
+def upwards(ratio: float) -> int:
+    """The next whole number, but not for what rounding errors leave."""
+    return math.ceil(ratio - 1e-6)
 
 
 def _period(events: int, workers: int) -> int:
