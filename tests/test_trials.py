@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +21,8 @@ import workloads_for_tests as w
 from slowstep.factors import Arm
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
-from slowstep.trials.comparison import common
+from slowstep.trials import disturbance
+from slowstep.trials.comparison import Comparison, common
 from slowstep.trials.session import Session
 
 Make = Callable[..., Arm]
@@ -139,18 +141,58 @@ def test_nothing_is_fetched_while_a_trial_waits(session: Session, arm: Make) -> 
     assert drawn.stat().st_size > behind
 
 
+EAGER = {"model.attn_implementation": "eager"}
+
+
+def same_samples(record: ComparisonRecord) -> bool:
+    """Whether the blocks of each pair hold the same samples, and those of different pairs others."""
+    works = [[(b.work.samples, b.work.useful_tokens) for b in (pair.baseline, pair.treatment)] for pair in record.pairs]
+    return all(b == t for b, t in works) and len({b for b, _ in works}) > 1
+
+
 @pytest.mark.parametrize(
-    "change", [{"dataloader_num_workers": 2}, {"per_device_train_batch_size": 6}, {"gradient_accumulation_steps": 3}]
+    ("both", "change"),
+    [
+        ({}, {"training_arguments.dataloader_num_workers": 2}),
+        ({}, {"training_arguments.per_device_train_batch_size": 6}),
+        ({}, {"training_arguments.gradient_accumulation_steps": 3}),
+        ({"job.samples": 25}, EAGER),  # now and then a batch of one
+        ({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER),
+        ({"workload": "plain_loop"}, {"peft.r": 2}),
+    ],
+    ids=["workers", "batch", "accumulation", "short batches", "packed", "plain loop"],
 )
-def test_both_blocks_of_a_pair_train_on_the_same_samples(change: dict[str, int], session: Session, arm: Make) -> None:
+def test_both_blocks_of_a_pair_train_on_the_same_samples(
+    both: dict[str, object], change: dict[str, object], session: Session, arm: Make
+) -> None:
     """Whatever either arm discards, and in each launch: no arm gains by having drawn the shorter texts."""
-    treatment = arm(None, {f"training_arguments.{name}": value for name, value in change.items()})
-    record = session.compare(arm(), treatment, most=4, enough=never, looks=(2,))
-    works = [(pair.baseline.work, pair.treatment.work) for pair in record.pairs]
+    record = session.compare(arm(None, both), arm(None, both | change), most=4, enough=never, looks=(2,))
 
     assert healthy(record, 4)
-    assert [(b.samples, b.useful_tokens) for b, _ in works] == [(t.samples, t.useful_tokens) for _, t in works]
-    assert 1 < len({b.useful_tokens for b, _ in works})
+    assert same_samples(record)
+
+
+def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
+    """When the machine was taken away from one block, the other is not paired with one of other samples."""
+    found = iter([None, "taken away", None, None])
+    monkeypatch.setattr(disturbance, "between", lambda *_: next(found, None))
+    with Session(replace(budget, redo_blocks=3), tmp_path) as own:
+        record = own.compare(arm(), arm(None, EAGER), most=2, enough=never)
+
+    assert healthy(record, 2)
+    assert 1 == len(record.redone)
+    assert same_samples(record)
+
+
+def test_arms_by_turns_train_on_the_same_samples(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
+    """The one that is launched for its turn trains up to where the other began."""
+    monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
+    with Session(budget, tmp_path) as own:
+        record = own.compare(arm(), arm(None, EAGER), most=4, enough=never)
+
+    assert healthy(record, 4)
+    assert record.by_turns
+    assert same_samples(record)
 
 
 @pytest.mark.parametrize(
@@ -160,26 +202,29 @@ def test_both_blocks_of_a_pair_train_on_the_same_samples(change: dict[str, int],
         ((60, 96), (8, 48), 96),
         ((60, 90), (8, 48), 96),
         ((400, 100), (8, 64), 448),
-        ((700, 700), (56, 800), 700),  # together they would need 5600
+        ((700, 700), (56, 800), 704),  # periods of 7 and 100 steps would need 5600
         ((30.5, 20), (7.3, 8), 30.5),  # packed
     ],
 )
 def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected: float) -> None:
-    """Enough for each arm and whole units of both, if that is not too many."""
-    assert expected == common(least, units)
+    """Enough for each arm and whole units of both, if that is not too many; else whole steps of both."""
+    steps = [unit if unit % 1 else 8 for unit in units]
+
+    assert expected == common(least, units, steps)
 
 
 def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> None:
-    """A baseline that has trained for long is launched again where catching up would take longer than that."""
+    """A baseline that has served for longer than its launch took is launched again; the treatment begins at 0."""
     base = arm(w.Tiny)
     key = identity(base.determinants())
+    session.keep_only(set())
     long_ago = session.launch(base, key)
-    long_ago.trained += 10**6  # as if it had served many comparisons
+    while not long_ago.outlived:
+        session.block(long_ago, 1000 * w.BATCH, [])
     record = session.compare(base, arm(w.Twin), most=2, enough=never)
 
     assert healthy(record, 2)
     assert long_ago.process.process.pid != session.resident[key].process.process.pid
-    assert session.resident[key].trained < 100
 
 
 def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:

@@ -20,9 +20,10 @@ sys.path.insert(0, str(ROOT))
 from bench.validation import page, results, table  # noqa: E402
 from bench.validation import parts as validation_parts  # noqa: E402
 from bench.validation.__main__ import keep  # noqa: E402
-from bench.validation.diagnosed import Truth, _agree, score  # noqa: E402
+from bench.validation.diagnosed import _agree, score  # noqa: E402
 from bench.validation.parts import Part, parts  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
+from bench.validation.truth import Truth  # noqa: E402
 
 CASES = [case for kind in scenarios().values() for case in kind]
 PLANTED = scenarios()["planted"]
@@ -132,7 +133,7 @@ def test_the_readme_shows_the_committed_figures() -> None:
 
 def test_the_page_shows_every_scenario(committed: dict, tmp_path: Path) -> None:
     """Failures are not left out, and what was measured can be found again by its commit."""
-    page.write(committed, results.where(parts()), tmp_path / "index.html")
+    page.write(committed, "", tmp_path / "index.html")
     shown = (tmp_path / "index.html").read_text(encoding="utf-8")
     rows = [r for kind in ("planted", "healthy") for r in committed[kind]["rows"]]
 
@@ -163,6 +164,6 @@ def test_what_was_measured_elsewhere_is_not_judged_from_nothing(tmp_path: Path, 
     monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
     part = Part(name="aa", measure=lambda: {"raw": 1}, sources=(), judge=lambda figures: figures | {"judged": True})
 
-    assert {"raw": 2} == part.figures({"raw": 2})
-    assert {"raw": 1, "judged": True} == part.figures(None)
-    assert {"raw": 2, "judged": True} == part.figures({"raw": 2})
+    assert {"raw": 2} == part.judged({"raw": 2})
+    assert {"raw": 1} == part.measured()
+    assert {"raw": 2, "judged": True} == part.judged({"raw": 2})

@@ -46,12 +46,14 @@ def _of(name: str, part: str) -> bool:
 
 
 def keep(part: Part) -> None:
-    """Measure a part if it was not, or judge it again; tell what came out, and keep it."""
+    """Measure a part if it was not, judge it by today's code, tell what came out, and keep it."""
     known, key = results.read().get(part.name), part.key()
-    same = known is not None and known["key"] == key
-    about = {each: known[each] for each in results.ABOUT} if same else results.here_and_now()
-    figures = part.figures(known["figures"] if same else None)
-    results.write(part.name, key, about, figures)
+    if known is None or known["key"] != key:
+        about = results.here_and_now()
+        results.write(part.name, key, about, part.measured())  # a stop while it is judged loses nothing
+        known = results.read()[part.name]
+    figures = part.judged(known["figures"])
+    results.write(part.name, key, {each: known[each] for each in results.ABOUT}, figures)
     print(f"{part.name}: {part.tell(figures)}", flush=True)
 
 

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from scipy import stats
-
-from bench.validation import bare
 from bench.validation.scenarios import Scenario
+from bench.validation.truth import Truth
 from slowstep.batch import notebooks
 from slowstep.cli import main
 from slowstep.judgement.units import speed_up
@@ -23,15 +20,6 @@ from slowstep.report.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.load import validate
 from slowstep.summary import NotebookRun
-
-
-@dataclass(frozen=True, kw_only=True)
-class Truth:
-    """The speed-up of the cure, measured without the kit; a ratio with its 95 % interval over three runs of each."""
-
-    ratio: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +58,6 @@ def diagnose(params: Path, outputs: Path) -> None:
     """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
     with contextlib.redirect_stdout(io.StringIO()):
         main(["diagnose", str(params), "--outputs", str(outputs)])
-
-
-def truth(scenario: Scenario, params: Path) -> Truth:
-    """What the cure brings, trained bare."""
-    as_is, cured = bare.paces(*scenario.arms(params))
-    gains = np.log(cured) - np.log(as_is)
-    half = float(stats.t.ppf(0.975, len(gains) - 1)) * float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    mean = float(gains.mean())
-    return Truth(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half))
 
 
 def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:

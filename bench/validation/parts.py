@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import probe
-from bench.validation import attribution, calibration, diagnosed, identical, prediction, price
+from bench.validation import attribution, calibration, diagnosed, identical, prediction, price, truth
 from bench.validation.scenarios import Scenario, scenarios
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
@@ -21,10 +21,11 @@ from slowstep.settings.convert import to_plain
 OUTPUTS = ROOT / "outputs" / "validation"
 
 TRAINS = tuple(f"lib/slowstep/{room}/*.py" for room in ("settings", "factors", "trials", "workloads"))
-"""The catalogue's entries are not among them: what one changes is in its arm, and records are kept by their arms."""
+"""The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)
-BARE = ("bench/validation/bare.py", "bench/validation/planted.py")
+BARE, PLANTED = "bench/validation/bare.py", "bench/validation/planted.py"
+CATALOGUE = "lib/slowstep/factors/catalogue/*.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,25 +38,37 @@ class Part:
     """Patterns of the files that train, time and, where that can't be done again from records, judge."""
     cases: Sequence[Scenario] = ()
     judge: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """The figures judged by today's code, from the records in outputs/validation/; None: `measure` does it."""
+    """What is shown, from the figures and the records in outputs/validation/; None: the figures as they are."""
     tell: Callable[[dict[str, Any]], str] = lambda figures: "measured"
     """What came out, in a few words."""
 
     def key(self) -> str:
         """The same for everything that would be measured alike."""
-        found = sorted({path for pattern in self.sources for path in ROOT.glob(pattern)})
-        sources = [identity(path.read_text(encoding="utf-8")) for path in found]
-        return identity(sources, [(c.data, c.cure) for c in self.cases], to_plain(this_machine()), versions())
+        cases = [(c.data, c.cure) for c in self.cases]
+        return identity(_contents(self.sources), cases, to_plain(this_machine()), versions())
 
-    def figures(self, known: dict[str, Any] | None) -> dict[str, Any]:
-        """Measured, or, if they are `known`, judged again where their records are still at hand."""
-        of = OUTPUTS / "records of" / self.name
-        if known is None:
-            known = to_plain(self.measure())
-            write_atomically(of, self.key())
-        if self.judge and of.is_file() and of.read_text(encoding="utf-8") == self.key():
-            return self.judge(known)
-        return known
+    def measured(self) -> dict[str, Any]:
+        """Figures measured now; `judged` makes of them what is shown."""
+        figures = to_plain(self.measure())
+        write_atomically(self._of, self._at_hand())
+        return figures
+
+    def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """By today's code where the records of this measurement still lie, and could be made again; else as before."""
+        at_hand = self._of.is_file() and self._of.read_text(encoding="utf-8") == self._at_hand()
+        return self.judge(figures) if self.judge and at_hand else figures
+
+    @property
+    def _of(self) -> Path:
+        return OUTPUTS / "records of" / self.name
+
+    def _at_hand(self) -> str:
+        return identity(self.key(), _contents([CATALOGUE]))
+
+
+def _contents(patterns: Sequence[str]) -> list[str]:
+    found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+    return [identity(path.read_text(encoding="utf-8")) for path in found]
 
 
 def parts() -> dict[str, Part]:
@@ -67,7 +80,7 @@ def parts() -> dict[str, Part]:
         Part(
             name="aa",
             measure=partial(identical.measure, cases["identical"], OUTPUTS),
-            sources=("bench/validation/identical.py", *BARE[1:], *TRAINS, *JUDGES),
+            sources=("bench/validation/identical.py", PLANTED, *TRAINS, *JUDGES),
             cases=cases["identical"],
         ),
         Part(
@@ -75,7 +88,7 @@ def parts() -> dict[str, Part]:
             measure=lambda: attribution.measure() | probe.cost(),
             sources=("bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml", *TRAINS),
         ),
-        Part(name="price", measure=_price, sources=("params/quick.yaml", *TRAINS, *JUDGES)),
+        Part(name="price", measure=_diagnosed, judge=_price, sources=("params/quick.yaml", *TRAINS, *JUDGES)),
         Part(
             name="calibration",
             measure=calibration.measure,
@@ -92,18 +105,18 @@ def _scenario(kind: str, case: Scenario) -> Part:
     def measure() -> dict[str, Any]:
         shutil.rmtree(outputs / case.name, ignore_errors=True)
         diagnosed.diagnose(case.write(params), outputs)
-        return {"truth": to_plain(diagnosed.truth(case, params)) if case.cure else None}
+        return {"truth": to_plain(truth.truth(*case.arms(params))) if case.cure else None}
 
     def judge(figures: dict[str, Any]) -> dict[str, Any]:
         diagnosed.diagnose(case.write(params), outputs)  # draws what is up to date from its records
-        size = diagnosed.Truth(**figures["truth"]) if figures["truth"] else None
+        size = truth.Truth(**figures["truth"]) if figures["truth"] else None
         scored = diagnosed.score(case, outputs, size)
         return to_plain(scored) | {"correct": scored.correct}
 
     def tell(figures: dict[str, Any]) -> str:
         return f"{figures['found']} ({'right' if figures['correct'] else 'WRONG'}), {figures['seconds']:.0f} s"
 
-    name, sources = f"{kind}/{case.name}", (*BARE, *TRAINS)
+    name, sources = f"{kind}/{case.name}", (BARE, PLANTED, "bench/validation/truth.py", *TRAINS)
     return Part(name=name, measure=measure, sources=sources, cases=[case], judge=judge, tell=tell)
 
 
@@ -111,14 +124,20 @@ def _job(case: Scenario) -> Part:
     return Part(
         name=f"prediction/{case.name}",
         measure=partial(prediction.measure, case, OUTPUTS),
-        sources=(*BARE, "bench/validation/prediction.py", *TRAINS, *JUDGES),
+        sources=(BARE, PLANTED, "bench/validation/prediction.py", *TRAINS, *JUDGES),
         cases=[case],
         tell=lambda figures: f"{figures['error']} of {figures['trained, s']} s",
     )
 
 
-def _price() -> dict[str, Any]:
-    quick: Path = ROOT / "params" / "quick.yaml"
-    shutil.rmtree(OUTPUTS / "diagnosed" / quick.stem, ignore_errors=True)
-    diagnosed.diagnose(quick, OUTPUTS / "diagnosed")
-    return price.measure(quick, OUTPUTS / "diagnosed")
+QUICK: Path = ROOT / "params" / "quick.yaml"
+
+
+def _diagnosed() -> dict[str, Any]:
+    shutil.rmtree(OUTPUTS / "diagnosed" / QUICK.stem, ignore_errors=True)
+    diagnosed.diagnose(QUICK, OUTPUTS / "diagnosed")
+    return {}
+
+
+def _price(_: dict[str, Any]) -> dict[str, Any]:
+    return price.measure(QUICK, OUTPUTS / "diagnosed")

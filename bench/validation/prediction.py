@@ -63,7 +63,7 @@ def measure(case: Scenario, folder: Path) -> dict[str, Any]:
 ENVIRONMENT = {
     # both sides compile from nothing: a cache that one leaves would make the other another run
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "lib"), str(ROOT)]),  # this checkout's, whatever is installed
 }
 """Set before the first trial of a process, since trials have the environment of the server that forks them."""
 

@@ -67,6 +67,10 @@ DRAIN_AT_MOST = 3
 """Using up a queue is given up after this many times its length in steps: one that is not empty then keeps up."""
 
 
+ROUNDING = 1e-6
+"""Of a sample: what is left of numbers of samples that were reckoned from their means."""
+
+
 class Stop(BaseException):
     """Unwinds the training loop; not an Exception, so that no handler in between takes it for a failure."""
 
@@ -101,8 +105,11 @@ class Trial:
         self.startup = _entering(launch.started, entered)
         self.freed_memory = heap.settle(launch.settings.freed_memory)
         self.shift = heap.shift()
-        self.steps_left = self.discards_left = self.trained = 0
-        self.ready = self.draining = False
+        self.request = Run()
+        self.steps = self.discards_left = self.trained = 0
+        self.position = self.counted = 0
+        """Samples trained on, and what the probe had counted of them at the last border."""
+        self.ready = self.draining = self.opened = False
         self.profiling: tuple[Profiling, Profile] | None = None
 
     def run(self) -> None:
@@ -125,31 +132,47 @@ class Trial:
 
     def at_border(self) -> None:
         """Between two steps: count on, or give the block that is complete and wait for what is asked next."""
+        if not self.ready:
+            self._be_ready()
+        elif not self._block_goes_on():
+            if self.profiling:
+                self._send_profile(*self.profiling)
+            else:
+                self._send_block()
+        else:
+            return
+        self._serve()
+
+    def _be_ready(self) -> None:
+        """Before the first step."""
+        self.ready = True
+        self.startup["first border"] = time.perf_counter() - self.training_began
+        events = list(self.workload.occasions())
+        if torch.cuda.is_initialized():
+            torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
+        self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
+
+    def _block_goes_on(self) -> bool:
+        """After a step: whether the block that was asked for has yet to begin, or to end."""
         self.trained += 1
+        self.position += (self.probe.samples - self.counted) or 1
+        self.counted = self.probe.samples
         if self.draining:
             self._drain()
-            return
-        if self.discards_left:
+        elif not self.opened:
             self.discards_left -= 1
-            if self.discards_left == 0:
-                self.probe.open()
-            return
-        self.steps_left -= 1
-        if self.steps_left > 0:
-            return
-        if not self.ready:
-            self.ready = True
-            self.startup["first border"] = time.perf_counter() - self.training_began
-            events = list(self.workload.occasions())
-            if torch.cuda.is_initialized():
-                torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
-            self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
-            self.trained = 0  # this border lies before the first step
-        elif self.profiling:
-            self._send_profile(*self.profiling)
+            self._open_if_due()
         else:
-            self._send_block()
-        self._serve()
+            self.steps += 1
+            asked = self.request
+            enough = self.steps >= asked.steps and self.position - self.begun >= asked.samples - ROUNDING
+            return not enough or self.steps % asked.period > 0
+        return True
+
+    def _open_if_due(self) -> None:
+        if self.discards_left <= 0 and self.position >= self.request.start - ROUNDING:
+            self.opened, self.steps, self.begun = True, 0, self.position
+            self.probe.open()
 
     def _drain(self) -> None:
         """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
@@ -170,7 +193,12 @@ class Trial:
             raise Stop
         again = sum(m.recompile_reason is not None for m in torch._dynamo.utils.get_compilation_metrics())
         measured = Measured(
-            block=block, memory=memory(), losses=self.probe.losses, trained=self.trained, recompilations=again
+            block=block,
+            memory=memory(),
+            losses=self.probe.losses,
+            trained=self.trained,
+            position=self.position,
+            recompilations=again,
         )
         self.connection.send(measured)
         self.trained = 0
@@ -189,19 +217,19 @@ class Trial:
             except EOFError:
                 raise Stop from None
             if isinstance(request, Run):
-                self.steps_left, self.discards_left = request.steps, request.discard
+                self.request, self.discards_left, self.opened = request, request.discard, False
                 self.draining = request.drain and self.probe.workers.ready > 0
                 self.drain_began, self.lay_ready = self.trained, self.probe.workers.ready
                 self.probe.workers.go_on()
-                if not request.discard:
-                    self.probe.open()
+                if not self.draining:
+                    self._open_if_due()
                 return
             if isinstance(request, Profile):
-                self.steps_left = request.steps
+                self.request, self.discards_left, self.opened = Run(steps=request.steps), 0, False
                 self.probe.workers.go_on()
                 warm_up_profiler()
                 self.profiling = (Profiling(self.workload.device), request)
-                self.probe.open()
+                self._open_if_due()
                 return
             if isinstance(request, Occur):
                 self.connection.send(self._occur(request.event))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from slowstep.factors import Arm
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
@@ -22,8 +23,27 @@ if TYPE_CHECKING:
 HEADROOM = 0.9
 """Share of the memory that two resident arms may fill."""
 
+ROUNDING = 1e-6
+"""What is left of whole numbers that were reckoned from means."""
+
+T = TypeVar("T")
+
 Enough = Callable[[list[Pair]], bool]
 """Whether the pairs so far decide the comparison."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What an arm asks of a pair, in samples."""
+
+    size: float
+    """Of a block, at the least."""
+    unit: float
+    """That a block holds a multiple of."""
+    step: float
+    """That an optimizer step trains on."""
+    start: float
+    """Trained on when a new launch can begin its first block, at the most so far."""
 
 
 class Comparison:
@@ -48,8 +68,8 @@ class Comparison:
         """Wall time of the arms when this comparison began; the baseline may have served others."""
         self.launch = 0
         """Number of the launches that the next pair is measured in."""
-        self.wanted: dict[int, tuple[float, float]] = {}
-        """Of each arm: samples that its blocks need at the least, and the samples that they hold a multiple of."""
+        self.needs: dict[int, Needs] = {}
+        """Of each arm, known from its launches."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
@@ -57,6 +77,7 @@ class Comparison:
         self.session.keep_only(set(self.keys[:1]))
         self.before = [self.session.wall(key) for key in self.keys]
         try:
+            self._renew(0)
             self._settle_in()
             while len(self.pairs) < most and not enough(self.pairs):
                 if len(self.pairs) in self.looks and not self.by_turns:
@@ -90,13 +111,24 @@ class Comparison:
     def _launch(self, side: int) -> Trial:
         if self.by_turns:
             self.session.keep_only({self.keys[side]})
+        known = self.keys[side] in self.session.resident
         trial = self.session.launch(self.arms[side], self.keys[side])
         self._see(side, trial)
         budget = self.session.budget
-        if not self.pairs:
+        needs = self.needs.get(side)
+        if needs is None:
             steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
-            self.wanted[side] = steps * trial.step_samples, trial.unit
+            size, step = steps * trial.step_samples, trial.step_samples
+            self.needs[side] = Needs(size=size, unit=trial.unit, step=step, start=trial.soonest)
+        elif not known:
+            self.needs[side] = replace(needs, start=max(needs.start, trial.soonest))
         return trial
+
+    def _renew(self, side: int) -> None:
+        """End the arm if it has trained for longer than a launch takes; the other would have to train as far."""
+        trial = self.session.resident.get(self.keys[side])
+        if trial and trial.outlived:
+            self.session.end(self.keys[side])
 
     def _see(self, side: int, trial: Trial) -> None:
         """Keep what is known of the arm: its last launch, but the start-up of the first, which finds no caches."""
@@ -125,10 +157,10 @@ class Comparison:
 
     def _pair(self) -> Pair:
         first = self.order.choice((0, 1))
-        blocks: dict[int, Block] = {}
-        start = self._start(first)
-        for side in (first, 1 - first):
-            blocks[side] = self._undisturbed(side, start)
+        blocks = None
+        while blocks is None:
+            blocks = self._blocks(first)
+        self.session.measured_seconds += blocks[0].seconds + blocks[1].seconds
         return Pair(
             first="treatment" if first else "baseline",
             baseline=blocks[0],
@@ -137,39 +169,55 @@ class Comparison:
             launch=len(self.pairs) // 2 if self.by_turns else self.launch,
         )
 
+    def _blocks(self, first: int) -> dict[int, Block] | None:
+        """A block of each side over the same samples; None if both are to be measured again, since the machine was
+        taken away from one, or since the second needed more steps to warm up than ever before, and can't begin there.
+        """
+        start, blocks = self._start(first), {}
+        for side in (first, 1 - first):
+            if self._trial(side).soonest > start + ROUNDING:
+                return None
+            block = self._trained(side, partial(self._block, side=side, start=start))
+            if block.disturbed is not None and len(self.redone) < self.session.budget.redo_blocks:
+                arm = ("baseline", "treatment")[side]
+                self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.disturbed}")
+                return None
+            blocks[side] = block
+        return blocks
+
     def _start(self, first: int) -> float:
-        """The sample that both blocks of a pair begin with. An arm that is far ahead, since it served other comparisons
-        or the other was launched anew, is launched anew itself where the other would take longer to catch up."""
+        """The sample that both blocks of a pair begin with, and the arms that are there brought close to it."""
+        if self.by_turns:
+            self._renew(first)
         self._trial(first)
         live = {side: self.session.resident[key] for side, key in enumerate(self.keys) if key in self.session.resident}
-        ahead = max(live, key=lambda side: live[side].soonest)
-        trial = live[ahead]
-        lead = trial.soonest - min(t.soonest for t in live.values()) if len(live) == 2 else trial.soonest
-        avoidable = min(lead / trial.step_samples, trial.trained - trial.warm) * trial.step_seconds
-        if avoidable > trial.record.wall["start-up and warm-up"]:
-            self.session.end(self.keys[ahead])
-            live[ahead] = self._trial(ahead)
-        return common([trial.soonest for trial in live.values()], [trial.step_samples for trial in live.values()])
+        soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
+        start = common(soonest, [need.step for need in self.needs.values()])
+        for side in sorted(live, key=lambda side: side == first):
+            self._trained(side, partial(self.session.catch_up, start=start))
+        return start
 
-    def _undisturbed(self, side: int, start: float) -> Block:
-        samples = common(*zip(*self.wanted.values(), strict=True))
+    def _block(self, trial: Trial, side: int, start: float) -> Block:
+        needs = self.needs.values()
+        samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
+        others = [t for t in self.session.resident.values() if t is not trial]
+        block = self.session.block(trial, samples, others, start)
+        return self.session.amortised(trial, self.arms[side].settings, block, self.events)
+
+    def _trained(self, side: int, ask: Callable[[Trial], T]) -> T:
+        """What the arm's trial answers; one that runs out of memory beside the other is asked again by itself."""
         while True:
             trial = self._trial(side)
-            others = [t for t in self.session.resident.values() if t is not trial]
             try:
-                block = self.session.block(trial, samples, others, start)
-                block = self.session.amortised(trial, self.arms[side].settings, block, self.events)
+                answer = ask(trial)
             except TrialEnded as ended:
                 self.session.end(self.keys[side])
                 if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
-                    self.by_turns = True  # the other arm was beside it; alone it may fit
+                    self.by_turns = True
                     continue
                 raise self._note(side, ended) from None
             self._see(side, trial)
-            if block.disturbed is None or len(self.redone) >= self.session.budget.redo_blocks:
-                self.session.measured_seconds += block.seconds
-                return block
-            self.redone.append(f"{('baseline', 'treatment')[side]}, pair {len(self.pairs) + 1}: {block.disturbed}")
+            return answer
 
     def _note(self, side: int, ended: TrialEnded) -> _Failed:
         self.failed[side] = self._record(side, ended.failed)
@@ -197,16 +245,20 @@ class Comparison:
         )
 
 
-def common(least: Collection[float], units: Collection[float]) -> float:
-    """The fewest samples that are enough for each arm and whole units of both; merely enough, if that would be more
-    than twice as many, and each arm then has whole units of its own."""
+def common(least: Collection[float], *units: Collection[float]) -> float:
+    """The fewest samples that are enough for each arm and whole units of both.
+
+    Of several kinds of units the first is taken with which they are no more than twice as many as the arms need by
+    themselves; if there is none, or batches hold now more and now fewer samples, they are merely enough.
+    """
     enough = max(least)
-    alone = max(math.ceil(enough / unit) * unit for unit in units)
-    if any(abs(unit - round(unit)) > 1e-6 for unit in units):  # packed: no two batches hold as many
-        return enough
-    unit = math.lcm(*map(round, units))
-    together = math.ceil(enough / unit) * unit
-    return together if together <= 2 * alone else enough
+    for kind in units:
+        if all(abs(unit - round(unit)) < ROUNDING for unit in kind):
+            unit = math.lcm(*map(round, kind))
+            together = math.ceil(enough / unit - ROUNDING) * unit
+            if together <= 2 * max(math.ceil(enough / own - ROUNDING) * own for own in kind):
+                return together
+    return enough
 
 
 class _Failed(Exception):

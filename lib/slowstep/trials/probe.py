@@ -57,6 +57,8 @@ class Probe:
         """The loss before fp16's scaling, which keeps small gradients from vanishing."""
         self._marks: list[tuple[Any, str]] = []
         self._works: list[Work] = []
+        self.samples = 0
+        """Trained on while attached, as far as the batches tell."""
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
@@ -261,5 +263,6 @@ class Probe:
             self._border()
             if self._batch_begins and self._source:
                 self._works.append(self._source.popleft())
+                self.samples += self._works[-1].samples
                 self._batch_begins = False
         self._enter("forward" if training else "evaluate")

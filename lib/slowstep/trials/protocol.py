@@ -24,13 +24,17 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Ask for a block of `steps`, after `discard` steps that don't count.
+    """Ask for a block of at least so many `steps` and `samples`, in a multiple of `period` steps.
 
-    `drain` uses up first what loader workers have made so far.
+    It begins after at least `discard` steps that don't count, where the trial has trained on `start` samples. `drain`
+    uses up first what loader workers have made so far.
     """
 
-    steps: int
+    steps: int = 1
+    samples: float = 0.0
+    period: int = 1
     discard: int = 0
+    start: float = 0.0
     drain: bool = False
 
 
@@ -73,6 +77,8 @@ class Measured:
     """Of the first optimizer steps since the start."""
     trained: int
     """Steps since the block before, those that don't count included."""
+    position: int
+    """Samples trained on since the start; a step counts as one where its batch doesn't tell."""
     recompilations: int = 0
     """By torch.compile since the start, for what no graph before allowed; it remembers the last 64 graphs."""
 

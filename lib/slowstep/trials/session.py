@@ -7,11 +7,11 @@ The opinions here, and why:
 - Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
 - The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
 - While an arm waits, its loader workers are stopped (`slowstep.trials.loader`), so that no batch comes for nothing; a
-  step for each of them, and one more, is discarded when its turn comes.
+  step for each of them, and one more, is discarded at least when its turn comes.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
-- A block during which the machine was visibly taken away is redone, at most `budget.redo_blocks` times a comparison,
-  and the record says so; nothing else is ever thrown away.
+- A pair during which the machine was visibly taken away is measured again, at most `budget.redo_blocks` times a
+  comparison, and the record says so; nothing else is ever thrown away.
 """
 
 from __future__ import annotations
@@ -76,22 +76,26 @@ class Trial:
     """Blocks hold a multiple of this many steps, so that each has as many saves, evaluations and bursts of workers."""
     discard: int
     """Steps at the least that go before a block, while batches that lay ready are used up."""
-    trained: int
-    """Steps since the launch."""
-    warm: int
-    """Of these, when it was ready to be measured."""
+    position: int
+    """Samples trained on since the launch."""
     began: float
     """`time.perf_counter()` of the launch."""
 
     @property
     def soonest(self) -> float:
         """Samples that it will have trained on when its next block begins, at the least."""
-        return (self.trained + self.discard) * self.step_samples
+        return self.position + self.discard * self.step_samples
 
     @property
     def unit(self) -> float:
         """Samples that its blocks hold a multiple of."""
         return self.period * self.step_samples
+
+    @property
+    def outlived(self) -> bool:
+        """Whether it has served for longer than its launch took: an arm that begins anew would have to train as far."""
+        wall = Counter(self.record.wall)
+        return wall["measured blocks"] + wall["discarded steps"] > wall["start-up and warm-up"]
 
 
 class Session:
@@ -188,8 +192,7 @@ class Session:
             step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
             period=_period(seen.facts.get("event_period") or 1, workers),
             discard=workers + 1,
-            trained=trained,
-            warm=trained,
+            position=chunk.position,
             began=began,
         )
 
@@ -226,23 +229,34 @@ class Session:
             return sum(t.process.cpu_seconds() for t in (trial, *others))
 
         before = disturbance.read(own())
-        steps = upwards(samples / trial.unit) * trial.period
-        discard = max(trial.discard, upwards(start / trial.step_samples) - trial.trained)
-        request = Run(steps=steps, discard=discard)
-        expected = (steps + discard) * trial.step_seconds
+        request = Run(samples=samples, period=trial.period, discard=trial.discard, start=start)
+        ahead = max(trial.soonest, start) - trial.position
+        measured = self._run(trial, request, ahead + samples + trial.unit, "measured blocks")
+        memory = self._memory(trial.process, measured.memory)
+        observed = trial.record.observed | {"recompilations": measured.recompilations}
+        trial.record = replace(trial.record, memory=memory, observed=observed, losses=measured.losses)
+        return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
+
+    def catch_up(self, trial: Trial, start: float) -> None:
+        """Train on until a block can soon begin at that sample, so that the arms' turns follow each other closely."""
+        behind = start - trial.soonest - 2 * trial.step_samples  # batches may hold more than they did so far
+        if behind > 0:
+            self._run(trial, Run(samples=behind), behind, "discarded steps")
+
+    def _run(self, trial: Trial, request: Run, samples: float, part: str) -> Measured:
+        """The answer to a request that takes about so many samples; what the block took counts as that part of the
+        trial's life, and the rest as discarded."""
+        expected = samples / trial.step_samples * trial.step_seconds
         asked = time.perf_counter()
         measured: Measured = trial.process.ask(request, max(self.budget.step_timeout_seconds, PATIENCE * expected))
         spent = time.perf_counter() - asked
         self.steps += measured.trained
-        trial.trained += measured.trained
-        wall = dict(trial.record.wall)
-        wall["measured blocks"] = wall.get("measured blocks", 0.0) + measured.block.seconds
-        wall["discarded steps"] = wall.get("discarded steps", 0.0) + spent - measured.block.seconds
-        memory = self._memory(trial.process, measured.memory)
-        observed = trial.record.observed | {"recompilations": measured.recompilations}
-        changed = {"memory": memory, "wall": wall, "observed": observed, "losses": measured.losses}
-        trial.record = replace(trial.record, **changed)
-        return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
+        trial.position = measured.position
+        wall = Counter(trial.record.wall)
+        wall.update({"discarded steps": spent - measured.block.seconds})
+        wall.update({part: measured.block.seconds})
+        trial.record = replace(trial.record, wall=dict(wall))
+        return measured
 
     def amortised(self, trial: Trial, settings: Settings, block: Block, events: Collection[str]) -> Block:
         """The block with its share of rare events: each is made to happen once, and counts as often as in the job."""
@@ -324,11 +338,6 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
-
-
-def upwards(ratio: float) -> int:
-    """The next whole number, but not for what rounding errors leave."""
-    return math.ceil(ratio - 1e-6)
 
 
 def _period(events: int, workers: int) -> int:

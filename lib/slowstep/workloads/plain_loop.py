@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 from transformers import Trainer
 
 from slowstep.workloads import data
@@ -27,7 +27,7 @@ class PlainLoop(FineTune):
         self._loader = DataLoader(
             self.examples,
             batch_size=a.per_device_train_batch_size,
-            shuffle=True,
+            sampler=self._order(),
             collate_fn=self.collate,
             num_workers=workers,
             pin_memory=a.dataloader_pin_memory and self.device == "cuda",
@@ -35,9 +35,8 @@ class PlainLoop(FineTune):
             prefetch_factor=a.dataloader_prefetch_factor if workers else None,
         )
         if isinstance(self.collate, data.Cached):
-            with torch.random.fork_rng(devices=[]):
-                wanted = self.settings.dataset.cached_batches
-                self.collate.fill(itertools.islice(self._loader.batch_sampler, wanted))
+            plan = BatchSampler(self._order(), a.per_device_train_batch_size, drop_last=False)
+            self.collate.fill(itertools.islice(plan, self.settings.dataset.cached_batches))
         if a.gradient_checkpointing:
             self.model.gradient_checkpointing_enable(a.gradient_checkpointing_kwargs)
         kind, keywords = Trainer.get_optimizer_cls_and_kwargs(a, self.model)
@@ -48,6 +47,11 @@ class PlainLoop(FineTune):
             dynamic = self.settings.model.torch_compile_dynamic
             self.run = torch.compile(self.model, mode=a.torch_compile_mode, dynamic=dynamic)
         self.autocast = torch.bfloat16 if a.bf16 else torch.float16 if a.fp16 else None
+
+    def _order(self) -> RandomSampler:
+        """A random order that rests on the seed alone, and not on what else was drawn before, such as weights."""
+        seed = self.arguments.seed if self.arguments.data_seed is None else self.arguments.data_seed
+        return RandomSampler(self.examples, generator=torch.Generator().manual_seed(seed))
 
     @property
     def loader(self) -> DataLoader:
