@@ -108,7 +108,7 @@ class Trial:
         self.request = Run()
         self.steps = self.discards_left = self.trained = 0
         self.position = self.counted = 0
-        """Samples trained on, and what the probe had counted of them at the last border."""
+        """Samples trained on, and how many the probe had counted at the last border."""
         self.ready = self.draining = self.opened = False
         self.profiling: tuple[Profiling, Profile] | None = None
 
@@ -134,13 +134,12 @@ class Trial:
         """Between two steps: count on, or give the block that is complete and wait for what is asked next."""
         if not self.ready:
             self._be_ready()
-        elif not self._block_goes_on():
-            if self.profiling:
-                self._send_profile(*self.profiling)
-            else:
-                self._send_block()
-        else:
+        elif not self._complete():
             return
+        elif self.profiling:
+            self._send_profile(*self.profiling)
+        else:
+            self._send_block()
         self._serve()
 
     def _be_ready(self) -> None:
@@ -152,22 +151,22 @@ class Trial:
             torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
         self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
 
-    def _block_goes_on(self) -> bool:
-        """After a step: whether the block that was asked for has yet to begin, or to end."""
+    def _complete(self) -> bool:
+        """Count the step that has ended, and say whether it was the last of the block that was asked for."""
         self.trained += 1
         self.position += (self.probe.samples - self.counted) or 1
         self.counted = self.probe.samples
-        if self.draining:
-            self._drain()
-        elif not self.opened:
-            self.discards_left -= 1
-            self._open_if_due()
-        else:
+        if self.opened:
             self.steps += 1
             asked = self.request
             enough = self.steps >= asked.steps and self.position - self.begun >= asked.samples - ROUNDING
-            return not enough or self.steps % asked.period > 0
-        return True
+            return enough and self.steps % asked.period == 0
+        if self.draining:
+            self._drain()
+        else:
+            self.discards_left -= 1
+            self._open_if_due()
+        return False
 
     def _open_if_due(self) -> None:
         if self.discards_left <= 0 and self.position >= self.request.start - ROUNDING:

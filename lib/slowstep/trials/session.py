@@ -5,7 +5,8 @@ The opinions here, and why:
 - Both arms of a comparison stay resident and take turns block by block, in random order, so that drift of the machine
   falls on both. If they don't fit in memory together they are relaunched by turns.
 - Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
-- The baseline stays resident from one comparison to the next, since building it again costs more than a pair.
+- The baseline stays resident from one comparison to the next, until it has served for longer than its launch took: the
+  treatment begins with the first sample and would have to train as far.
 - While an arm waits, its loader workers are stopped (`slowstep.trials.loader`), so that no batch comes for nothing; a
   step for each of them, and one more, is discarded at least when its turn comes.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
