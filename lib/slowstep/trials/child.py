@@ -35,6 +35,7 @@ from slowstep.trials.clock import clock_for
 from slowstep.trials.probe import Probe
 from slowstep.trials.profiling import Profiling, warm_up_profiler
 from slowstep.trials.protocol import (
+    ROUNDING,
     Failed,
     Launch,
     Measured,
@@ -65,10 +66,6 @@ workers deliver evenly."""
 
 DRAIN_AT_MOST = 3
 """Using up a queue is given up after this many times its length in steps: one that is not empty then keeps up."""
-
-
-ROUNDING = 1e-6
-"""Of a sample: what is left of numbers of samples that were reckoned from their means."""
 
 
 class Stop(BaseException):

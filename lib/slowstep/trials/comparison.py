@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 from slowstep.factors import Arm
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.trials.process import TrialEnded, host_memory, log_tail, memory_limit
-from slowstep.trials.protocol import Failed
+from slowstep.trials.protocol import ROUNDING, Failed
 
 if TYPE_CHECKING:
     from slowstep.trials.session import Session, Trial
 
 HEADROOM = 0.9
 """Share of the memory that two resident arms may fill."""
-
-ROUNDING = 1e-6
-"""What is left of whole numbers that were reckoned from means."""
 
 T = TypeVar("T")
 

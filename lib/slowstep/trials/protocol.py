@@ -8,6 +8,9 @@ from typing import Any
 from slowstep.records import Block, Memory, Status
 from slowstep.settings import Settings
 
+ROUNDING = 1e-6
+"""Of a sample: what is left of whole numbers of samples that were reckoned from means."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
