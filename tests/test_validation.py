@@ -150,13 +150,35 @@ def test_a_part_is_measured_once_and_kept_with_what_it_holds_for(tmp_path: Path,
     def part(*sources: str) -> Part:
         return Part(name="aa", measure=lambda: {"n": measured.append(1) or len(measured)}, sources=sources)
 
-    results.write("other", "k", {"commit": "c"}, {})
+    results.write("other", {"key": "k", "commit": "c", "figures": {}})
     for each in (part(), part(), part("pyproject.toml")):
         keep(each)
 
     assert [{"n": 2}, {}] == [results.read()[name]["figures"] for name in ("aa", "other")]
     assert 2 == len(measured)
     assert set(results.ABOUT) < results.read()["aa"].keys()
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["records at hand", "records lost"])
+def test_a_part_whose_judging_was_stopped_is_judged_next_time(lost: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    """It is measured again only where its records are lost; until then it has no figures that could be shown."""
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "validation.json")
+    monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
+    measured: list[int] = []
+
+    def part(judge: Any) -> Part:
+        return Part(name="aa", measure=lambda: measured.append(1) or {}, sources=(), judge=judge)
+
+    with pytest.raises(ZeroDivisionError):
+        keep(part(lambda figures: figures | {"judged": 1 / 0}))
+    assert "figures" not in results.read()["aa"]
+    if lost:
+        (tmp_path / "records of" / "aa").unlink()
+    keep(part(lambda figures: figures | {"judged": True}))
+
+    assert {"judged": True} == results.read()["aa"]["figures"]
+    assert "measured" not in results.read()["aa"]
+    assert (2 if lost else 1) == len(measured)
 
 
 def test_what_was_measured_elsewhere_is_not_judged_from_nothing(tmp_path: Path, monkeypatch: Any) -> None:

@@ -27,7 +27,7 @@ def main(names: Sequence[str]) -> int:
     for part in every.values():
         if not names or any(_of(name, part.name) for name in names):
             keep(part)
-    missing = every.keys() - results.read().keys()
+    missing = every.keys() - {name for name, known in results.read().items() if "figures" in known}
     if missing:
         print(f"no page yet: {', '.join(sorted(missing))} not measured")
         return 0
@@ -46,15 +46,15 @@ def _of(name: str, part: str) -> bool:
 
 
 def keep(part: Part) -> None:
-    """Measure a part if it was not, judge it by today's code, tell what came out, and keep it."""
+    """Measure a part if it was not, judge it by today's code, keep it, and tell what came out."""
     known, key = results.read().get(part.name), part.key()
-    if known is None or known["key"] != key:
-        about = results.here_and_now()
-        results.write(part.name, key, about, part.measured())  # a stop while it is judged loses nothing
-        known = results.read()[part.name]
-    figures = part.judged(known["figures"])
-    results.write(part.name, key, {each: known[each] for each in results.ABOUT}, figures)
-    print(f"{part.name}: {part.tell(figures)}", flush=True)
+    if known is None or known["key"] != key or ("figures" not in known and not part.at_hand()):
+        known = {"key": key} | results.here_and_now()
+        known |= {"measured": part.measured()}
+        results.write(part.name, known)  # a stop while it is judged loses nothing
+    known["figures"] = part.judged(known.pop("measured") if "measured" in known else known["figures"])
+    results.write(part.name, known)
+    print(f"{part.name}: {part.tell(known['figures'])}", flush=True)
 
 
 if __name__ == "__main__":

@@ -50,19 +50,22 @@ class Part:
     def measured(self) -> dict[str, Any]:
         """Figures measured now; `judged` makes of them what is shown."""
         figures = to_plain(self.measure())
-        write_atomically(self._of, self._at_hand())
+        write_atomically(self._of, self._identity())
         return figures
 
     def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
         """By today's code where the records of this measurement still lie, and could be made again; else as before."""
-        at_hand = self._of.is_file() and self._of.read_text(encoding="utf-8") == self._at_hand()
-        return self.judge(figures) if self.judge and at_hand else figures
+        return self.judge(figures) if self.judge and self.at_hand() else figures
+
+    def at_hand(self) -> bool:
+        """Whether the records of this measurement lie in outputs/validation/."""
+        return self._of.is_file() and self._of.read_text(encoding="utf-8") == self._identity()
 
     @property
     def _of(self) -> Path:
         return OUTPUTS / "records of" / self.name
 
-    def _at_hand(self) -> str:
+    def _identity(self) -> str:
         return identity(self.key(), _contents([CATALOGUE]))
 
 

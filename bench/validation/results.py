@@ -19,14 +19,16 @@ ABOUT = ("machine", "versions", "date", "commit")
 
 
 def read() -> dict[str, Any]:
-    """What is known, by the name of its part: `{key, machine, versions, date, commit, figures}`."""
+    """What is known, by the name of its part: `{key, machine, versions, date, commit, figures}`.
+
+    A part whose measuring ended and whose judging did not has `measured` in place of `figures`.
+    """
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
 
 
-def write(name: str, key: str, about: dict[str, Any], figures: dict[str, Any]) -> None:
-    """Keep the figures of a part beside those of the others."""
-    known = read() | {name: {"key": key} | about | {"figures": figures}}
-    write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
+def write(name: str, known: dict[str, Any]) -> None:
+    """Keep what is known of a part beside the others."""
+    write_atomically(RESULTS, json.dumps(read() | {name: known}, indent=1) + "\n")
 
 
 def here_and_now() -> dict[str, Any]:
