@@ -125,7 +125,7 @@ def test_a_failing_baseline_refutes_nothing(tokenize: Contrast) -> None:
 @pytest.mark.parametrize(
     ("about", "word"),
     [
-        ({"redone": ["steal time"]}, "redone"),
+        ({"redone": ["steal time"]}, "measured again"),
         ({"baseline": TrialRecord(arm="b", status=Status.OK, settled=False, losses=[2.0])}, "warm-up"),
     ],
 )

@@ -23,7 +23,7 @@ from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identi
 from slowstep.settings.schema import Budget
 from slowstep.trials import disturbance
 from slowstep.trials.comparison import Comparison, common
-from slowstep.trials.session import Session
+from slowstep.trials.session import Session, Trial
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -129,13 +129,13 @@ def test_nothing_is_fetched_while_a_trial_waits(session: Session, arm: Make) -> 
     drawn = Path(trial.record.observed["drawn"])
     grown = []
     for _ in range(2):
-        session.block(trial, 2 * trial.step_samples, [])
+        session.block(trial, 2 * trial.step_samples)
         time.sleep(0.1)
         before = drawn.stat().st_size
         time.sleep(0.6)
         grown.append(drawn.stat().st_size - before)
     behind = drawn.stat().st_size
-    session.block(trial, 4 * trial.step_samples, [])
+    session.block(trial, 4 * trial.step_samples)
 
     assert [0, 0] == grown
     assert drawn.stat().st_size > behind
@@ -172,6 +172,17 @@ def test_both_blocks_of_a_pair_train_on_the_same_samples(
     assert same_samples(record)
 
 
+def test_a_short_last_batch_makes_no_block_longer(session: Session, arm: Make) -> None:
+    """Workers that start with an epoch of seven steps, the last one short, are measured over one epoch and not two."""
+    short = {"job.samples": 25, "dataset.tokenize": "on_the_fly"}
+    workers = {"training_arguments.dataloader_num_workers": 2}
+    record = session.compare(arm(None, short), arm(None, short | workers), most=3, enough=never)
+
+    assert healthy(record, 3)
+    assert {7} == {pair.treatment.steps for pair in record.pairs}
+    assert {7, 8} >= {pair.baseline.steps for pair in record.pairs}
+
+
 def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
     """When the machine was taken away from one block, the other is not paired with one of other samples."""
     found = iter([None, "taken away", None, None])
@@ -195,6 +206,37 @@ def test_arms_by_turns_train_on_the_same_samples(arm: Make, budget: Budget, tmp_
     assert same_samples(record)
 
 
+def test_what_an_arm_trains_to_catch_up_is_not_watched(
+    arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A disturbance counts while a block is measured, and not on the way there, however long that is."""
+    watched: list[float] = []
+    monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
+    monkeypatch.setattr(Trial, "outlived", False)
+    with Session(budget, tmp_path) as own:
+        monkeypatch.setattr(disturbance, "read", lambda _: own.steps)
+        monkeypatch.setattr(disturbance, "between", lambda before, after: watched.append(after - before))
+        record = own.compare(arm(w.Tiny), arm(w.Twin), most=8, enough=never)
+
+    assert healthy(record, 8)
+    assert max(watched) < 3 * budget.block_steps_min
+
+
+def test_by_turns_a_pair_begins_as_soon_as_new_launches_can(
+    arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """How far a baseline had trained for others is no matter once it is launched anew."""
+    with Session(budget, tmp_path) as own:
+        own.block(own.launch(arm(w.Tiny), identity(arm(w.Tiny).determinants())), 500 * w.BATCH)
+        before = own.steps
+        monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
+        record = own.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
+
+    assert healthy(record, 6)
+    assert "treatment" in {pair.first for pair in record.pairs}
+    assert own.steps - before < 500
+
+
 @pytest.mark.parametrize(
     ("least", "units", "expected"),
     [
@@ -213,6 +255,12 @@ def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected
     assert expected == common(least, units, steps)
 
 
+def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> None:
+    """Nobody trains 900 samples more for batches of 50 and 64 to begin with the same one."""
+    assert 704 == common((700, 650), (8, 64), spare=320)
+    assert 700 == common((700, 650), (50, 64), spare=320)
+
+
 def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> None:
     """A baseline that has served for longer than its launch took is launched again; the treatment begins at 0."""
     base = arm(w.Tiny)
@@ -220,7 +268,7 @@ def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> No
     session.keep_only(set())
     long_ago = session.launch(base, key)
     while not long_ago.outlived:
-        session.block(long_ago, 1000 * w.BATCH, [])
+        session.block(long_ago, 1000 * w.BATCH)
     record = session.compare(base, arm(w.Twin), most=2, enough=never)
 
     assert healthy(record, 2)
@@ -232,9 +280,9 @@ def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
     with Session(session.budget, session.logs) as own:
         trial = own.launch(arm(w.Tiny), "counted")
         begun = own.steps
-        block = own.block(trial, 4 * w.BATCH, [])
+        block = own.block(trial, 4 * w.BATCH)
         again = own.steps
-        own.block(trial, 4 * w.BATCH, [])
+        own.block(trial, 4 * w.BATCH)
 
     assert begun == trial.record.warmup_steps
     assert again - begun > block.steps
@@ -246,7 +294,7 @@ def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Mak
     trial = session.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")
     seconds = []
     for _ in range(20):
-        session.block(trial, 4 * trial.step_samples, [])
+        session.block(trial, 4 * trial.step_samples)
         seconds.append(trial.process.cpu_seconds())
     session.end("with workers")
 

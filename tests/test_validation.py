@@ -75,7 +75,7 @@ def test_an_unknown_part_is_refused() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert 2 == done.returncode
-    assert "no such part: nosuch; there are planted" in done.stderr
+    assert "no such part: nosuch; there are truth, planted" in done.stderr
 
 
 def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
 )
 def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, float], agrees: bool) -> None:
     """Neither a wide interval nor a near miss alone counts as having told the size of a gain."""
-    assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05))
+    assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05, pairs=3))
 
 
 @pytest.fixture(scope="module")

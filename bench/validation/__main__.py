@@ -24,9 +24,9 @@ def main(names: Sequence[str]) -> int:
         print(f"no such part: {', '.join(unknown)}; there are {rooms}", file=sys.stderr)
         return 2
     os.environ.update(prediction.ENVIRONMENT)
-    for part in every.values():
-        if not names or any(_of(name, part.name) for name in names):
-            keep(part)
+    asked = [part for part in every.values() if not names or any(_of(name, part.name) for name in names)]
+    for name in dict.fromkeys(name for part in asked for name in (*part.needs, part.name)):
+        keep(every[name])
     missing = every.keys() - {name for name, known in results.read().items() if "figures" in known}
     if missing:
         print(f"no page yet: {', '.join(sorted(missing))} not measured")

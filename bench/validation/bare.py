@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,19 @@ from slowstep.settings import Settings, load, override
 from slowstep.trials import heap
 from slowstep.trials.helper import errand
 
-ORDER = "ABBAAB"
-WARM_STEPS = 10
-STEPS = 40
+WARM_STEPS = 30
+"""Batches that loader workers made during the slow first steps are used up by then."""
+STEPS = 80
 """A multiple of everything that the scenarios do every few steps."""
 
 TIMEOUT = 600.0
 
 
-def paces(a: Settings, b: Settings) -> tuple[list[float], list[float]]:
-    """Useful tokens a second of runs of two arms, one run after the other in the order `ORDER`."""
-    found: dict[str, list[float]] = {"A": [], "B": []}
-    for arm in ORDER:
-        settings = {"A": a, "B": b}[arm]
-        found[arm].append(errand(_train, settings, timeout=TIMEOUT, daemon=False))
-    return found["A"], found["B"]
+def paces(a: Settings, b: Settings) -> Iterator[tuple[float, float]]:
+    """Useful tokens a second of a run of each arm, one after the other, in the order ABBAAB…, without end."""
+    for order in itertools.cycle(((0, 1), (1, 0))):
+        found = {i: errand(_train, (a, b)[i], timeout=TIMEOUT, daemon=False) for i in order}
+        yield found[0], found[1]
 
 
 def _train(connection: Any, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import probe
-from bench.validation import attribution, calibration, diagnosed, identical, prediction, price, truth
+from bench.validation import attribution, calibration, diagnosed, identical, prediction, price, results, truth
 from bench.validation.scenarios import Scenario, scenarios
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
@@ -20,11 +20,13 @@ from slowstep.settings.convert import to_plain
 
 OUTPUTS = ROOT / "outputs" / "validation"
 
-TRAINS = tuple(f"lib/slowstep/{room}/*.py" for room in ("settings", "factors", "trials", "workloads"))
+BUILDS = tuple(f"lib/slowstep/{room}/*.py" for room in ("settings", "workloads"))
+TRAINS = (*BUILDS, *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trials")))
 """The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)
-BARE, PLANTED = "bench/validation/bare.py", "bench/validation/planted.py"
+PLANTED = "bench/validation/planted.py"
+BARE = ("bench/validation/bare.py", "lib/slowstep/trials/heap.py", "lib/slowstep/trials/helper.py", PLANTED, *BUILDS)
 CATALOGUE = "lib/slowstep/factors/catalogue/*.py"
 
 
@@ -37,6 +39,8 @@ class Part:
     sources: Sequence[str]
     """Patterns of the files that train, time and, where that can't be done again from records, judge."""
     cases: Sequence[Scenario] = ()
+    needs: Sequence[str] = ()
+    """Parts that it is judged by."""
     judge: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """What is shown, from the figures and the records in outputs/validation/; None: the figures as they are."""
     tell: Callable[[dict[str, Any]], str] = lambda figures: "measured"
@@ -78,6 +82,7 @@ def parts() -> dict[str, Part]:
     """All of them by name, in the order in which they are measured."""
     cases = scenarios()
     every = [
+        *(_truth(case) for case in cases["planted"]),
         *(_scenario(kind, case) for kind in ("planted", "healthy") for case in cases[kind]),
         *(_job(case) for case in cases["jobs"]),
         Part(
@@ -101,33 +106,53 @@ def parts() -> dict[str, Part]:
     return {part.name: part for part in every}
 
 
+def _truth(case: Scenario) -> Part:
+    """How large a planted cause is."""
+    return Part(
+        name=f"truth/{case.name}",
+        measure=lambda: to_plain(truth.truth(*case.arms(OUTPUTS / "params"))),
+        sources=("bench/validation/truth.py", *BARE),
+        cases=[case],
+        tell=lambda figures: "{ratio:.2f} times [{low:.2f}, {high:.2f}] as fast without it".format(**figures),
+    )
+
+
 def _scenario(kind: str, case: Scenario) -> Part:
-    """A cause to be found, or nothing: diagnosed as a user would, and its size measured without the kit."""
+    """A cause to be found, or nothing: diagnosed as a user would."""
     params, outputs = OUTPUTS / "params", OUTPUTS / "diagnosed"
+    needs = [f"truth/{case.name}"] if case.cure else []
 
     def measure() -> dict[str, Any]:
         shutil.rmtree(outputs / case.name, ignore_errors=True)
         diagnosed.diagnose(case.write(params), outputs)
-        return {"truth": to_plain(truth.truth(*case.arms(params))) if case.cure else None}
+        return {}
 
-    def judge(figures: dict[str, Any]) -> dict[str, Any]:
+    def judge(_: dict[str, Any]) -> dict[str, Any]:
         diagnosed.diagnose(case.write(params), outputs)  # draws what is up to date from its records
-        size = truth.Truth(**figures["truth"]) if figures["truth"] else None
+        known = results.read()
+        size = next((truth.Truth(**known[need]["figures"]) for need in needs), None)
         scored = diagnosed.score(case, outputs, size)
         return to_plain(scored) | {"correct": scored.correct}
 
     def tell(figures: dict[str, Any]) -> str:
         return f"{figures['found']} ({'right' if figures['correct'] else 'WRONG'}), {figures['seconds']:.0f} s"
 
-    name, sources = f"{kind}/{case.name}", (BARE, PLANTED, "bench/validation/truth.py", *TRAINS)
-    return Part(name=name, measure=measure, sources=sources, cases=[case], judge=judge, tell=tell)
+    return Part(
+        name=f"{kind}/{case.name}",
+        measure=measure,
+        sources=(PLANTED, *TRAINS),
+        cases=[case],
+        needs=needs,
+        judge=judge,
+        tell=tell,
+    )
 
 
 def _job(case: Scenario) -> Part:
     return Part(
         name=f"prediction/{case.name}",
         measure=partial(prediction.measure, case, OUTPUTS),
-        sources=(BARE, PLANTED, "bench/validation/prediction.py", *TRAINS, *JUDGES),
+        sources=("bench/validation/prediction.py", *BARE, *TRAINS, *JUDGES),
         cases=[case],
         tell=lambda figures: f"{figures['error']} of {figures['trained, s']} s",
     )

@@ -257,7 +257,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
-        notes.append(f"blocks redone because the machine was taken away: {len(record.redone)}")
+        notes.append(f"pairs measured again because the machine was taken away: {len(record.redone)}")
     disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if disturbed:
         notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")

@@ -49,7 +49,7 @@ class Block:
     amortised: dict[str, float] = field(default_factory=dict)
     """Seconds within `seconds` that stand for events too rare to meet: this block's share of each, measured apart."""
     disturbed: str | None = None
-    """Why this block does not count, if the machine was visibly taken away while it ran."""
+    """What took the machine away while it ran, if something visibly did and the pair could not be measured again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRecord:
-    """Interleaved pairs of two arms, with both trials and the blocks that were redone."""
+    """Interleaved pairs of two arms, with both trials and the pairs that were measured again."""
 
     baseline: TrialRecord
     treatment: TrialRecord

@@ -103,7 +103,7 @@ def facts(baseline: Baseline) -> Table:
         ("peak host memory", size(memory.host)),
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
-        ("blocks redone because the machine was taken away", str(len(baseline.record.redone))),
+        ("pairs measured again because the machine was taken away", str(len(baseline.record.redone))),
     ]
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
@@ -185,7 +185,7 @@ def trials(measured: Sequence[Measured]) -> Table:
                 "ended": str(m.record.treatment.status),
                 "reason": m.record.treatment.reason,
                 "pairs": len(m.record.pairs),
-                "redone blocks": len(m.record.redone),
+                "pairs again": len(m.record.redone),
                 "arms in memory": "by turns" if m.record.by_turns else "both",
                 "peak host memory": size(m.record.treatment.memory.host),
                 "start": duration(sum(s for part, s in m.record.treatment.startup.items() if part != "imports")),

@@ -155,15 +155,20 @@ class Trial:
         self.counted = self.probe.samples
         if self.opened:
             self.steps += 1
-            asked = self.request
-            enough = self.steps >= asked.steps and self.position - self.begun >= asked.samples - ROUNDING
-            return enough and self.steps % asked.period == 0
+            return self._enough()
         if self.draining:
             self._drain()
         else:
             self.discards_left -= 1
             self._open_if_due()
         return False
+
+    def _enough(self) -> bool:
+        """Whether the block may end here: at the nearest whole period, where periods hold now more and now fewer
+        samples (an epoch ends in a short batch)."""
+        asked, samples = self.request, self.position - self.begun
+        slack = samples / self.steps * asked.period / 2 if asked.period > 1 else ROUNDING
+        return self.steps >= asked.steps and self.steps % asked.period == 0 and samples >= asked.samples - slack
 
     def _open_if_due(self) -> None:
         if self.discards_left <= 0 and self.position >= self.request.start - ROUNDING:

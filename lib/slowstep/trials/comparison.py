@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from slowstep.factors import Arm
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
+from slowstep.trials import disturbance
 from slowstep.trials.process import TrialEnded, host_memory, log_tail, memory_limit
 from slowstep.trials.protocol import ROUNDING, Failed
 
@@ -108,7 +109,6 @@ class Comparison:
     def _launch(self, side: int) -> Trial:
         if self.by_turns:
             self.session.keep_only({self.keys[side]})
-        known = self.keys[side] in self.session.resident
         trial = self.session.launch(self.arms[side], self.keys[side])
         self._see(side, trial)
         budget = self.session.budget
@@ -116,9 +116,9 @@ class Comparison:
         if needs is None:
             steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
             size, step = steps * trial.step_samples, trial.step_samples
-            self.needs[side] = Needs(size=size, unit=trial.unit, step=step, start=trial.soonest)
-        elif not known:
-            self.needs[side] = replace(needs, start=max(needs.start, trial.soonest))
+            self.needs[side] = Needs(size=size, unit=trial.unit, step=step, start=trial.warm)
+        else:
+            self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
         return trial
 
     def _renew(self, side: int) -> None:
@@ -174,6 +174,7 @@ class Comparison:
         for side in (first, 1 - first):
             if self._trial(side).soonest > start + ROUNDING:
                 return None
+            self._trained(side, partial(self.session.catch_up, start=start))
             block = self._trained(side, partial(self._block, side=side, start=start))
             if block.disturbed is not None and len(self.redone) < self.session.budget.redo_blocks:
                 arm = ("baseline", "treatment")[side]
@@ -189,7 +190,8 @@ class Comparison:
         self._trial(first)
         live = {side: self.session.resident[key] for side, key in enumerate(self.keys) if key in self.session.resident}
         soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
-        start = common(soonest, [need.step for need in self.needs.values()])
+        needs = self.needs.values()
+        start = common(soonest, [n.step for n in needs], spare=max(n.size for n in needs))
         for side in sorted(live, key=lambda side: side == first):
             self._trained(side, partial(self.session.catch_up, start=start))
         return start
@@ -197,9 +199,14 @@ class Comparison:
     def _block(self, trial: Trial, side: int, start: float) -> Block:
         needs = self.needs.values()
         samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
-        others = [t for t in self.session.resident.values() if t is not trial]
-        block = self.session.block(trial, samples, others, start)
-        return self.session.amortised(trial, self.arms[side].settings, block, self.events)
+        before = disturbance.read(self._own())
+        block = self.session.block(trial, samples, start)
+        whole = self.session.amortised(trial, self.arms[side].settings, block, self.events)
+        return replace(whole, disturbed=disturbance.between(before, disturbance.read(self._own())))
+
+    def _own(self) -> float:
+        """Processor seconds of all that is resident so far."""
+        return sum(trial.process.cpu_seconds() for trial in self.session.resident.values())
 
     def _trained(self, side: int, ask: Callable[[Trial], T]) -> T:
         """What the arm's trial answers; one that runs out of memory beside the other is asked again by itself."""
@@ -242,18 +249,20 @@ class Comparison:
         )
 
 
-def common(least: Collection[float], *units: Collection[float]) -> float:
+def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:
     """The fewest samples that are enough for each arm and whole units of both.
 
-    Of several kinds of units the first is taken with which they are no more than twice as many as the arms need by
-    themselves; if there is none, or batches hold now more and now fewer samples, they are merely enough.
+    Of several kinds of units the first is taken with which they are at most `spare` more than enough, or no more than
+    twice as many as the arms need by themselves; if there is none, or batches hold now more and now fewer samples, they
+    are merely enough.
     """
     enough = max(least)
     for kind in units:
         if all(abs(unit - round(unit)) < ROUNDING for unit in kind):
             unit = math.lcm(*map(round, kind))
             together = math.ceil(enough / unit - ROUNDING) * unit
-            if together <= 2 * max(math.ceil(enough / own - ROUNDING) * own for own in kind):
+            most = 2 * max(math.ceil(enough / own - ROUNDING) * own for own in kind)
+            if together <= (most if spare is None else enough + spare):
                 return together
     return enough
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psutil
 
 STOLEN = 0.05
-"""Share of the machine's processor time that the hypervisor may give to others before a block is redone."""
+"""Share of the machine's processor time that the hypervisor may give to others before a pair is measured again."""
 
 OTHERS = 0.15
 """The same for other processes here. A desktop's background stays well below; a second job does not."""

@@ -155,11 +155,14 @@ class TrialProcess:
 
     def end(self) -> None:
         """Kill the process group and delete the trial's folder; harmless when repeated."""
+        if self.connection.closed:
+            return  # its number may be another process's by now
         atexit.unregister(self.end)
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            os.kill(self.process.pid, signal.SIGKILL)  # if it had not yet become a group leader
+        if self.process.exitcode is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, signal.SIGKILL)  # if it had not yet become a group leader
         self.process.join(10)
         self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)

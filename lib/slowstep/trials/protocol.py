@@ -27,10 +27,10 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Ask for a block of at least so many `steps` and `samples`, in a multiple of `period` steps.
+    """Ask for a block of at least so many `steps` and `samples`; of a `period` of several steps, whole ones.
 
-    It begins after at least `discard` steps that don't count, where the trial has trained on `start` samples. `drain`
-    uses up first what loader workers have made so far.
+    It begins after at least `discard` steps that don't count, between the first two steps after which the trial has
+    trained on `start` samples. `drain` uses up first what loader workers have made so far.
     """
 
     steps: int = 1

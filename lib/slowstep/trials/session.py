@@ -12,7 +12,8 @@ The opinions here, and why:
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair during which the machine was visibly taken away is measured again, at most `budget.redo_blocks` times a
-  comparison, and the record says so; nothing else is ever thrown away.
+  comparison, and the record says so. Besides, a block is thrown away only where its partner turns out, when launched
+  for its turn, to be past its samples already.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.events import of_whole, steps_between
 from slowstep.settings.schema import Budget
-from slowstep.trials import disturbance
 from slowstep.trials.comparison import Comparison, Enough
 from slowstep.trials.process import TrialEnded, TrialProcess, host_memory
 from slowstep.trials.protocol import Measured, Observe, Occur, Occurred, Profile, Ready, Run
@@ -79,6 +79,8 @@ class Trial:
     """Steps at the least that go before a block, while batches that lay ready are used up."""
     position: int
     """Samples trained on since the launch."""
+    warm: float
+    """Samples that it had trained on at the least when its first block could begin."""
     began: float
     """`time.perf_counter()` of the launch."""
 
@@ -172,6 +174,7 @@ class Session:
             previous = chunk.block.seconds / WARMUP_CHUNK
             trained += chunk.trained
         self.steps += trained
+        step_samples = chunk.block.work.samples / chunk.block.steps or 1.0
         record = TrialRecord(
             arm=arm.label,
             status=Status.OK,
@@ -190,10 +193,11 @@ class Session:
             device=ready.device,
             occasions=ready.occasions,
             step_seconds=previous,
-            step_samples=chunk.block.work.samples / chunk.block.steps or 1.0,
+            step_samples=step_samples,
             period=_period(seen.facts.get("event_period") or 1, workers),
             discard=workers + 1,
             position=chunk.position,
+            warm=chunk.position + (workers + 1) * step_samples,
             began=began,
         )
 
@@ -222,21 +226,16 @@ class Session:
 
     # -- blocks --
 
-    def block(self, trial: Trial, samples: float, others: list[Trial], start: float = 0.0) -> Block:
-        """One block of `trial` over about so many samples, marked if the machine was taken away meanwhile; the first of
-        them is the one numbered `start`, or the next that it can have."""
-
-        def own() -> float:
-            return sum(t.process.cpu_seconds() for t in (trial, *others))
-
-        before = disturbance.read(own())
+    def block(self, trial: Trial, samples: float, start: float = 0.0) -> Block:
+        """One block of `trial` over about so many samples; the first of them is the one numbered `start`, or the next
+        that it can have."""
         request = Run(samples=samples, period=trial.period, discard=trial.discard, start=start)
         ahead = max(trial.soonest, start) - trial.position
         measured = self._run(trial, request, ahead + samples + trial.unit, "measured blocks")
         memory = self._memory(trial.process, measured.memory)
         observed = trial.record.observed | {"recompilations": measured.recompilations}
         trial.record = replace(trial.record, memory=memory, observed=observed, losses=measured.losses)
-        return replace(measured.block, disturbed=disturbance.between(before, disturbance.read(own())))
+        return measured.block
 
     def catch_up(self, trial: Trial, start: float) -> None:
         """Train on until a block can soon begin at that sample, so that the arms' turns follow each other closely."""
