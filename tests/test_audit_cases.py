@@ -516,6 +516,15 @@ def test_a_case_can_be_diagnosed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_the_experiment_tries_nothing_that_nobody_claimed(name: str) -> None:
+    """What Trainer switches by itself where it compiles (tf32) is no change of its own."""
+    settings = load(PARAMS / f"{name}.yaml").settings
+    asked = {f for section in LEVEL_SECTIONS for f in experiment(settings, audit(settings)).get(section, {})}
+
+    assert "tf32" not in asked
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_the_experiment_is_ready_to_run(name: str, tmp_path: Path) -> None:
     """What the audit writes loads as a parameter file, tests what the claims change, and reports nothing itself."""
     settings = load(PARAMS / f"{name}.yaml").settings

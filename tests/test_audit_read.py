@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import string
 from pathlib import Path
 
@@ -271,6 +272,32 @@ Either a | b.
     assert any("MFU" in question for question in found.questions)
 
 
+def test_phases_of_a_step_are_read_from_a_table() -> None:
+    """By their names, with their unit in the header; the time of a save is not of each step, and is asked about."""
+    table = "run,s/it,data wait (ms),forward (ms),backward pass (s),save (s)\na,2.1,1400,300,0.4,12\n"
+    found = audited(table)
+    (run,) = found.runs
+
+    assert {"data": 1.4, "forward": 0.3, "backward": 0.4} == {p: f.middle for p, f in run.phases.items()}
+    assert any("save (s)" in question for question in found.questions)
+
+
+def test_phases_that_are_more_than_the_step_are_a_fault() -> None:
+    """Also where they come from a table, and were measured twice."""
+    (fault,) = audited("run,s/it,forward (ms),backward (ms)\na,0.50,400,300\na,0.51,410,300\n").faults
+
+    assert "the phases make" in fault.text
+
+
+def test_runs_of_mlflow_have_their_names(tmp_path: Path) -> None:
+    """As `mlflow.search_runs().to_csv` writes them."""
+    path = tmp_path / "runs.csv"
+    head = "run_id,status,params.optim,metrics.train_samples_per_second,tags.mlflow.runName"
+    path.write_text(f"{head}\n0a,FINISHED,adamw_torch,15.02,plain\n1b,FINISHED,adamw_torch_fused,16.5,fused\n")
+
+    assert ["plain", "fused"] == [row["label"] for row in read_file(path)]
+
+
 def test_rows_of_one_name_are_repeats() -> None:
     """Of a table by itself, with the same settings."""
     (base, other) = audited("run,s/it\nbase,2.10\nbase,2.14\nbase,2.12\nother,1.70\n").runs
@@ -405,7 +432,10 @@ def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
         ("trainer_state.json", '{"global_step": 3,\n "log_history": [}', ":2:18:", "is no JSON"),
         ("trainer_state.json", "[]", ":1:1:", "is no trainer state"),
         ("trainer_state.json", '{"log_history": [{"loss": 1}]}', ":1:1:", "training had not ended"),
+        ("trainer_state.json", '{"log_history": [\n {"train_runtime": "abc"}]}', ":2:3:", "found 'abc'"),
+        ("trainer_state.json", '{"log_history": [{"train_steps_per_second": -2}]}', ":1:19:", "found -2"),
         ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm"),
+        ("train.log", "so\n{'train_runtime': 'abc'}\n", ":2:2:", "train_runtime: expected a number"),
         ("train.xlsx", "", ":1:1:", "what kind of file is it"),
     ],
 )
@@ -425,6 +455,7 @@ def test_a_file_that_can_not_be_read_says_where(name: str, text: str, place: str
     [
         ({"rows": [{"label": "a", "figures": {"speed": "2"}}]}, "rows[0].figures.speed: is it seconds a step"),
         ({"rows": [{"label": "a", "figures": {"memory": "2"}}]}, "what the tensors take"),
+        ({"table": "run,s/it,VRAM (GB)\na,2.1,12\n"}, "reported.table:2:3: VRAM (GB): is it what the tensors take"),
         ({"rows": [{"label": "a", "figures": {"seconds_per_stp": "2"}}]}, "Did you mean 'seconds_per_step'"),
         ({"rows": [{"label": "a", "figures": {"hours": "long"}}]}, "expected a number, found 'long'"),
         ({"rows": [{"label": "a", "phases": {"foward": "1"}}]}, "Did you mean 'forward'"),
@@ -692,6 +723,31 @@ def test_what_rounds_to_zero_is_borne(name: str) -> None:
     lines = claim_lines(found) + finding_lines(found)
 
     assert not [line for line in lines if "nan" in line or "inf " in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("state.json", json.dumps({"global_step": 9, "epoch": 1.0, "log_history": [{"train_runtime": 9.5}]})),
+        ("train.log", "\r 50%|##| 5/10 [00:05<00:05,  1.20s/it, loss=0.5]\n{'train_runtime': '210.5', 'epoch': 1.0}\n"),
+    ],
+)
+def test_broken_states_and_logs_never_crash(name: str, text: str, tmp_path: Path) -> None:
+    """Pieces lost, doubled, or put in another's place: rows, or a message that begins with the place."""
+    chance, path, said = random.Random(2), tmp_path / name, []
+    pieces = re.findall(r"\w+|\W", text)
+    for _ in range(300):
+        broken = list(pieces)
+        for _ in range(chance.randrange(1, 4)):
+            i, j = chance.randrange(len(broken)), chance.randrange(len(broken))
+            broken[i] = chance.choice(["", broken[i] * 2, broken[j], "null", "-1", "nan", "1e999", "[", "'"])
+        path.write_text("".join(broken))
+        try:
+            audit(report(files=[str(path)]))
+        except SettingsError as refused:
+            said += refused.problems
+    assert said
+    assert all(problem.startswith(str(path)) for problem in said)
 
 
 @pytest.mark.parametrize("name", ["state.json", "train.log", "table.csv", "table.md"])

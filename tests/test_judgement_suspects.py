@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulated import SHARES, facts
@@ -83,11 +85,36 @@ def test_a_gain_elsewhere_explains_nothing() -> None:
 
 
 def test_what_was_not_supported_explains_nothing() -> None:
-    """A refuted or inconclusive change leaves the time unexplained; a ceiling shows it and explains nothing either."""
+    """A refuted or void change leaves the time unexplained; a ceiling shows it and explains nothing either."""
     weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE, left={"data": 0.0})
     ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC, left={"data": 0.0})
 
     assert ["data", None] == [c.phase for c in causes([weak, ceiling], found(data=0.6), MINIMUM)]
+
+
+@pytest.mark.parametrize(
+    ("change", "factor"),
+    [
+        ({}, "save_steps"),
+        ({"left_at_most": {"save": 0.1}}, None),  # the time may still be there
+        ({"left_at_most": {}}, None),  # void: another phase moved
+        ({"factor": "optim"}, None),  # does not act on saving
+        ({"effect": Interval(mean=0.0, lower=-0.04, upper=0.04, p=0.9, n=12)}, None),  # the time went elsewhere
+        ({"outcome": Outcome.REFUTED}, None),
+        ({"conditional": True}, None),
+        ({"meaning": Meaning.DIAGNOSTIC}, None),
+    ],
+)
+def test_an_undecided_change_is_named_where_its_time_is_gone(change: dict, factor: str | None) -> None:
+    """Saving takes a sixth of the time and none without saves, while noise hides what that brings over the whole."""
+    noisy = Interval(mean=0.11, lower=-0.01, upper=0.23, p=0.03, n=12)
+    undecided = verdict("save_steps", 0.11, outcome=Outcome.INCONCLUSIVE, left={})
+    undecided = replace(undecided, **({"effect": noisy, "left_at_most": {"save": 0.01}} | change))
+    (cause,) = causes([undecided], found(save=0.2), MINIMUM)
+
+    assert (factor, "save") == (cause.factor, cause.phase)
+    assert ("unexplained" in cause.text) is (factor is None)
+    assert ("Under save_steps=x it is gone" in cause.text) is (factor is not None)
 
 
 def test_the_largest_cause_stands_first() -> None:

@@ -137,6 +137,22 @@ def test_doubts_travel_with_the_verdict(tokenize: Contrast, about: dict, word: s
     assert [True] == [word in warning for warning in found.warnings]
 
 
+@pytest.mark.parametrize(("gain", "words"), [(0.2, "regained after"), (-0.2, "never regained")])
+def test_a_later_start_is_told_with_the_step_at_which_it_has_paid(tokenize: Contrast, gain: float, words: str) -> None:
+    """Compiling for a minute is worth so many steps of the time that it saves in each; none if it saves nothing."""
+    baseline = TrialRecord(arm="b", status=Status.OK, losses=[2.0], startup={"model": 3.0})
+    observed = {"tokenize": "once", "recompilations": 2}
+    treatment = replace(baseline, arm="t", observed=observed, startup={"model": 3.0, "first step": 60.0})
+    measured = replace(took(around(gain, noise=0.0)), baseline=baseline, treatment=treatment)
+    pair = measured.pairs[0]
+    saved = pair.baseline.seconds / pair.baseline.steps - pair.treatment.seconds / pair.treatment.steps
+    start, again = judged(tokenize, measured).warnings
+
+    assert f"it starts 60 s later, which is {words}" in start
+    assert saved < 0 or float(start.split()[-2].replace(",", "")) == pytest.approx(60 / saved, abs=1)
+    assert again.startswith("compiled anew 2 times")
+
+
 def test_what_a_change_leaves_is_what_is_sure(tokenize: Contrast) -> None:
     """A wait of 2 % in some blocks and 10 % in others is one of 6 % give or take, and counts from the lower end."""
     measured = [p for data in (0.02, 0.10) for p in pairs(around(0.2, n=4), shares=SHARES | {"data": data})]

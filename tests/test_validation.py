@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.validation import page, results, table  # noqa: E402
 from bench.validation import parts as validation_parts  # noqa: E402
-from bench.validation.__main__ import keep  # noqa: E402
+from bench.validation.__main__ import keep, renew  # noqa: E402
 from bench.validation.diagnosed import _agree, score  # noqa: E402
 from bench.validation.parts import Part, parts  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
@@ -170,11 +170,11 @@ def test_a_part_whose_judging_was_stopped_is_judged_next_time(lost: bool, tmp_pa
         return Part(name="aa", measure=lambda: measured.append(1) or {}, sources=(), judge=judge)
 
     with pytest.raises(ZeroDivisionError):
-        keep(part(lambda figures: figures | {"judged": 1 / 0}))
+        keep(part(lambda figures, at_hand: figures | {"judged": 1 / 0}))
     assert "figures" not in results.read()["aa"]
     if lost:
         (tmp_path / "records of" / "aa").unlink()
-    keep(part(lambda figures: figures | {"judged": True}))
+    keep(part(lambda figures, at_hand: figures | {"judged": at_hand}))
 
     assert {"judged": True} == results.read()["aa"]["figures"]
     assert "measured" not in results.read()["aa"]
@@ -182,10 +182,31 @@ def test_a_part_whose_judging_was_stopped_is_judged_next_time(lost: bool, tmp_pa
 
 
 def test_what_was_measured_elsewhere_is_not_judged_from_nothing(tmp_path: Path, monkeypatch: Any) -> None:
-    """Known figures whose records lie on another machine stay as they are; with the records they are judged again."""
+    """Known figures whose records lie on another machine are told so; with the records they are judged again."""
     monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
-    part = Part(name="aa", measure=lambda: {"raw": 1}, sources=(), judge=lambda figures: figures | {"judged": True})
+    part = Part(name="aa", measure=lambda: {"raw": 1}, sources=(), judge=lambda figures, here: figures | {"here": here})
 
-    assert {"raw": 2} == part.judged({"raw": 2})
+    assert {"raw": 2, "here": False} == part.judged({"raw": 2})
     assert {"raw": 1} == part.measured()
-    assert {"raw": 2, "judged": True} == part.judged({"raw": 2})
+    assert {"raw": 2, "here": True} == part.judged({"raw": 2})
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["this machine", "another machine"])
+def test_a_cause_is_held_against_its_size_as_it_is_known_now(
+    elsewhere: bool, committed: dict, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A size that is measured again counts for what was diagnosed before, on the same machine, without its records."""
+    case = PLANTED[0]
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "validation.json")
+    monkeypatch.setattr(validation_parts, "OUTPUTS", tmp_path)
+    row, part = committed["planted"]["rows"][0], parts()[f"planted/{case.name}"]
+    stated = row["size"][0]
+    size = {"ratio": stated * 2, "low": stated * 1.9, "high": stated * 2.1, "pairs": 3}
+    results.write(f"truth/{case.name}", {"machine": "a", "figures": size})
+    results.write(part.name, {"machine": "b" if elsewhere else "a", "figures": row})
+    renew(part)
+    known = results.read()[part.name]["figures"]
+
+    assert known["agrees"] is known["correct"] is elsewhere
+    assert (row["truth"] if elsewhere else size) == known["truth"]
+    assert (row["found"], row["size"]) == (known["found"], known["size"])

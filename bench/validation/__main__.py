@@ -25,8 +25,12 @@ def main(names: Sequence[str]) -> int:
         return 2
     os.environ.update(prediction.ENVIRONMENT)
     asked = [part for part in every.values() if not names or any(_of(name, part.name) for name in names)]
-    for name in dict.fromkeys(name for part in asked for name in (*part.needs, part.name)):
+    kept = dict.fromkeys(name for part in asked for name in (*part.needs, part.name))
+    for name in kept:
         keep(every[name])
+    for part in every.values():
+        if part.name not in kept and kept.keys() & set(part.needs):
+            renew(part)
     missing = every.keys() - {name for name, known in results.read().items() if "figures" in known}
     if missing:
         print(f"no page yet: {', '.join(sorted(missing))} not measured")
@@ -46,12 +50,23 @@ def _of(name: str, part: str) -> bool:
 
 
 def keep(part: Part) -> None:
-    """Measure a part if it was not, judge it by today's code, keep it, and tell what came out."""
+    """Measure a part if it was not, judge it, and keep it."""
     known, key = results.read().get(part.name), part.key()
     if known is None or known["key"] != key or ("figures" not in known and not part.at_hand()):
         known = {"key": key} | results.here_and_now()
         known |= {"measured": part.measured()}
         results.write(part.name, known)  # a stop while it is judged loses nothing
+    renew(part)
+
+
+def renew(part: Part) -> None:
+    """Judge what is known of a part by today's code, and by the parts it needs if they are of its machine."""
+    every = results.read()
+    known = every.get(part.name, {})
+    if "figures" not in known and not part.at_hand():
+        return
+    if any(every[need]["machine"] != known["machine"] for need in part.needs):
+        return
     known["figures"] = part.judged(known.pop("measured") if "measured" in known else known["figures"])
     results.write(part.name, known)
     print(f"{part.name}: {part.tell(known['figures'])}", flush=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
@@ -18,6 +19,7 @@ from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
 from slowstep.report.causes import Cause
 from slowstep.report.index import overview
+from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
 from slowstep.summary import NotebookRun
 
@@ -82,11 +84,18 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         others=sorted((supported | set(named)) - {expected} - scenario.follows),
         size=stated,
         truth=size,
-        agrees=size is None or (stated is not None and _agree(stated, size)),
+        agrees=_agree(stated, size),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
     )
+
+
+def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
+    """What was scored before, held against a size that is known better now."""
+    names = {field.name for field in fields(Scored)}
+    known = from_plain(Scored, {name: value for name, value in figures.items() if name in names} | {"truth": None})
+    return replace(known, truth=size, agrees=_agree(known.size, size))
 
 
 def _size(cause: Cause) -> tuple[float, float, float]:
@@ -95,7 +104,9 @@ def _size(cause: Cause) -> tuple[float, float, float]:
     return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
 
 
-def _agree(stated: tuple[float, float, float], truth: Truth) -> bool:
+def _agree(stated: tuple[float, float, float] | None, truth: Truth | None) -> bool:
+    if truth is None or stated is None:
+        return truth is None
     near = abs(math.log(stated[0] / truth.ratio)) <= FAR
     return near and stated[1] <= truth.high and truth.low <= stated[2]
 

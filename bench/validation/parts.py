@@ -20,13 +20,14 @@ from slowstep.settings.convert import to_plain
 
 OUTPUTS = ROOT / "outputs" / "validation"
 
-BUILDS = tuple(f"lib/slowstep/{room}/*.py" for room in ("settings", "workloads"))
+BUILDS = ("lib/slowstep/settings/*.py", "lib/slowstep/workloads/**/*.py")
 TRAINS = (*BUILDS, *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trials")))
 """The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)
 PLANTED = "bench/validation/planted.py"
-BARE = ("bench/validation/bare.py", "lib/slowstep/trials/heap.py", "lib/slowstep/trials/helper.py", PLANTED, *BUILDS)
+CHILD = tuple(f"lib/slowstep/trials/{name}.py" for name in ("heap", "helper", "process", "preload"))
+BARE = ("bench/validation/bare.py", PLANTED, *CHILD, *BUILDS)
 CATALOGUE = "lib/slowstep/factors/catalogue/*.py"
 
 
@@ -41,8 +42,8 @@ class Part:
     cases: Sequence[Scenario] = ()
     needs: Sequence[str] = ()
     """Parts that it is judged by."""
-    judge: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """What is shown, from the figures and the records in outputs/validation/; None: the figures as they are."""
+    judge: Callable[[dict[str, Any], bool], dict[str, Any]] = lambda figures, at_hand: figures
+    """What is shown: from the records in outputs/validation/ where they are at hand, else from the figures known."""
     tell: Callable[[dict[str, Any]], str] = lambda figures: "measured"
     """What came out, in a few words."""
 
@@ -53,13 +54,14 @@ class Part:
 
     def measured(self) -> dict[str, Any]:
         """Figures measured now; `judged` makes of them what is shown."""
+        self._of.unlink(missing_ok=True)
         figures = to_plain(self.measure())
         write_atomically(self._of, self._identity())
         return figures
 
     def judged(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """By today's code where the records of this measurement still lie, and could be made again; else as before."""
-        return self.judge(figures) if self.judge and self.at_hand() else figures
+        """By today's code, as far as the records of this measurement still lie."""
+        return self.judge(figures, self.at_hand())
 
     def at_hand(self) -> bool:
         """Whether the records of this measurement lie in outputs/validation/."""
@@ -127,11 +129,14 @@ def _scenario(kind: str, case: Scenario) -> Part:
         diagnosed.diagnose(case.write(params), outputs)
         return {}
 
-    def judge(_: dict[str, Any]) -> dict[str, Any]:
-        diagnosed.diagnose(case.write(params), outputs)  # draws what is up to date from its records
+    def judge(figures: dict[str, Any], at_hand: bool) -> dict[str, Any]:
         known = results.read()
         size = next((truth.Truth(**known[need]["figures"]) for need in needs), None)
-        scored = diagnosed.score(case, outputs, size)
+        if at_hand:
+            diagnosed.diagnose(case.write(params), outputs)  # draws what is up to date from its records
+            scored = diagnosed.score(case, outputs, size)
+        else:
+            scored = diagnosed.rescored(figures, size)
         return to_plain(scored) | {"correct": scored.correct}
 
     def tell(figures: dict[str, Any]) -> str:
@@ -167,5 +172,5 @@ def _diagnosed() -> dict[str, Any]:
     return {}
 
 
-def _price(_: dict[str, Any]) -> dict[str, Any]:
-    return price.measure(QUICK, OUTPUTS / "diagnosed")
+def _price(figures: dict[str, Any], at_hand: bool) -> dict[str, Any]:
+    return price.measure(QUICK, OUTPUTS / "diagnosed") if at_hand else figures

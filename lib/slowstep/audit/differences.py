@@ -16,6 +16,9 @@ DETAILS = {
 }
 """Factors that mean nothing of their own where another changes."""
 
+FOLLOWS = {"tf32": ("torch_compile", "training_arguments.tf32")}
+"""Factors that another switches where their own key is not given in either run (Trainer compiles with tf32)."""
+
 
 def changed(a: Settings, b: Settings) -> dict[str, object]:
     """The settings that differ, by their own names, with `b`'s values; what only details another is left out."""
@@ -44,6 +47,11 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
             found.append((factor, factor.level(value, a)))
     names = {factor.name for factor, _ in found}
     left_out = {detail for detail, whole in DETAILS.items() if whole in names}
+    left_out |= {
+        factor
+        for factor, (other, key) in FOLLOWS.items()
+        if other in names and not any(_given(run, key) for run in (a, b))
+    }
     if "gradient_accumulation_steps" in names:
         # at equal work: the same samples a step, in parts as large as the other run's
         left_out.add("per_device_train_batch_size")
@@ -52,3 +60,8 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
         if not rest and parts != factor.current(a):
             found = [(f, factor.level(parts, a) if f is factor else level) for f, level in found]
     return [pick for pick in found if pick[0].name not in left_out]
+
+
+def _given(run: Settings, key: str) -> bool:
+    section, _, name = key.partition(".")
+    return name in getattr(run, section)

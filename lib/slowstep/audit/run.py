@@ -27,8 +27,11 @@ QUESTIONS = {
     "(samples_per_step)?",
     "batch_size": "is it the batch of a device (a setting, per_device_train_batch_size) or all samples of an optimizer "
     "step (samples_per_step)?",
-    "memory": "is it what the tensors take (memory_allocated_gib), what PyTorch holds (memory_reserved_gib) or what "
-    "the driver shows (memory_used_gib)?",
+    **dict.fromkeys(
+        ("memory", "mem", "vram"),
+        "is it what the tensors take (memory_allocated_gib), what PyTorch holds (memory_reserved_gib) or what the "
+        "driver shows (memory_used_gib)?",
+    ),
 }
 """Names that could mean several things, and what has to be answered."""
 

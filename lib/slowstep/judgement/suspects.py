@@ -4,6 +4,8 @@ Waiting for data, copying, logging, saving, evaluating and whatever lies between
 forward and the backward pass are held against each other: their FLOPs stand in a known ratio, so a pass that takes much
 more than its part does something else besides. A change explains such time if the time is gone in its own blocks;
 what no supported change takes away stays "unexplained", and is never blamed on a factor that happens to be listed.
+Where a change that acts there is shown to take it away (`gone`), and only its gain over the whole is undecided, the
+change is named, and that it is undecided.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ LONG = 1.5
 
 OFTEN = 1 / 3
 """If more of the steps than this are long, the phase is slow throughout, and not now and then."""
+
+
+LITTLE = 0.5
+"""Of the least that a phase loses, a change that takes the loss away leaves no more than this share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +95,11 @@ def unexplained(
     """
     stays = [(s, min([s.share.mean, *(changed.get(s.phase, 0.0) for changed in left)])) for s in found]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
+
+
+def gone(suspect: Suspect, at_most: Mapping[str, float]) -> bool:
+    """Whether a changed run, which loses these shares at most, is shown to lose little of what the suspect loses."""
+    return at_most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
 
 
 def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:

@@ -54,6 +54,8 @@ class Verdict:
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     """Share of the wall time a phase that the changed run still loses at least (`slowstep.judgement.suspects`)."""
+    left_at_most: dict[str, float] = field(default_factory=dict)
+    """The same at most; empty where the comparison is void."""
     loss_change: float | None = None
     """Relative change of the loss over the first samples, where both arms trained on the same."""
     warnings: list[str] = field(default_factory=list)
@@ -123,7 +125,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         effect=read.effect,
         kind=read.kind,
         status=Status.OK,
-        left=_left(record),
+        left={phase: share.lower for phase, share in _left(record).items()},
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
@@ -140,7 +142,8 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     outcome, reason = _weigh(read, minimum)
-    return replace(verdict, outcome=outcome, reason=reason)
+    most = {phase: share.upper for phase, share in _left(record).items()}
+    return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
 
 
 def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -264,9 +267,9 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     return notes
 
 
-def _left(record: ComparisonRecord) -> dict[str, float]:
+def _left(record: ComparisonRecord) -> dict[str, Interval]:
     blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
-    return {phase: share.lower for phase, share in lost(blocks, flops_of(blocks, observed)).items()}
+    return lost(blocks, flops_of(blocks, observed))
 
 
 def _start(record: ComparisonRecord) -> list[str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.factors import Meaning
+from slowstep.factors import CATALOGUE, Meaning
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Suspect, unexplained
+from slowstep.judgement.suspects import Suspect, gone, unexplained
 from slowstep.judgement.units import speed_up
-from slowstep.judgement.verdict import Verdict, best_levels, percent
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.words import effect, share, share_span
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A factor whose change was supported, or a phase with time that nothing explains."""
+    """A factor whose change was supported, a phase with time that nothing explains, or both: the time is gone under a
+    change of the factor, which is undecided over the whole."""
 
     factor: str | None
     phase: str | None
@@ -35,7 +36,10 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     supported = best_levels([v for v in verdicts if not v.conditional])
     real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     open_ones = unexplained(suspects, [v.left for v in real], minimum)
-    found = [_factor(v) for v in real] + [_phase(suspect, stays, bool(real)) for suspect, stays in open_ones]
+    found = [_factor(v) for v in real]
+    for suspect, stays in open_ones:
+        likely = _likely(suspect, verdicts)
+        found.append(_undecided(suspect, likely) if likely else _phase(suspect, stays, bool(real)))
     ceilings = [_factor(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
     return sorted(found, key=lambda c: -c.ratio) + ceilings
 
@@ -43,6 +47,32 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 def _factor(v: Verdict) -> Cause:
     text = f"{v.name} ({effect(v.effect)}): {v.hypothesis}"
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
+
+
+def _likely(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The undecided change that acts on the phase, and under which its time is gone; the one of the largest gain."""
+    fits = [
+        v
+        for v in verdicts
+        if v.outcome is Outcome.INCONCLUSIVE
+        and v.alone
+        and not v.conditional
+        and v.meaning is not Meaning.DIAGNOSTIC
+        and suspect.phase in CATALOGUE[v.factor].touches
+        and gone(suspect, v.left_at_most)
+        and v.effect.ratio > 1
+        and v.effect.high >= suspect.least
+    ]
+    return max(fits, key=lambda v: v.gain, default=None)
+
+
+def _undecided(suspect: Suspect, v: Verdict) -> Cause:
+    text = (
+        f"time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
+        f"Under {v.name} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
+        "chance here: more pairs, or a quieter machine, would decide it."
+    )
+    return Cause(factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share)
 
 
 def _phase(suspect: Suspect, stays: float, changed: bool) -> Cause:

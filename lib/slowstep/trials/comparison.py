@@ -35,7 +35,7 @@ class Needs:
     """What an arm asks of a pair, in samples."""
 
     size: float
-    """Of a block, at the least."""
+    """Of a block, at the least; where blocks are whole periods, to within half of one."""
     unit: float
     """That a block holds a multiple of."""
     step: float
@@ -167,15 +167,17 @@ class Comparison:
         )
 
     def _blocks(self, first: int) -> dict[int, Block] | None:
-        """A block of each side over the same samples; None if both are to be measured again, since the machine was
-        taken away from one, or since the second needed more steps to warm up than ever before, and can't begin there.
+        """A block of each side over the same samples; None if both are to be measured again: the machine was taken away
+        from one, one is past the first sample already, or one was launched anew, since both did not fit in memory.
         """
-        start, blocks = self._start(first), {}
+        start, turns, blocks = self._start(first), self.by_turns, {}
         for side in (first, 1 - first):
+            self._trained(side, partial(self.session.catch_up, start=start))
             if self._trial(side).soonest > start + ROUNDING:
                 return None
-            self._trained(side, partial(self.session.catch_up, start=start))
             block = self._trained(side, partial(self._block, side=side, start=start))
+            if self.by_turns != turns:
+                return None
             if block.disturbed is not None and len(self.redone) < self.session.budget.redo_blocks:
                 arm = ("baseline", "treatment")[side]
                 self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.disturbed}")
@@ -201,8 +203,11 @@ class Comparison:
         samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
         before = disturbance.read(self._own())
         block = self.session.block(trial, samples, start)
+        after = disturbance.read(self._own())
         whole = self.session.amortised(trial, self.arms[side].settings, block, self.events)
-        return replace(whole, disturbed=disturbance.between(before, disturbance.read(self._own())))
+        # a long save must not hide what disturbed a short block
+        found = disturbance.between(before, after) or disturbance.between(before, disturbance.read(self._own()))
+        return replace(whole, disturbed=found)
 
     def _own(self) -> float:
         """Processor seconds of all that is resident so far."""

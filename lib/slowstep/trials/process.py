@@ -157,15 +157,15 @@ class TrialProcess:
         """Kill the process group and delete the trial's folder; harmless when repeated."""
         if self.connection.closed:
             return  # its number may be another process's by now
-        atexit.unregister(self.end)
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.exitcode is None:
             with contextlib.suppress(OSError):
                 os.kill(self.process.pid, signal.SIGKILL)  # if it had not yet become a group leader
         self.process.join(10)
-        self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.connection.close()  # last, so that an end that was interrupted is made up for
+        atexit.unregister(self.end)
 
 
 def log_tail(log: Path) -> str:

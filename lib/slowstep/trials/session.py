@@ -12,8 +12,8 @@ The opinions here, and why:
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair during which the machine was visibly taken away is measured again, at most `budget.redo_blocks` times a
-  comparison, and the record says so. Besides, a block is thrown away only where its partner turns out, when launched
-  for its turn, to be past its samples already.
+  comparison, and the record says so. Besides, a block is thrown away only where its partner turns out to be past its
+  samples already, or had to be launched anew.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median_high
 
 from slowstep.factors import Arm
 from slowstep.machine import this_machine, versions
@@ -156,11 +157,13 @@ class Session:
         first: Measured = process.ask(Run(steps=1), self.budget.startup_timeout_seconds)
         startup = dict(ready.startup) | {"first step": first.block.seconds}
         previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
+        held = [_samples(first.block)]
         for _ in range(WARMUP_CHUNKS_MAX):
             timeout = WARMUP_CHUNK * self.budget.step_timeout_seconds
             chunk: Measured = process.ask(Run(steps=WARMUP_CHUNK), timeout)
             mean = chunk.block.seconds / WARMUP_CHUNK
             steps, spent = steps + WARMUP_CHUNK, spent + chunk.block.seconds
+            held.append(_samples(chunk.block))
             settled = previous / mean < SETTLED or mean / SETTLED < known
             previous = min(previous, mean)
             if settled:
@@ -173,8 +176,9 @@ class Session:
             chunk = process.ask(request, self.budget.startup_timeout_seconds)
             previous = chunk.block.seconds / WARMUP_CHUNK
             trained += chunk.trained
+            held.append(_samples(chunk.block))
         self.steps += trained
-        step_samples = chunk.block.work.samples / chunk.block.steps or 1.0
+        step_samples = median_high(held)  # one of them may hold an epoch's short last batch
         record = TrialRecord(
             arm=arm.label,
             status=Status.OK,
@@ -338,6 +342,11 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+
+
+def _samples(block: Block) -> float:
+    """Of a step."""
+    return block.work.samples / block.steps or 1.0
 
 
 def _period(events: int, workers: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.trainer_state import FIGURES
+from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
 from slowstep.audit.read.units import Unreadable, text_of
 
 BAR = re.compile(
@@ -59,7 +59,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     could be of training as well as of something else.
     """
     text = text_of(path, "replace")
-    ends = dict(_ends(text))
+    ends = dict(_ends(text, path))
     trainings = _trainings(_bars(text), list(ends.values()), path)
     borders = [*(bars[0].at for bars in trainings), len(text)]
     rows = [_row(bars, _between(ends, *place)) for bars, place in zip(trainings, pairwise(borders), strict=True)]
@@ -140,13 +140,15 @@ def _steps(end: dict[str, Any]) -> float:
         return -math.inf
 
 
-def _ends(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _ends(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """What Trainer said when a training ended, over all of its time, and where."""
     for found in ENDS.finditer(text):
         try:
             said = ast.literal_eval(found[0])
         except (ValueError, SyntaxError, RecursionError):
             continue
+        for name in FIGURES.keys() & said.keys():
+            refuse_odd(name, said[name], path, text, found.start() + found[0].index(name) - 1)
         figures = {ours: str(said[name]) for name, ours in FIGURES.items() if name in said}
         if figures:
             yield found.start(), figures

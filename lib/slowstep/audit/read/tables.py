@@ -24,6 +24,9 @@ Cell = tuple[str, int, int]
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
 
+RUN_NAME = "tags.mlflow.runname"
+"""The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
+
 SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are taken for settings; its `max_length` is that of the model's generation."""
 
@@ -76,17 +79,19 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of one name, with the same settings and the same kinds of figures, as one that was measured repeatedly."""
     found: list[dict[str, Any]] = []
     for row in rows:
-        known = next((r["figures"] for r in found if _what(r) == _what(row)), None)
-        if not known:
+        known = next((r for r in found if _what(r) == _what(row)), None)
+        if not known or not known["figures"]:
             found.append(row)
             continue
-        for name, value in row["figures"].items():
-            known[name] = [*(known[name] if isinstance(known[name], list) else [known[name]]), value]
+        for kind in ("figures", "phases"):
+            for name, value in row[kind].items():
+                held = known[kind][name]
+                known[kind][name] = [*(held if isinstance(held, list) else [held]), value]
     return found
 
 
 def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["label"], row["settings"], row["figures"].keys()
+    return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
 
 
 def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
@@ -96,6 +101,8 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
         return column(TRAINER.get(plain(text).lower(), text), names)
     # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
     name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
+    if name == RUN_NAME:
+        return Column("label")
     known = column(TRAINER.get(name, name), SETTINGS)
     # W&B's `Runtime` has no unit, and its documentation says none
     return Column("ignored") if known.kind in ("open", "timed") else known
@@ -107,7 +114,7 @@ def _row(
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
-    labels, settings, places, figures, failed = [], {}, {}, {}, False
+    labels, settings, places, figures, phases, failed = [], {}, {}, {}, {}, False
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -116,13 +123,13 @@ def _row(
         setting = one.kind == "setting"
         try:
             found = _setting(text, one) if setting else figure(text, one)
-            _once(settings if setting else figures, found)
+            _once(settings if setting else phases if one.kind == "phase" else figures, found)
         except ValueError as error:
             raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
         failed = failed or (not setting and bool(OUT_OF_MEMORY.search(plain(text))))
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
-    known = {"label": label, "settings": settings, "figures": figures, "out_of_memory": failed}
+    known = {"label": label, "settings": settings, "figures": figures, "phases": phases, "out_of_memory": failed}
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
     Trainer reckons speeds as if all the steps it was to take were taken; of a training that stopped early only the
     time counts.
     """
+    text = text_of(path)
     try:
-        state = json.loads(text_of(path))
+        state = json.loads(text)
     except json.JSONDecodeError as error:
         raise Unreadable(str(path), error.lineno, error.colno, f"is no JSON: {error.msg}") from None
     except RecursionError:
@@ -36,7 +38,10 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
             figures[ours] = state[theirs]
     for entry in state["log_history"]:
         if isinstance(entry, dict):
-            figures |= {ours: entry[name] for name, ours in FIGURES.items() if _number(entry.get(name))}
+            said = {name: entry[name] for name in FIGURES if name in entry}
+            for name, value in said.items():
+                refuse_odd(name, value, path, text, max(0, text.rfind(f'"{name}"')))
+            figures |= {FIGURES[name]: value for name, value in said.items() if _number(value)}
     if _number(state.get("max_steps")) and figures.get("steps", 0) < state["max_steps"]:
         figures = {name: value for name, value in figures.items() if not name.endswith("_per_second")}
     if not FIGURES.values() & figures.keys():
@@ -49,6 +54,17 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
         )
     # its train_batch_size is that of one process, and how many there were, and how many parts, it does not say
     return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
+
+
+def refuse_odd(name: str, value: Any, path: Path, text: str, at: int) -> None:
+    """Unreadable, with its place in the text, if what Trainer is to have said of its speed is none; 0.0 is rounded."""
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        raise Unreadable(str(path), line, column, f"{name}: expected a number, 0 or more, found {value!r}")
 
 
 def _number(value: Any) -> bool:

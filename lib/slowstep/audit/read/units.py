@@ -43,6 +43,9 @@ TIMED_BY = (
 )
 """How a header says what is timed; its unit stands behind it in brackets, or in each cell: `epoch time (min)`."""
 
+PHASES = ("data", "forward", "backward", "optimizer")
+"""Phases that come once a step, so that a column of seconds or milliseconds can mean nothing else; a save's may."""
+
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
 OTHERS = {
@@ -102,9 +105,14 @@ class Column:
     """What a column holds: a quantity with the number of the kit's units in one of its own, or something else."""
 
     kind: str
-    """'label', 'figure', 'timed' (cells must say in what unit), 'setting', 'ignored', 'open' (only cells can tell)."""
+    """'label', 'figure', 'timed' (cells must say in what unit), 'phase', 'setting', 'ignored', 'open' (only cells can
+    tell)."""
     name: str = ""
     scale: float = 1.0
+
+
+MEASURED = ("figure", "timed", "phase")
+"""Kinds of columns whose cells are numbers, or nothing."""
 
 
 def column(header: str, settings: set[str]) -> Column:
@@ -125,6 +133,8 @@ def column(header: str, settings: set[str]) -> Column:
             scale = TIMES.get(_bracketed(text))
             return Column("figure", quantity, scale) if scale else Column("timed", quantity)
     first = re.split(r"[\s_(]+", text)[0]
+    if first in PHASES and _bracketed(text) in TIMES:
+        return Column("phase", first, TIMES[_bracketed(text)])
     return Column("open", next((q for q in (name, first, *text.split()[-1:]) if q in QUESTIONS), ""))
 
 
@@ -135,12 +145,12 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
         text = CURRENCY.sub("", text)
     found = CELL.match(text)
     if not found or not text:
-        if held.kind in ("figure", "timed") and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
+        if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
     number, tail = found.groups()
     unit = _unit(tail.lower()) if tail else None
-    if held.kind in ("figure", "timed"):
+    if held.kind in MEASURED:
         return _measured(held.name, number, _scale(held, tail, unit))
     if unit:
         return _measured(unit[0], number, unit[1])
@@ -163,7 +173,7 @@ def _scale(held: Column, tail: str, unit: tuple[str, float] | None) -> float:
     if unit and unit[0] == held.name:
         return unit[1]
     said = tail.lower().rstrip(".")
-    if said in TIMES and held.name.startswith("seconds"):
+    if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
         return TIMES[said]
     if said in TIMES and held.name == "hours":
         return TIMES[said] / 3600

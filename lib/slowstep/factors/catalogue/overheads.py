@@ -147,7 +147,7 @@ FACTORS = (
         name="load_best_model_at_end",
         title="Loading the best checkpoint",
         hypothesis="Loading the best checkpoint when training ends takes time.",
-        meaning=Meaning.EXACT,
+        meaning=Meaning.SEMANTICS,
         changes="which weights are left when training ends",
         **argument("load_best_model_at_end"),
         touches=frozenset({"save"}),
