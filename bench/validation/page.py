@@ -155,19 +155,22 @@ def _gain(size: Sequence[float] | None) -> str:
 
 
 def _size(r: dict[str, Any], cause: dict[str, Any]) -> dict[str, Any]:
-    gain = _gain((r["ratio"], r["low"], r["high"]))
-    return {"cause": cause["name"].replace("_", " "), "gain without it": gain, "pairs of runs": r["pairs"]} | _at(r)
+    name, gain = cause["name"].replace("_", " "), _gain(_interval(r))
+    return {"cause": name, "gain without it": gain, "pairs of runs": r["pairs"]} | _at(r)
+
+
+def _interval(truth: dict[str, Any]) -> tuple[float, float, float]:
+    return truth["ratio"], truth["low"], truth["high"]
 
 
 def _shown(r: dict[str, Any]) -> dict[str, str]:
-    truth = r["truth"]
     return {
         "run": r["name"].replace("_", " "),
         "to be found": r["expected"],
         "first in the index": r["found"],
         "also supported": ", ".join(r["others"]),
         "gain stated": _gain(r["size"]),
-        "gain measured without the kit": _gain((truth["ratio"], truth["low"], truth["high"])) if truth else "",
+        "gain measured without the kit": _gain(r["truth"] and _interval(r["truth"])),
         "right": "yes" if r["correct"] else "NO" + "".join(f"; {x}" for x in r["failed"]),
     } | _at(r)
 

@@ -119,13 +119,13 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         return replace(prior, outcome=outcome, reason=reason, status=_worst(record))
     if len(record.pairs) < LOOKS[0]:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
-    read = reading(record.pairs)
+    read, left = reading(record.pairs), _left(record)
     verdict = replace(
         prior,
         effect=read.effect,
         kind=read.kind,
         status=Status.OK,
-        left={phase: share.lower for phase, share in _left(record).items()},
+        left={phase: share.lower for phase, share in left.items()},
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
@@ -142,7 +142,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     outcome, reason = _weigh(read, minimum)
-    most = {phase: share.upper for phase, share in _left(record).items()}
+    most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
 
 

@@ -43,7 +43,7 @@ TIMED_BY = (
 )
 """How a header says what is timed; its unit stands behind it in brackets, or in each cell: `epoch time (min)`."""
 
-PHASES = ("data", "forward", "backward", "optimizer")
+EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds or milliseconds can mean nothing else; a save's may."""
 
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
@@ -133,7 +133,7 @@ def column(header: str, settings: set[str]) -> Column:
             scale = TIMES.get(_bracketed(text))
             return Column("figure", quantity, scale) if scale else Column("timed", quantity)
     first = re.split(r"[\s_(]+", text)[0]
-    if first in PHASES and _bracketed(text) in TIMES:
+    if first in EACH_STEP and _bracketed(text) in TIMES:
         return Column("phase", first, TIMES[_bracketed(text)])
     return Column("open", next((q for q in (name, first, *text.split()[-1:]) if q in QUESTIONS), ""))
 
