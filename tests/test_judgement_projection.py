@@ -8,8 +8,9 @@ import pytest
 
 from simulated import block
 from slowstep.judgement.intervals import one_launch
-from slowstep.judgement.projection import project
+from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
+from slowstep.report.words import hours
 from slowstep.settings import Settings, override
 
 STARTED = TrialRecord(
@@ -132,3 +133,19 @@ def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750
     assert project(job, measured(block([1.0] * 5, samples=4), epoch_steps=199), None).steps == 3 * 199
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ((8640, 7140, 10440), "2.4 h [2.0 h, 2.9 h]"),
+        ((6060, 3780, 8280), "101 min [63 min, 138 min]"),
+        ((100, 80, 130), "100.0 s [80.0 s, 130.0 s]"),
+    ],
+)
+def test_an_interval_of_hours_has_one_unit(seconds: tuple[float, float, float], words: str) -> None:
+    """Nobody has to hold minutes against hours to see how sure a projection is."""
+    middle, low, high = seconds
+    job = Projection(parts={}, seconds=middle, low=low, high=high, steps=100, price_per_hour=None, currency="USD")
+
+    assert words == hours(job)

@@ -20,20 +20,22 @@ def effect(interval: Interval | None) -> str:
     return span(interval) if interval else "not measured"
 
 
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, with two or three digits."""
-    if seconds < 1:
+def duration(seconds: float, beside: float | None = None) -> str:
+    """Seconds, minutes or hours, with two or three digits; in the unit that fits the duration `beside` it, if any."""
+    large = seconds if beside is None else beside
+    if large < 1:
         return f"{seconds * 1e3:.0f} ms"
-    if seconds < 120:
+    if large < 120:
         return f"{seconds:.1f} s"
-    if seconds < 7200:
+    if large < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
 
 
 def hours(job: Projection) -> str:
-    """The time of a projected job, with its interval."""
-    return f"{duration(job.seconds)} [{duration(job.low)}, {duration(job.high)}]"
+    """The time of a projected job, with its interval, in one unit."""
+    low, high = (duration(end, beside=job.seconds) for end in (job.low, job.high))
+    return f"{duration(job.seconds)} [{low}, {high}]"
 
 
 def proviso(facts: BaselineFacts) -> str:
