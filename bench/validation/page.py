@@ -39,6 +39,7 @@ WANTED = [
         "{} of {prediction.total}",
         "at least 8",
     ),
+    ("the same jobs, memory returned", "prediction.returned_within_5pct", "{} of {prediction.total}", "no goal"),
     ("cost of the probe", "probe.cost", "{:+.2%} [{probe.cost_low:+.2%}, {probe.cost_high:+.2%}]", "below 1 %"),
     ("planted seconds put in the wrong place, worst", "probe.attribution_error_max", "{:.1%}", "at most 2 %"),
     ("steps of a grid over the steps of the kit, on quick.yaml", "price.ratio", "{:.1f}", "at least 5"),

@@ -64,6 +64,7 @@ SUMS = (
     ("planted", "correct", "correct"),
     ("healthy", "correct", "correct"),
     ("prediction", "within_5pct", "within"),
+    ("prediction", "returned_within_5pct", "within, returned"),
 )
 
 
