@@ -1,15 +1,17 @@
 """`make cases`: diagnose the scaled-down siblings of the five reports, and write docs/cases.md.
 
-What was measured stays in bench/results/cases.json, so that the page can be written again without measuring:
-`python -m bench.cases --page`.
+What was measured stays in bench/results/cases.json, case by case, so that one can be measured by itself
+(`python -m bench.cases --only case_002`) and the page be written without measuring (`python -m bench.cases --page`).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from slowstep.audit import Audit, audit
@@ -42,44 +44,46 @@ survive when the arms take turns, in a unit of equal work, with one change at a 
 
 
 def main() -> int:
-    """Measure what is not measured, and write the page; only the page with `--page`."""
-    if "--page" in sys.argv[1:]:
-        return _write(json.loads(RESULTS.read_text(encoding="utf-8")))
-    cases = sorted((ROOT / "params").glob("case_???.yaml"))
-    measured: dict[str, Any] = {}
-    for path in cases:
-        sibling = path.with_stem(f"{path.stem}_small")
-        slowstep(["diagnose", str(sibling)])
-        settings = load(path).settings
-        sizes = errand(enter_sizes, settings) if settings.workload != "records" else {}
-        measured[path.stem] = {"sizes": sizes, "verdicts": to_plain(_verdicts(sibling.stem))}
-    about = {
-        "machine": str(this_machine()),
-        "versions": versions(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "cases": measured,
-    }
-    write_atomically(RESULTS, json.dumps(about, indent=1) + "\n")
-    return _write(about)
-
-
-def _write(about: Mapping[str, Any]) -> int:
-    write_atomically(PAGE, page(about))
+    """Measure the cases and write the page."""
+    paths = {path.stem: path for path in sorted((ROOT / "params").glob("case_???.yaml"))}
+    parser = argparse.ArgumentParser(prog="bench.cases", description=main.__doc__)
+    parser.add_argument("--only", nargs="+", choices=paths, default=paths, help="measure these cases")
+    parser.add_argument("--page", action="store_true", help="measure none, only write the page")
+    asked = parser.parse_args()
+    known = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+    for name in [] if asked.page else asked.only:
+        known[name] = _measured(paths[name])
+        write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
+    write_atomically(PAGE, page(known))
     print(f"wrote {PAGE}")
     return 0
 
 
-def page(about: Mapping[str, Any]) -> str:
+def _measured(path: Path) -> dict[str, Any]:
+    """The verdicts on the sibling's levels, and the sizes of the report's own model."""
+    sibling, settings = path.with_stem(f"{path.stem}_small"), load(path).settings
+    slowstep(["diagnose", str(sibling)])
+    return {
+        "machine": str(this_machine()),
+        "versions": versions(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "sizes": errand(enter_sizes, settings) if settings.workload != "records" else {},
+        "verdicts": to_plain(_verdicts(sibling.stem)),
+    }
+
+
+def page(known: Mapping[str, Any]) -> str:
     """The stories, from the audits and from what was measured."""
-    parts = [HEAD.rstrip(), f"Measured on {about['machine']}, {about['date']}, torch {about['versions']['torch']}."]
-    for name, known in about["cases"].items():
+    parts = [HEAD.rstrip()]
+    for name, case in known.items():
         settings = load(ROOT / "params" / f"{name}.yaml").settings
-        verdicts = [from_plain(Verdict, v) for v in known["verdicts"]]
-        parts.append(_story(name, settings, audit(settings, known["sizes"] or None), verdicts))
+        verdicts = [from_plain(Verdict, v) for v in case["verdicts"]]
+        where = f"{case['machine']}, torch {case['versions']['torch']}, {case['date']}"
+        parts.append(_story(name, settings, audit(settings, case["sizes"] or None), verdicts, where))
     return "\n\n".join(parts) + "\n"
 
 
-def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict]) -> str:
+def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict], where: str) -> str:
     claims = [
         {"claimed": c.claim.text, "the figures say": JUDGED[c.judgement], "because": sentence(c.reason)}
         for c in found.claims
@@ -95,7 +99,7 @@ def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict])
             Table(claims).markdown,
             "Found in the figures:\n\n" + "\n".join(texts),
             *(["To be asked:\n\n" + "\n".join(asked_for)] if asked_for else []),
-            f"Measured on the scaled-down run (`params/{name}_small.yaml`):",
+            f"Measured on the scaled-down run (`params/{name}_small.yaml`; {where}):",
             hypotheses(asked).markdown,
             *_unmeasured(f"{name}_small", verdicts),
         ]

@@ -499,7 +499,7 @@ def test_notes_and_questions_are_shown_beside_the_faults(case: Open, name: str, 
 def test_no_claim_waits_for_the_models_sizes(name: str) -> None:
     """The command line tells the claims at once, and what the sizes add stands beside them."""
     settings = load(PARAMS / f"{name}.yaml").settings
-    sizes = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"][name]["sizes"]
+    sizes = json.loads(RESULTS.read_text(encoding="utf-8"))[name]["sizes"]
 
     assert claim_lines(audit(settings)) == claim_lines(audit(settings, sizes or None))
 
