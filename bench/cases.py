@@ -62,7 +62,8 @@ def main() -> int:
 def _measured(path: Path) -> dict[str, Any]:
     """The verdicts on the sibling's levels, and the sizes of the report's own model."""
     sibling, settings = path.with_stem(f"{path.stem}_small"), load(path).settings
-    slowstep(["diagnose", str(sibling)])
+    if slowstep(["diagnose", str(sibling)]):
+        sys.exit(f"{sibling.name} was not diagnosed to its end: its figures are not taken, those before stand")
     return {
         "machine": str(this_machine()),
         "versions": versions(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,13 @@ class _Exporter(TemplateExporter):
 
 def clean(html: str) -> str:
     """HTML with everything but plain text and table markup taken out."""
-    return nh3.clean(html, tags=(nh3.ALLOWED_TAGS - {"img"}) | TABLE_TAGS, attributes={"*": {"class"}, "a": {"href"}})
+    tags = (nh3.ALLOWED_TAGS - {"img"}) | TABLE_TAGS
+    return unbroken(nh3.clean(html, tags=tags, attributes={"*": {"class"}, "a": {"href"}}))
+
+
+def unbroken(html: str) -> str:
+    """HTML in which no line ends between a figure and its percent sign."""
+    return re.sub(r"(?<=\d) %", "&nbsp;%", html)
 
 
 def environment() -> Environment:

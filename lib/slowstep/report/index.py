@@ -10,7 +10,7 @@ from slowstep.judgement.verdict import Verdict, reconsidered
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.causes import Cause, causes
-from slowstep.report.html import environment
+from slowstep.report.html import environment, unbroken
 from slowstep.report.words import SIGNS, duration, effect
 from slowstep.summary import NotebookRun, Summary
 
@@ -40,7 +40,7 @@ def write_index(outputs: Path) -> Path:
     folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
     page = environment().get_template("index_page.html.j2")
     html = page.render(overviews=[overview(f) for f in folders], signs=SIGNS, effect=effect, duration=duration)
-    write_atomically(outputs / "index.html", html)
+    write_atomically(outputs / "index.html", unbroken(html))
     return outputs / "index.html"
 
 
