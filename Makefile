@@ -40,10 +40,10 @@ lint: .venv/.ready  ## ruff, as the tests run it
 bench: .venv/.ready  ## print what is timed: probe, start of a trial, time budget of make diagnose
 	$(BIN)/python -m bench
 
-validate: .venv/.ready  ## measure how far the verdicts can be trusted (two to three hours) and write outputs/validation/
+validate: .venv/.ready  ## measure how far the verdicts can be trusted (about four hours) and write outputs/validation/
 	$(BIN)/python -m bench.validation
 
-cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (a quarter of an hour)
+cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (about an hour)
 	$(BIN)/python -m bench.cases
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue
