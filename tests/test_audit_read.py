@@ -79,6 +79,18 @@ def test_units_are_turned_into_the_kits_own(tmp_path: Path) -> None:
     assert run.given["seconds_per_epoch"].middle == pytest.approx(3402, abs=0.1)
 
 
+def test_hours_are_of_what_the_header_says() -> None:
+    """An epoch's or the whole job's; where it does not say whose, it is asked."""
+    (run,) = audited("run,s/it,steps_per_epoch,epochs,epoch time (h)\na,2.13,1938,3,1.15\n").runs
+    (whole,) = audited("run,training time (h),hours\na,1.5,1.5\n").runs
+
+    assert (run.given["seconds_per_epoch"].middle, run.solved.contradictions) == (pytest.approx(4140), ())
+    assert whole.solved.known["seconds"].middle == pytest.approx(5400)
+    for table in ("run,time (h)\na,1.15\n", "run,duration\na,1.15 h\n"):
+        with pytest.raises(SettingsError, match="is it of a step, an epoch or the whole job"):
+            audited(table)
+
+
 def test_a_header_may_be_explained() -> None:
     """What the table does not say, the parameter file can."""
     assert audited("| run | Speed |\n|---|---|\n| a | 2 |", columns={"Speed": "s/it"}).runs[0].given
@@ -150,7 +162,7 @@ def bars(total: int, pace: str, name: str = "") -> str:
     [
         (LOADING + bars(20, "2.00s/it"), [{"seconds_per_step": "2.00", "steps": 20}]),
         (bars(20, "2.00s/it") + bars(7, "9.00it/s"), [{"seconds_per_step": "2.00", "steps": 20}]),
-        (bars(20, "2.15s/it") + bars(20, "1.13s/it"), [{"seconds_per_step": p, "steps": 20} for p in ("2.15", "1.13")]),
+        (bars(20, "2.15s/it") + bars(20, "1.13s/it"), [{"seconds_per_step": p} for p in ("2.15", "1.13")]),
         (
             bars(9, "3.00it/s", "Epoch 1/2:") + bars(9, "3.00it/s", "Epoch 2/2:"),
             [{"steps_per_second": "3.00", "steps_per_epoch": 9}],
@@ -184,6 +196,33 @@ def test_a_part_of_a_training_is_not_the_whole(first: int, last: int, tmp_path: 
 
     assert [] == found.faults
     assert {"seconds_per_step", "samples_per_step"} == set(row["figures"])
+
+
+def test_a_bar_that_begins_anew_may_be_an_epoch(tmp_path: Path) -> None:
+    """It is one where it has a name; where it has none and Trainer says no end, nobody knows, and no steps in all are
+    counted. Trainer draws its bar once more behind the end."""
+    plain, named, twice = (tmp_path / f"{name}.log" for name in ("plain", "named", "twice"))
+    part, end = one_second_steps(1, 999), END.replace("RUNTIME", "1000.0") + one_second_steps(1000, 1000)
+    plain.write_text((part + one_second_steps(1000, 1000)) * 3)
+    named.write_text(bars(26, "1.00s/it", "Training:") * 3)
+    twice.write_text((part + "\n" + end) * 2)
+
+    (other,) = read_file(named)
+    assert [{"seconds_per_step": "1.00"}] * 3 == [row["figures"] for row in read_file(plain)]
+    assert other["figures"] == {"seconds_per_step": "1.00", "steps_per_epoch": 26}
+    assert [1000, 1000] == [training["figures"]["steps"] for training in read_file(twice)]
+
+
+def test_a_state_of_several_devices_is_asked_about(tmp_path: Path) -> None:
+    """Eight devices take an eighth of the steps that the described run takes on one."""
+    path = tmp_path / "trainer_state.json"
+    state = {"global_step": 939, "epoch": 3.0, "log_history": [{"train_runtime": 939.0, "step": 939, "epoch": 3.0}]}
+    path.write_text(json.dumps(state | {"train_batch_size": 4, "max_steps": 939, "num_train_epochs": 3}))
+    run = {"training_arguments": {"per_device_train_batch_size": 4}, "job.samples": 10_000, "job.epochs": 3}
+    found = audit(override(report(files=[str(path)]), run))
+
+    assert [] == [f.text for f in found.faults]
+    assert any("trained on 8 devices" in q for q in found.questions)
 
 
 def test_a_training_that_broke_off_has_no_end(tmp_path: Path) -> None:
@@ -775,3 +814,4 @@ def test_a_row_that_leads_by_steps_alone_is_told() -> None:
     (text,) = ranked(32, 96, "0.158")
     assert "by steps/s it is 'a'; by samples/s it is 'a' and 'b'" in text
     assert ranked(32, 32, "0.470") == []
+    assert ranked(32, 96, "0.158\nc,128,n/a") == [text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slowstep.audit import Audit, audit
 from slowstep.audit.physics import Sizes
+from slowstep.audit.run import TEXT
 from slowstep.judgement.devices import PEAKS
 from slowstep.machine import versions
 from slowstep.records import Store, identity
@@ -18,14 +19,16 @@ def audited(settings: Settings, store: Store) -> Audit:
 
 
 def model_sizes(settings: Settings, store: Store) -> Sizes | None:
-    """Sizes of the model where the figures can be held against them; asked for once and kept."""
+    """Sizes of the model where the figures can be held against them, {} where it can't be had; asked for once and
+    kept."""
     reported = settings.reported
     lengths = reported and any(c.factor == "max_length" for c in reported.claims)
-    if not reported or not (lengths or reported.device in PEAKS):
+    if not reported or settings.workload not in TEXT or not (lengths or reported.device in PEAKS):
         return None
     key = identity("sizes", settings.model, settings.peft, versions())
     sizes = store.read(dict, "sizes", key)
-    if sizes is None:
+    if not sizes:
         sizes = errand(enter_sizes, settings)
-        store.write(sizes, "sizes", key)
+        if sizes:  # else they may be found another time
+            store.write(sizes, "sizes", key)
     return sizes

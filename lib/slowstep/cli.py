@@ -117,7 +117,7 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     for line in claim_lines(found):
         print(line, flush=True)
     sizes = model_sizes(loaded.settings, Store(folder / "records"))
-    for line in finding_lines(audit_figures(loaded.settings, sizes) if sizes else found):
+    for line in finding_lines(audit_figures(loaded.settings, sizes) if sizes is not None else found):
         print(line)
     from slowstep.batch import audit
     from slowstep.report.index import write_index

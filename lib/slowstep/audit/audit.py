@@ -13,7 +13,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
-from slowstep.audit.work import same_batch
+from slowstep.audit.work import WORK, same_batch
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
@@ -21,7 +21,8 @@ from slowstep.settings.reported import Claim, Reported
 def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     """What the figures say by themselves; SettingsError if they can't be read without a guess.
 
-    With the `sizes` of the model they are also held against what it needs and the device can do.
+    With the `sizes` of the model they are also held against what it needs and the device can do; {} says that they
+    were looked for and not found.
     """
     reported = settings.reported or Reported()
     found = runs(settings, rows(reported))
@@ -36,24 +37,30 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         runs=found,
         claims=_shaken(judged),
         findings=findings,
-        questions=[*questions(settings, found), *physics.lengths(found, sizes, reported.device)],
+        questions=[
+            *questions(settings, found),
+            *physics.unknown(sizes),
+            *physics.lengths(found, sizes, reported.device),
+        ],
     )
 
 
 def _shaken(judged: Sequence[Judged]) -> list[Judged]:
-    """Claims on a baseline that another claim's control shows to be measured under other conditions."""
+    """Claims on a baseline that another claim's control shows to be measured under other conditions: they hold no
+    more, and what is contradicted by its own figures stays so."""
     void = {c.claim.baseline: c for c in judged if any(f.kind is Kind.CONTROL for f in c.findings)}
     found = []
     for c in judged:
         witness = void.get(c.claim.baseline)
-        if witness is None or witness is c or c.judgement is not Judgement.HOLDS:
+        if witness is None or witness is c:
             found.append(c)
             continue
+        holds = c.judgement is Judgement.HOLDS
         reason = (
-            f"{c.reason}, but '{witness.claim.treatment}' shows that '{c.claim.baseline}' and the others were measured "
-            "under different conditions"
+            f"{c.reason}{', but' if holds else '; besides,'} '{witness.claim.treatment}' shows that "
+            f"'{c.claim.baseline}' and the others were measured under different conditions"
         )
-        found.append(replace(c, judgement=Judgement.UNDECIDED, reason=reason))
+        found.append(replace(c, judgement=Judgement.UNDECIDED if holds else c.judgement, reason=reason))
     return found
 
 
@@ -81,7 +88,7 @@ def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Whether the fastest row depends on the unit that is read."""
-    measured = _measured(found)
+    measured = [r for r in _measured(found) if r.solved.known.keys() & {*WORK}]
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from scipy.stats import ttest_ind
 
@@ -22,6 +23,7 @@ from slowstep.audit.work import (
     equal_work,
     faster_is_less,
     lengths_differ,
+    padding_differs,
     read_from,
     same_batch,
     work_done,
@@ -42,6 +44,7 @@ CUT = "what of that is padding no longer computed, or text no longer seen, the f
 UNKNOWN = (
     "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
 )
+PADDED = "whether the tokens a second count padding, of which the two hold another share, the figures don't say"
 """Doubts that only the reader can end."""
 
 NEVER = "; these figures are expected and were never measured"
@@ -54,15 +57,15 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    stated, doubt = _stated(claim), _doubt(claim, a, b, gain)
+    on, stated, doubt = _of_a_factor(claim, a, b), _stated(claim), _doubt(claim, a, b, gain, unit)
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
-        *beyond_bound(claim, a, b, stated, sizes),
-        *controls(claim, a, b),
+        *beyond_bound(on, a, b, stated, sizes),
+        *controls(on, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
         *_noise(claim, a, b, gain, stated),
-        *expectation(claim, a, b, runs),
+        *expectation(on, a, b, runs),
     ]
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
     return Judged(
@@ -80,6 +83,12 @@ def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes |
     """What two rows say that can't be, or was measured otherwise, whatever was concluded from them."""
     found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
     return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
+
+
+def _of_a_factor(claim: Claim, a: Run, b: Run) -> Claim:
+    """A claim that names no factor is on the one in which its rows differ, if it is one."""
+    differ = differences(a.settings, b.settings)
+    return replace(claim, factor=differ[0][0].name) if claim.factor is None and len(differ) == 1 else claim
 
 
 def _stated(claim: Claim) -> Figure | None:
@@ -104,10 +113,12 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
     return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
 
 
-def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None) -> str:
+def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
     """Why speeds can't be compared without more being said; empty where they can."""
     if lengths_differ(a, b):
         return CUT
+    if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
+        return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     return UNKNOWN if whole and gain and not whole.meets(gain) and not work_done(claim.quantity, a, b) else ""
 
@@ -204,7 +215,7 @@ def _not_contradicted(at: str, kinds: Mapping[Kind, str]) -> tuple[Judgement, st
     for kind in (Kind.MEASURED, Kind.PROJECTED):
         if kind in kinds and Kind.NOISE not in kinds:
             return Judgement.UNDECIDED, kinds[kind]
-    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but")):
+    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but"), (Kind.UNLIKELY, "but")):
         if kind in kinds:
             return Judgement.UNDECIDED, f"{at}, {word} {kinds[kind]}"
     return Judgement.HOLDS, at
@@ -227,11 +238,15 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
+    if doubt == PADDED:
+        found.append(f"Do the tokens a second of '{a.label}' and '{b.label}' count padding?")
     if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:
         found.append(f"Does '{b.label}' fit with a smaller batch, accumulated to the same samples a step?")
-    elif not b.projected and not (a.repeats and b.repeats):
+    elif a.repeats and b.repeats:
+        found.append(f"Did the repeats of '{a.label}' and '{b.label}' take turns, or did one come after the other?")
+    elif not b.projected:
         found.append(
             f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
             "or on another occasion?"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import permutations
 
+from slowstep.audit.differences import changed
 from slowstep.audit.findings import Finding, Kind, times
 from slowstep.audit.limits import room
 from slowstep.audit.relations import CONSEQUENCE
@@ -21,7 +22,7 @@ def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Findi
     if not expected:
         return []
     text = f"the figures of {' and '.join(expected)} are an expectation; nothing was measured"
-    most = None if a.projected else room(claim.factor, a, b)
+    most = None if a.projected else room(claim.factor, a, b, changed(a.settings, b.settings))
     if most and 0 < most.middle < math.inf:
         text += f", and what the changes don't act on leaves room for {times(most.middle)} as fast"
     note = Finding(kind=Kind.PROJECTED, where=claim.text, text=text)

@@ -10,6 +10,8 @@ import yaml
 
 from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit
+from slowstep.factors import Factor
+from slowstep.factors.arms import CROSSED
 from slowstep.factors.catalogue import ROOMS
 from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Settings
@@ -35,9 +37,10 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
     base = runs[max(baselines, key=baselines.count)].settings
     levels: dict[str, dict[str, list[Any]]] = {}
     for claim in (c.claim for c in audit.claims):
-        for factor, level in differences(runs[claim.baseline].settings, runs[claim.treatment].settings):
-            room = next(name for name, factors in ROOMS.items() if factor in factors)
-            values = levels.setdefault(SECTION.get(room, "compute"), {}).setdefault(factor.name, [])
+        differ = differences(runs[claim.baseline].settings, runs[claim.treatment].settings)
+        for factor, level in differ:
+            section = _section(factor, {f.name for f, _ in differ})
+            values = levels.setdefault(section, {}).setdefault(factor.name, [])
             if (
                 level.value not in values
                 and level.value != factor.current(base)
@@ -51,6 +54,13 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
     data |= levels
     validate(data, f"{settings.name}_experiment.yaml")
     return data
+
+
+def _section(factor: Factor, beside: set[str]) -> str:
+    """Where the factor is tried: with those that change `beside` it where they are tried together, else in its room."""
+    together = (name for name, crossed in CROSSED.items() if factor.name in crossed and beside >= {*crossed})
+    room = next(name for name, factors in ROOMS.items() if factor in factors)
+    return next(together, SECTION.get(room, "compute"))
 
 
 def write_experiment(settings: Settings, audit: Audit, folder: Path) -> Path | None:

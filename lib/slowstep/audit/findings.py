@@ -18,6 +18,7 @@ class Kind(StrEnum):
     ARITHMETIC = "arithmetic"
     PHYSICS = "against physics"
     BOUND = "beyond its bound"
+    UNLIKELY = "more than expected"
     CONTROL = "something else changed"
     CONFOUNDED = "several changes at once"
     MEANING = "other training"
@@ -98,9 +99,9 @@ class Audit:
 
     @property
     def first_questions(self) -> list[str]:
-        """What would have to be known before all: of the whole, and of each claim that is not decided its first."""
+        """What would have to be known before all: of the whole, and of each claim that is not decided its first two."""
         undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)
-        return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:1])]))
+        return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:2])]))
 
     @property
     def everything(self) -> list[Finding]:

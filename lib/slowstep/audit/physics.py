@@ -97,6 +97,16 @@ def _computed(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding
     return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
 
 
+def unknown(sizes: Sizes | None) -> list[str]:
+    """That nothing was held against the model, where its sizes were looked for and not found."""
+    if sizes is None or sizes:
+        return []
+    return [
+        "Which model is it? It could not be had here (model.name_or_path, or init: random with a model_type), and no "
+        "figure was held against what it needs"
+    ]
+
+
 def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[str]:
     """What has to be asked of measured rows that no device could reach if their samples were as long as they may be."""
     found = []

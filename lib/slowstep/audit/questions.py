@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
+from slowstep.audit.relations import TITLES
 from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS
@@ -74,10 +75,11 @@ def _alike(runs: Sequence[Run]) -> list[str]:
 
 
 def _devices(runs: Sequence[Run]) -> list[str]:
-    """A throughput that fits several devices of which nobody said a word."""
-    fits = {r.label: n for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
+    """Figures that fit several devices of which nobody said a word."""
+    fits = {r.label: (n, c) for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
     return [
-        f"Was '{label}' trained on {n} devices? Its throughput is {n} times that of one" for label, n in fits.items()
+        f"Was '{label}' trained on {n} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on one"
+        for label, (n, c) in fits.items()
     ]
 
 

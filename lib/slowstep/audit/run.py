@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slowstep.audit.figures import Figure, exact, figure
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
@@ -82,6 +83,8 @@ class Run:
     out_of_memory: bool
     elsewhere: bool
     """Whether the report's run had what a trial leaves out, sharded or offloaded weights perhaps."""
+    from_file: bool
+    """Whether a file that a run left says it, which counts no devices."""
     unread: Sequence[str]
     """Columns of its table with numbers that say nothing here."""
     length: int | None
@@ -203,6 +206,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
+        from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
         unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored),
         length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,

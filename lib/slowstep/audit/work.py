@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import Run, batches
+from slowstep.audit.run import TEXT, Run, batches
 
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
 """Speeds and times, by how equal the work is that they count; an epoch is the same data."""
@@ -38,14 +38,15 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         return
     if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
         yield quantity
-    yield "tokens_per_second"
+    counted = [] if padding_differs(a, b) else ["tokens_per_second"]
+    yield from counted
     if lengths_differ(a, b):
         return
     if a.packed == b.packed:
         yield "samples_per_second"
     if a.packed == b.packed and same_batch(a, b):
         yield "steps_per_second"
-    yield from ("seconds_per_epoch", "seconds")
+    yield from ("seconds_per_epoch", *(q for q in ("tokens_per_second",) if q not in counted), "seconds")
 
 
 def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
@@ -82,7 +83,15 @@ def same_batch(a: Run, b: Run) -> bool:
 def lengths_differ(a: Run, b: Run) -> bool:
     """Whether a sample is another amount of work, and nobody counted its tokens."""
     counted = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
-    return a.length != b.length and not counted
+    return a.length != b.length and not (counted and not padding_differs(a, b))
+
+
+def padding_differs(a: Run, b: Run) -> bool:
+    """Whether tokens a second, which may count padding, are other work in one than in the other."""
+    if not all(r.settings.workload in TEXT for r in (a, b)):
+        return False
+    each = {r.settings.dataset.padding for r in (a, b)}
+    return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
 
 
 def read_from(quantity: str, a: Run, b: Run) -> Figure | None:

@@ -62,7 +62,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     ends = dict(_ends(text, path))
     trainings = _trainings(_bars(text), list(ends.values()), path)
     borders = [*(bars[0].at for bars in trainings), len(text)]
-    rows = [_row(bars, _between(ends, *place)) for bars, place in zip(trainings, pairwise(borders), strict=True)]
+    told = bool(ends) or len(trainings) == 1  # else bars of one length may be a plain loop's epochs, or trainings
+    rows = [_row(bars, _between(ends, *place), told) for bars, place in zip(trainings, pairwise(borders), strict=True)]
     rows = rows or list(ends.values())
     if not rows:
         lines = text.count("\n") + 1
@@ -107,18 +108,19 @@ def _between(ends: Mapping[int, dict[str, Any]], first: int, last: int) -> dict[
     return next((said for at, said in reversed(ends.items()) if first <= at < last), {})
 
 
-def _row(bars: Sequence[Bar], end: dict[str, Any]) -> dict[str, Any]:
+def _row(bars: Sequence[Bar], end: dict[str, Any], told: bool) -> dict[str, Any]:
     """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it.
 
-    A training that was resumed or stopped early took neither all the steps nor the time of all.
+    A training that was resumed or stopped early took neither all the steps nor the time of all; and whether a bar is
+    over all of them must be `told`.
     """
     later = sorted(bars[int(SETTLED * len(bars)) :], key=lambda b: b.seconds)
     middle = later[len(later) // 2]
     found = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace} | _samples(end)
-    if "epoch" in middle.name.lower():
+    if "epoch" in middle.name.lower() or any(bar.done < last.done for last, bar in pairwise(bars)):
         return found | {"steps_per_epoch": middle.total}
     missing = max(bars[0].done, middle.total - bars[-1].done)
-    if missing > max(1, OFF * middle.total):
+    if missing > max(1, OFF * middle.total) or not told:
         return found
     return found | {"steps": middle.total} | {q: end[q] for q in ("seconds",) if q in end}
 

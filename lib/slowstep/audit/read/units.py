@@ -24,7 +24,6 @@ UNITS = (
     (rf"{SECOND}\s*(?:/|per)\s*epoch", "seconds_per_epoch", 1.0),
     (r"(?:mins?|minutes?)\s*(?:/|per)\s*epoch", "seconds_per_epoch", 60.0),
     (r"(?:h|hrs?|hours?)\s*(?:/|per)\s*epoch", "seconds_per_epoch", 3600.0),
-    (r"(?:h|hrs?|hours?)", "hours", 1.0),
 )
 """Units as they are written, what they measure, and how many of the kit's own unit one of them is."""
 
@@ -128,10 +127,10 @@ def column(header: str, settings: set[str]) -> Column:
     unit = _unit(_bracketed(text) or text)
     if unit:
         return Column("figure", *unit)
-    for words, quantity in TIMED_BY:
-        if text.startswith(words):
-            scale = TIMES.get(_bracketed(text))
-            return Column("figure", quantity, scale) if scale else Column("timed", quantity)
+    timed = next((quantity for words, quantity in TIMED_BY if text.startswith(words)), None)
+    if timed:
+        scale = TIMES.get(_bracketed(text))
+        return Column("figure", timed, scale) if scale else Column("timed", timed)
     first = re.split(r"[\s_(]+", text)[0]
     if first in EACH_STEP and _bracketed(text) in TIMES:
         return Column("phase", first, TIMES[_bracketed(text)])
