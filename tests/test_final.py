@@ -17,15 +17,25 @@ from types import SimpleNamespace
 import pytest
 
 from simulated import around, contrast, pairs, record
-from slowstep.factors import Arm, Contrast, Meaning, label
-from slowstep.final.choice import Candidate, Choice, _passengers, _without_passengers, clashes, finalists, ranked
+from slowstep.factors import Arm, Contrast, Meaning, combine, label
+from slowstep.final.choice import (
+    Candidate,
+    Choice,
+    _allowed,
+    _missed,
+    _passengers,
+    _without_passengers,
+    clashes,
+    finalists,
+    ranked,
+)
 from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
-from slowstep.report.prose import final_conclusion
+from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, override
 from slowstep.summary import Measured
 from slowstep.trials.session import Session
@@ -132,6 +142,80 @@ def test_what_was_measured_together_in_vain_is_remembered(supported: Callable[..
     assert len(ranked(parts, [*parts, full], 100 * GIB)) == 2
 
 
+def test_what_exists_only_beside_another_is_known_with_it(supported: Callable[..., Measured], quick: Settings) -> None:
+    """Persistent workers bring 10 % beside workers that bring 20 %: together 32 %, and not those workers' 20 % twice.
+    Beside another number of workers it is that number that counts."""
+    beside = supported(0.1, 0, dataloader_persistent_workers=True)
+    (count,) = beside.contrast.given.values()
+    workers, more = (supported(0.2, 0, dataloader_num_workers=n) for n in (count, count + 1))
+    whole = supported(0.3, 0, dataloader_persistent_workers=True)
+    whole_alone = frozenset({whole.verdict.name})
+
+    found = {c.names: c for c in ranked([workers, more, whole], [workers, more, whole], math.inf, beside=[beside])}
+    both = found[frozenset({workers.verdict.name, whole.verdict.name})]
+    other = found[frozenset({more.verdict.name, whole.verdict.name})]
+    made = combine(quick, other.picks, this_machine()).treatment.settings
+
+    gains = [math.exp(c.gain) for c in (both, other, found[whole_alone])]
+    assert gains == pytest.approx([1.32, 1.32, 1.3], abs=0.01)
+    assert made.training("dataloader_num_workers") == count + 1
+    assert made.training("dataloader_persistent_workers") is True
+    assert [[], []] == [clashes(quick, [number, whole], this_machine()) for number in (workers, more)]
+
+
+def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
+    """Two levels that exist beside the same workers: the second brings what it does beside them."""
+    names = ("dataloader_persistent_workers", "dataloader_prefetch_factor")
+    wholes = [supported(0.3, 0, **{name: value}) for name, value in zip(names, (True, 4), strict=True)]
+    beside = [supported(0.1, 0, **{name: value}) for name, value in zip(names, (True, 4), strict=True)]
+
+    best = ranked(wholes, wholes, math.inf, beside=beside)[0]
+
+    assert len(best.picks) == 2
+    assert math.exp(best.gain) == pytest.approx(1.3 * 1.1, abs=0.01)
+
+
+def test_a_condition_of_what_stays_is_not_missed(quick: Settings) -> None:
+    """Persistent workers bring as many workers as were chosen beside them, so those are nothing of their own."""
+    bench = Bench(quick, lambda names: 0.3 if "dataloader_persistent_workers" in names else 0.0)
+    (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
+    workers, persistent = levels = contrast(
+        quick, dataloader_num_workers=count, dataloader_persistent_workers=True
+    ).levels
+
+    assert [False, True] == [_missed(bench, levels, [pick]) for pick in (workers, persistent)]
+
+
+def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured]) -> None:
+    """What was measured beside workers that the run lacks is no advice for the run."""
+    measured = supported(0.2, 0, dataloader_persistent_workers=True).verdict
+    verdict = replace(measured, outcome=Outcome.SUPPORTED)
+    text = str(conclusion("Data loading", [verdict]))
+
+    assert "both arms with dataloader\\_num\\_workers=" in text
+    assert "can be set as it is" not in text
+
+
+@pytest.mark.parametrize(
+    ("never", "level"),
+    [
+        ("torch_compile", {"torch_compile": True}),
+        ("torch_compile", {"torch_compile_mode": "reduce-overhead"}),
+        ("per_device_train_batch_size", {"gradient_accumulation_steps": 2}),
+        ("dataloader_num_workers", {"dataloader_persistent_workers": True}),
+    ],
+)
+def test_what_is_never_to_be_changed_is_not_changed_by_another_name(
+    never: str, level: dict, supported: Callable[..., Measured], quick: Settings
+) -> None:
+    """A mode of compiling compiles, and parts of a batch are smaller batches."""
+    change = supported(0.3, 0, **level)
+    anything = override(quick, {"allow.numerics": True, "allow.semantics": True})
+
+    assert _allowed(change, anything)
+    assert not _allowed(change, override(anything, {"allow.never": [never]}))
+
+
 class Bench:
     """Stands in for an investigation: what a combination brings is a function of its levels' names."""
 
@@ -216,11 +300,13 @@ def test_noise_does_not_hide_a_passenger(quick: Settings) -> None:
 
 
 def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[..., Measured], quick: Settings) -> None:
-    """The pairs that chose a change flatter it; the table of options has the figure that the decision rests on."""
+    """The pairs that chose a change flatter it; the table of options has the figure that the decision rests on, and
+    what the parameter file does not allow beside it."""
     chose, confirmed = supported(0.3, 1, dataloader_num_workers=2), supported(0.1, 1, dataloader_num_workers=2)
     other = supported(0.2, 1, gradient_checkpointing=False)
+    barred = supported(0.08, 1, per_device_train_batch_size=16)
     choice = Choice(
-        tested=[chose, other],
+        tested=[chose, other, barred],
         allowed=[chose, other],
         duels=[],
         confirmed=[confirmed],
@@ -234,8 +320,11 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     baseline = SimpleNamespace(projection=None, record=chose.record)
     found = options(SimpleNamespace(baseline=baseline, noise=unprojected, events=None), choice)
 
-    assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "as it is"] == [o.name for o in found]
-    assert [False, True, False] == [o.chosen for o in found]
+    assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "per_device_train_batch_size=16"] == [
+        o.name for o in found[:-1]
+    ]
+    assert [False, True, False, False] == [o.chosen for o in found]
+    assert [False, False, True, False] == [o.barred for o in found]
     assert found[1].saved == pytest.approx(1 - math.exp(-0.1), rel=0.05)
 
 

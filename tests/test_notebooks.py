@@ -92,6 +92,7 @@ def test_the_final_files_are_what_the_ecosystem_reads(diagnosed, tmp_path):
 
     assert given["per_device_train_batch_size"] == arguments.per_device_train_batch_size
     assert lora.r == again.peft["r"]
+    assert arguments.num_train_epochs == again.job.epochs
     assert again.name == "smoke_final"
     decision = (final / "decision.md").read_text()
     assert all(part in decision for part in ("Status: ", "## Options", "as it is", "## Decision", "## Consequences"))

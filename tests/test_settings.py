@@ -157,6 +157,21 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ),
         ({"training_arguments.bf16": True, "training_arguments.fp16": True}, "training_arguments.bf16", "both true"),
         (
+            {"training_arguments.torch_compile": False, "training_arguments.torch_compile_mode": "default"},
+            "training_arguments.torch_compile_mode",
+            "with it Trainer compiles",
+        ),
+        (
+            {"training_arguments.optim": "adafactor", "optimizer_kwargs": {"foreach": False}},
+            "optimizer_kwargs.foreach",
+            "adafactor takes no foreach",
+        ),
+        (
+            {"training_arguments.gradient_checkpointing_kwargs": '{"use_reentrant": true}'},
+            "training_arguments.gradient_checkpointing_kwargs",
+            "write it as a mapping",
+        ),
+        (
             {"training_arguments.per_device_train_batch_size": 0},
             "training_arguments.per_device_train_batch_size",
             "found 0; at least 1",

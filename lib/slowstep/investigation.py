@@ -239,9 +239,9 @@ class Investigation:
         return before_trial(contrast, facts, self.settings.budget.minimum_effect, self.settings.job.samples)
 
     def _promise(self, contrast: Contrast) -> tuple[bool, float]:
-        """Order of measuring: what shows a limit first, then by bound, largest first."""
+        """Order of measuring: what shows a limit first, then by bound, largest first; last what has none."""
         bound = self._prior(contrast).bound
-        return contrast.meaning is not Meaning.DIAGNOSTIC, -(bound.ratio if bound else float("inf"))
+        return contrast.meaning is not Meaning.DIAGNOSTIC, -(bound.ratio if bound else 0.0)
 
     # -- records --
 

@@ -60,8 +60,7 @@ class Contrast:
     @property
     def overrides(self) -> dict[str, object]:
         """Every value that differs from the investigation's baseline; what was given yields to what was chosen."""
-        given = {k: v for _, level in self.levels for k, v in level.given.items()}
-        return given | {k: v for _, level in self.levels for k, v in level.overrides.items()}
+        return self.given | {k: v for _, level in self.levels for k, v in level.overrides.items()}
 
     @property
     def meaning(self) -> Meaning:
@@ -70,9 +69,9 @@ class Contrast:
         return max((f.meaning_of(level) for f, level in differ), key=list(Meaning).index)
 
     @property
-    def conditional(self) -> bool:
-        """Whether both arms were given what the investigation's own run lacks, so that it is not the baseline."""
-        return any(level.given for _, level in self.levels)
+    def given(self) -> dict[str, object]:
+        """What both arms have and the investigation's own run lacks, so that it is not the baseline."""
+        return {k: v for _, level in self.levels for k, v in level.given.items()}
 
     @property
     def events(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.batch_size import find_batch
-from slowstep.factors import Arm, Contrast, Factor, Level, Meaning, clash, combine, label
+from slowstep.factors import CATALOGUE, Arm, Contrast, Factor, Level, Meaning, clash, combine, label
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
@@ -117,8 +117,9 @@ def choose(inv: Investigation) -> Choice:
     allowed = [_unconditional(inv, m) for m in measured if _supported(m) and _allowed(m, inv.settings)]
     allowed = [m for m in allowed if _supported(m) and _pays(inv, m)]
     duels: list[Measured] = []
-    known = [m for m in measured if not m.contrast.conditional] + allowed
-    ranking = ranked(allowed, known, _room(inv), clashes(inv.settings, allowed, inv.machine))
+    beside = [m for m in measured if m.contrast.given]
+    known = [m for m in measured if not m.contrast.given] + allowed
+    ranking = ranked(allowed, known, _room(inv), clashes(inv.settings, allowed, inv.machine), beside)
     chosen, left = _winner(inv, ranking, duels)
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
@@ -143,14 +144,20 @@ def choose(inv: Investigation) -> Choice:
 
 
 def ranked(
-    allowed: Sequence[Measured], measured: Sequence[Measured], room: float, apart: Sequence[frozenset[str]] = ()
+    allowed: Sequence[Measured],
+    measured: Sequence[Measured],
+    room: float,
+    apart: Sequence[frozenset[str]] = (),
+    beside: Sequence[Measured] = (),
 ) -> list[Candidate]:
     """Combinations of the levels in `allowed` that fit into `room` more bytes than the baseline, most promising first.
 
     What was `measured` together counts as measured, also where it was not supported. What stands in `apart` (levels as
-    labels name them) is not combined.
+    labels name them) is not combined. What a level brings `beside` another that both arms had counts where its
+    condition is met by the rest of a combination; by itself it brings what it does together with its condition.
     """
     known = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
+    more = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in beside if m.record and m.verdict.effect}
     too_big = [_names(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
     excluded = [*too_big, *apart]
     axes: dict[str, list[Pick]] = {}
@@ -168,17 +175,24 @@ def ranked(
         if any(picks)
     ]
     combinations = [picks for picks in combinations if not any(part <= _names(picks) for part in excluded)]
-    expected = [(_expected(picks, known), _whole(picks)) for picks in combinations]
+    expected = [(_expected(picks, known, more), picks) for picks in combinations]
     fitting = [Candidate(picks=picks, gain=k.gain) for k, picks in expected if k is not None and k.memory <= room]
     return sorted(fitting, key=lambda c: -c.gain)
 
 
-def _expected(picks: Sequence[Pick], known: Mapping[frozenset[str], Known]) -> Known | None:
+def _expected(
+    picks: Sequence[Pick], known: Mapping[frozenset[str], Known], beside: Mapping[frozenset[str], Known]
+) -> Known | None:
     """What the largest parts measured together let expect; None where a level was only seen with others."""
     rest, gain, memory = _names(picks), 0.0, 0.0
+    met = {key for _, level in picks for key in level.overrides}
+    conditions = {_names([pick]): pick[1].given.keys() for pick in picks}
     for part in sorted(known, key=lambda part: -len(part)):
         if part <= rest:
-            gain, memory, rest = gain + known[part].gain, memory + known[part].memory, rest - part
+            given = conditions.get(part, ())
+            found = beside[part] if given and part in beside and met >= {*given} else known[part]
+            met |= {*given}  # a condition that came with one level is there for the next
+            gain, memory, rest = gain + found.gain, memory + found.memory, rest - part
     return None if rest else Known(gain=gain, memory=memory)
 
 
@@ -191,7 +205,7 @@ def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -
     """The pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
     picks = {label([pick]): pick for m in allowed for pick in m.contrast.levels}
     pairs = itertools.combinations(picks, 2)
-    return [frozenset(p) for p in pairs if clash(settings, _whole([picks[name] for name in p]), machine)]
+    return [frozenset(p) for p in pairs if clash(settings, [picks[name] for name in p], machine)]
 
 
 def _room(inv: Investigation) -> float:
@@ -224,8 +238,8 @@ def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Meas
     """The first of the ranking, unless another finalist is faster when the two are measured against each other."""
     champion, *challengers = [c.picks for c in finalists(ranking)]
     for picks in challengers:
-        one, other = (combine(inv.settings, p, inv.machine) for p in (champion, picks))
-        contrast = Contrast(levels=picks, against=champion, baseline=one.treatment, treatment=other.treatment)
+        one, other = (combine(inv.settings, _whole(p), inv.machine) for p in (champion, picks))
+        contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
         duel = inv.compare(contrast, f"{label(picks)} against {label(champion)}")
         duels.append(duel)
         told = duel.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
@@ -253,10 +267,10 @@ def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str
     levels = chosen.contrast.levels
     kept, dropped = list(levels), []
     for pick in _passengers(chosen, gains):
-        if len(kept) > 1 and _beyond(inv, kept, [pick]).verdict.outcome is Outcome.REFUTED:
+        if len(kept) > 1 and not _missed(inv, kept, [pick]):
             kept.remove(pick)
             dropped.append(pick)
-    if not dropped or (len(dropped) > 1 and _beyond(inv, levels, dropped).verdict.outcome is not Outcome.REFUTED):
+    if not dropped or (len(dropped) > 1 and _missed(inv, levels, dropped)):
         return chosen, []
     smaller = _confirmed(inv, kept)
     if smaller.verdict.outcome is not Outcome.SUPPORTED:
@@ -277,18 +291,22 @@ def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
     return sorted(filter(may_bring_nothing, levels), key=lambda pick: single[pick[0].name] or 1.0)
 
 
-def _beyond(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> Measured:
-    """What `picks` bring beyond the rest of `levels`."""
-    rest = combine(inv.settings, [p for p in levels if p not in picks], inv.machine)
-    whole = combine(inv.settings, levels, inv.machine)
-    contrast = Contrast(levels=tuple(picks), baseline=rest.treatment, treatment=whole.treatment)
-    return inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
+def _missed(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
+    """Whether `picks` may bring something beyond the rest of `levels`; not if the rest has what they set as its own
+    condition."""
+    rest = combine(inv.settings, _whole([p for p in levels if p not in picks]), inv.machine)
+    whole = combine(inv.settings, _whole(levels), inv.machine)
+    if rest.treatment.settings == whole.treatment.settings:
+        return False
+    contrast = Contrast(levels=_whole(picks), baseline=rest.treatment, treatment=whole.treatment)
+    found = inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
+    return found.verdict.outcome is not Outcome.REFUTED
 
 
 def _confirmed(inv: Investigation, picks: Sequence[Pick]) -> Measured:
     """Against the baseline, with pairs that chose nothing."""
-    contrast = combine(inv.settings, picks, inv.machine)
-    return inv.judge([contrast], CONFIRMED, purpose="confirmation")[0]
+    found = inv.judge([combine(inv.settings, _whole(picks), inv.machine)], CONFIRMED, purpose="confirmation")[0]
+    return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))
 
 
 # -- what counts --
@@ -305,7 +323,10 @@ def _allowed(m: Measured, settings: Settings) -> bool:
         Meaning.SEMANTICS: settings.allow.semantics,
         Meaning.DIAGNOSTIC: False,
     }
-    return permitted[m.verdict.meaning] and not any(f.name in settings.allow.never for f, _ in m.contrast.levels)
+    never = (CATALOGUE[name] for name in settings.allow.never)
+    # by what is changed in the end, not by the name: a mode of compiling compiles
+    kept = all(f.current(m.contrast.treatment.settings) == f.current(settings) for f in never)
+    return permitted[m.verdict.meaning] and kept
 
 
 def _pays(inv: Investigation, m: Measured) -> bool:
@@ -331,11 +352,13 @@ def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:
 
 
 def _unconditional(inv: Investigation, m: Measured) -> Measured:
-    """The change with what it needs, against the run as it is, which is not what `m` compared it with."""
-    if not m.contrast.conditional:
+    """The change with what it needs, against the run as it is, which is not what `m` compared it with. Its levels stay
+    as they are, so that what they need yields to what stands beside them in a combination."""
+    if not m.contrast.given:
         return m
     contrast = combine(inv.settings, _whole(m.contrast.levels), inv.machine)
-    return inv.compare(contrast, f"{contrast.name} with all that it needs")
+    whole = inv.compare(contrast, f"{contrast.name} with all that it needs")
+    return replace(whole, contrast=replace(whole.contrast, levels=m.contrast.levels))
 
 
 def _names(picks: Sequence[Pick]) -> frozenset[str]:

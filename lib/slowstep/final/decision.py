@@ -62,9 +62,13 @@ def _decided(choice: Choice) -> str:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
     kept = {v.factor for v in choice.candidates}
     refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
-    if refused:
-        names = ", ".join(f"{v.name} ({v.meaning}, {effect(v.effect)})" for v in refused)
-        lines += [f"- supported, but not allowed by the parameter file (`allow`) or not paying in this job: {names}"]
+    reasons = (
+        ("not allowed by the parameter file (`allow`) or not paying in this job", [v for v in refused if not v.given]),
+        ("only beside what this run lacks; not allowed, or not shown to pay with it", [v for v in refused if v.given]),
+    )
+    for why, those in reasons:
+        names = ", ".join(f"{v.title_in_full} ({v.meaning}, {effect(v.effect)})" for v in those)
+        lines += [f"- supported, but {why}: {names}"] * bool(those)
     return "\n".join(lines)
 
 

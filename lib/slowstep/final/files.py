@@ -14,11 +14,15 @@ from slowstep.investigation import Investigation
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
 
+OURS = {"training_args.yaml", "lora_config.yaml", "quantization_config.yaml", "train.py", "decision.md"}
+"""Files that an earlier run may have left, and that would belong to another configuration."""
+
 
 def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     """Configuration files as the ecosystem reads them, a script, a parameter file, and the decision record."""
     folder, s = inv.folder / "final", choice.settings
-    values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments}
+    epochs = {"num_train_epochs": s.job.epochs} if s.job.samples and s.job.epochs else {}
+    values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:
         values["lora_config.yaml"] = s.peft
     if s.quantization:
@@ -30,6 +34,8 @@ def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     if s.workload == "finetune":  # what a workload of one's own trains, its own code knows
         texts["train.py"] = script(s)
     texts["decision.md"] = decision(inv, choice)
+    for name in OURS - texts.keys():
+        (folder / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_atomically(folder / name, text)
     return [folder / name for name in texts]

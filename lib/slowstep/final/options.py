@@ -13,7 +13,7 @@ from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
 from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import Memory
 from slowstep.report.chart import Table
 from slowstep.report.words import hours, loss_change, money, share
@@ -38,6 +38,8 @@ class Option:
     """Share of the time that it saves, of the job's where that is projected."""
     meaning: Meaning
     chosen: bool = False
+    barred: bool = False
+    """Whether the parameter file does not allow it, or the job would not end sooner with it."""
 
     @property
     def points(self) -> tuple[float, float, float]:
@@ -52,7 +54,8 @@ class Option:
 
 
 def options(inv: Investigation, choice: Choice) -> list[Option]:
-    """The run as it is, every supported change by itself, and what was chosen and confirmed; the fastest first."""
+    """The run as it is, the best supported level of each factor by itself, allowed or not, and what was chosen and
+    confirmed; the fastest first."""
     before = inv.baseline.projection
     as_is = Option(
         name="as it is",
@@ -62,11 +65,16 @@ def options(inv: Investigation, choice: Choice) -> list[Option]:
         saved=0.0,
         meaning=Meaning.EXACT,
     )
-    best = {v.name for v in choice.candidates}
-    single = {m.verdict.name: m for m in choice.allowed if m.verdict.name in best}
+    own = [m for m in choice.tested if not m.contrast.given and m.verdict.meaning is not Meaning.DIAGNOSTIC]
+    allowed = {v.name for v in choice.candidates}
+    best = {v.name for v in best_levels([m.verdict for m in own])} | allowed
+    single = {m.verdict.name: m for m in (*own, *choice.allowed) if m.verdict.name in best}
     whole = {choice.chosen.verdict.name: choice.chosen} if choice.chosen else {}
     found = [_option(inv, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]
-    found = [replace(o, chosen=choice.adopted and o.name in whole) for o in (as_is, *found)]
+    found = [
+        replace(o, chosen=choice.adopted and o.name in whole, barred=o.name not in {as_is.name, *allowed, *whole})
+        for o in (as_is, *found)
+    ]
     return sorted(found, key=lambda o: -o.saved)
 
 
@@ -75,7 +83,7 @@ def option_table(found: Sequence[Option]) -> Table:
     return Table(
         [
             {
-                "option": f"{o.name} (chosen)" if o.chosen else o.name,
+                "option": o.name + " (chosen)" * o.chosen + " (not allowed, or not paying in this job)" * o.barred,
                 "time of the job": hours(o.job) if o.job else "not projected",
                 "cost": money(o.job) if o.job else "",
                 "risk: memory filled": share(o.filled),

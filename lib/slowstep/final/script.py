@@ -45,7 +45,7 @@ def _head(s: Settings) -> str:
     third += ["from transformers import (\n    " + ",\n    ".join(_transformers_names(s)) + ",\n)"]
     return "\n".join(
         [
-            f'"""Trains {s.name} with the configuration that was measured and chosen; decision.md says why.',
+            f'"""Trains {s.name} with the configuration that decision.md arrives at, and says why.',
             "",
             "python train.py [--output_dir DIR] [--max_steps N]",
             '"""',

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.factors import Contrast, Meaning
+from slowstep.factors.factor import show
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
@@ -49,8 +50,8 @@ class Verdict:
     status: Status | None = None
     alone: bool = True
     """Whether a single level was changed."""
-    conditional: bool = False
-    """Whether it was compared with another run than the investigation's own: one that has what the factor needs."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """What both arms had and the investigation's own run lacks: the factor exists only in its presence."""
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     """Share of the wall time a phase that the changed run still loses at least (`slowstep.judgement.suspects`)."""
@@ -59,6 +60,17 @@ class Verdict:
     loss_change: float | None = None
     """Relative change of the loss over the first samples, where both arms trained on the same."""
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it was compared with another run than the investigation's own."""
+        return bool(self.given)
+
+    @property
+    def title_in_full(self) -> str:
+        """Its name, with what both arms were given."""
+        beside = ", ".join(f"{key.rpartition('.')[2]}={show(value)}" for key, value in self.given.items())
+        return f"{self.name} (both arms with {beside})" if beside else self.name
 
     @property
     def gain(self) -> float:
@@ -95,7 +107,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         meaning=contrast.meaning,
         changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
         alone=len(contrast.levels) == 1,
-        conditional=contrast.conditional,
+        given=contrast.given,
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",
@@ -256,7 +268,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
         )
     if prior.meaning is Meaning.EXACT and losses.same(record) is None:
         notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
-    notes += _start(record)
+    notes += _start(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
@@ -272,16 +284,18 @@ def _left(record: ComparisonRecord) -> dict[str, Interval]:
     return lost(blocks, flops_of(blocks, observed))
 
 
-def _start(record: ComparisonRecord) -> list[str]:
-    """A change that starts much later than the baseline (it compiles, it tokenises) is not free: when it has paid."""
+def _start(record: ComparisonRecord, ratio: float) -> list[str]:
+    """A change that starts much later than the baseline (it compiles, it tokenises) is not free: when it has paid, by
+    the `ratio` that is judged."""
     blocks = [(p.baseline, p.treatment) for p in record.pairs]
     untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
     late = untrained[1] - untrained[0]
-    before, after = (sum(b[i].seconds for b in blocks) / sum(b[i].work.samples for b in blocks) for i in (0, 1))
+    before = sum(b[0].seconds for b in blocks) / sum(b[0].work.samples for b in blocks)
+    saved = before * (1 - 1 / ratio)
     notes = []
     if late > LATE_SECONDS:
         step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
-        paid = f"regained after {late / ((before - after) * step):,.0f} steps" if after < before else "never regained"
+        paid = f"regained after {late / (saved * step):,.0f} steps" if saved > 0 else "never regained"
         notes.append(f"it starts {late:.0f} s later, which is {paid}")
     again = record.treatment.observed.get("recompilations") or 0
     if again:

@@ -22,9 +22,11 @@ ADVICE = {
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     """What a notebook's verdicts say about `subject`."""
     together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
-    supported = best_levels(verdicts) + sorted(together, key=lambda v: -v.gain)[:1]
+    own = [v for v in verdicts if not v.conditional]
+    supported = best_levels(own) + sorted(together, key=lambda v: -v.gain)[:1]
+    beside = best_levels([v for v in verdicts if v.conditional])
     parts = [_headline(subject, supported, verdicts)]
-    parts += [_advice(v) for v in supported]
+    parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
     if refuted:
         parts.append("Not the cause: " + "; ".join(f"{escape(v.name)} ({_refutation(v)})" for v in refuted) + ".")
@@ -102,7 +104,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
 def _nothing(tested: Sequence[Verdict]) -> str:
     """Why nothing is changed: nothing paid, what paid may not be changed, or nobody knows yet."""
     undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE]
-    refused = [escape(v.name) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
+    refused = [escape(v.title_in_full) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
     text = f"**Change nothing{' yet' * bool(undecided)}.** Nothing that may be acted on was shown to bring anything."
     if refused:
         text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
@@ -117,6 +119,8 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: {escape(first.name)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
         return f"**{subject}: nothing was asked.** The parameter file lists no levels for it."
+    if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
+        return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
     if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):
         return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
     return f"**{subject}: not what limits this run.** Nothing tested brings the minimum effect."
@@ -127,6 +131,13 @@ def _advice(verdict: Verdict) -> str:
     if verdict.meaning is Meaning.SEMANTICS:
         change = f"{change}: {verdict.changes}."
     return f"**{escape(verdict.name)}** ({span(verdict.effect)}): {change}"
+
+
+def _condition(verdict: Verdict) -> str:
+    return (
+        f"**{escape(verdict.title_in_full)}** ({span(verdict.effect)}): this run lacks what both arms were given, so "
+        "it says nothing of the run as it is; 90_final_config measures the two together, where that is allowed."
+    )
 
 
 def _refutation(verdict: Verdict) -> str:

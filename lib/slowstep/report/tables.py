@@ -30,7 +30,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     return Table(
         [
             {
-                "change": v.name,
+                "change": v.title_in_full,
                 "verdict": SIGNS[v.outcome],
                 "effect [interval]": effect(v.effect),
                 **({"reading": str(v.kind or "")} if read else {}),
@@ -46,9 +46,16 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
     """The short form, for files that are read as text."""
+    rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
     return Table(
         [
-            {"change": v.name, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect), "because": v.reason}
+            {
+                "change": v.title_in_full,
+                "verdict": SIGNS[v.outcome],
+                "effect [interval]": effect(v.effect),
+                **({"loss, first samples": _loss(v)} if rounded else {}),
+                "because": v.reason,
+            }
             for v in verdicts
         ],
         empty=NOT_LISTED,

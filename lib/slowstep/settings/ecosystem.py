@@ -78,6 +78,9 @@ def optimizer_names() -> frozenset[str]:
     return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
 
 
+FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
+"""The optimizers of PyTorch that can go over lists of tensors."""
+
 REPORTERS = {"tensorboard": ("tensorboard", "tensorboardX"), "mlflow": ("mlflow",), "wandb": ("wandb",)}
 """Experiment trackers that can write to a local folder, and the packages that bring them."""
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from slowstep.settings.ecosystem import FOREACH
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
@@ -140,8 +141,16 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
     if s.training("load_best_model_at_end"):
         yield from _best_model(s)
-    if (s.optimizer_kwargs or {}).get("foreach") and s.training("optim") in (None, "adamw_torch_fused"):
-        yield "optimizer_kwargs.foreach", "the fused optimizer takes no foreach; write optim: adamw_torch."
+    optim, foreach = s.training("optim") or "adamw_torch_fused", (s.optimizer_kwargs or {}).get("foreach")
+    if foreach if optim == "adamw_torch_fused" else foreach is not None and optim not in FOREACH:
+        yield "optimizer_kwargs.foreach", f"{optim} takes no foreach; write optim: adamw_torch."
+    if s.training_arguments.get("torch_compile") is False:
+        for name in ("torch_compile_mode", "torch_compile_backend"):
+            if s.training_arguments.get(name):
+                yield at + name, "with it Trainer compiles, and torch_compile is false; remove one of the two."
+    for name in ("gradient_checkpointing_kwargs", "accelerator_config"):
+        if isinstance(s.training_arguments.get(name), str):
+            yield at + name, "found a text; write it as a mapping, each key on a line of its own."
     if s.training("bf16") and s.training("fp16"):
         yield at + "bf16", "bf16 and fp16 are both true; choose one."
     if s.training_arguments.get("output_dir") is not None:

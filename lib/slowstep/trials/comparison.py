@@ -129,7 +129,7 @@ class Comparison:
 
     def _see(self, side: int, trial: Trial) -> None:
         """Keep what is known of the arm: its last launch, but the start-up of the first, which finds no caches."""
-        first = self.seen.get(side, trial.record)
+        first = self.session.first.setdefault(self.keys[side], trial.record)
         self.seen[side] = replace(trial.record, startup=first.startup, warmup_steps=first.warmup_steps)
 
     def _trial(self, side: int) -> Trial:

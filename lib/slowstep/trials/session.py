@@ -108,6 +108,8 @@ class Session:
     def __init__(self, budget: Budget, logs: Path):
         self.budget, self.logs = budget, logs
         self.resident: dict[str, Trial] = {}
+        self.first: dict[str, TrialRecord] = {}
+        """Of each arm, its first launch: later ones find what it compiled."""
         self.measured_seconds = 0.0
         self.steps = 0
         """Optimizer steps trained so far, warm-up and discarded ones included."""

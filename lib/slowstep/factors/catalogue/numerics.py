@@ -10,7 +10,7 @@ from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_pa
 from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
-from slowstep.settings.ecosystem import optimizer_names
+from slowstep.settings.ecosystem import FOREACH, optimizer_names
 from slowstep.settings.errors import nearest
 
 UPDATED = COMPUTE | {"optimizer"}
@@ -42,9 +42,6 @@ PACKAGES = {
     "torch_npu": ("adamw_torch_npu",),
 }
 """Packages of optimizers that transformers does not bring, and how the names begin that need them."""
-
-FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
-"""The optimizers of PyTorch that can go over lists of tensors."""
 
 four_bit = only_if(
     lambda s: bool((s.quantization or {}).get("load_in_4bit")),

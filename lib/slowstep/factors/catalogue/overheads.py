@@ -27,7 +27,7 @@ def _every(name: str) -> dict[str, Callable]:
     kind = name.replace("steps", "strategy")
 
     def current(s: Settings) -> Any:
-        return s.training(name) if s.training(kind) == "steps" else s.training(kind)
+        return (s.training(name) or s.training("logging_steps")) if s.training(kind) == "steps" else s.training(kind)
 
     def level(value: Any, s: Settings) -> Level:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
