@@ -22,6 +22,7 @@ from slowstep.final.choice import (
     Candidate,
     Choice,
     _allowed,
+    _champion,
     _missed,
     _passengers,
     _without_passengers,
@@ -175,15 +176,16 @@ def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
     assert math.exp(best.gain) == pytest.approx(1.3 * 1.1, abs=0.01)
 
 
-def test_a_condition_of_what_stays_is_not_missed(quick: Settings) -> None:
-    """Persistent workers bring as many workers as were chosen beside them, so those are nothing of their own."""
-    bench = Bench(quick, lambda names: 0.3 if "dataloader_persistent_workers" in names else 0.0)
+def test_what_the_rest_needs_is_no_passenger(quick: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, in a duel as in
+    leaving one out, and the workers stay under their name."""
+    bench = Bench(quick, lambda names: 0.3)
     (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
-    workers, persistent = levels = contrast(
-        quick, dataloader_num_workers=count, dataloader_persistent_workers=True
-    ).levels
+    both = contrast(quick, dataloader_num_workers=count, dataloader_persistent_workers=True).levels
+    monkeypatch.setattr(bench, "compare", None)
 
-    assert [False, True] == [_missed(bench, levels, [pick]) for pick in (workers, persistent)]
+    assert _missed(bench, both, both[:1])
+    assert _champion(bench, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
 
 
 def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured]) -> None:

@@ -239,6 +239,8 @@ def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Meas
     champion, *challengers = [c.picks for c in finalists(ranking)]
     for picks in challengers:
         one, other = (combine(inv.settings, _whole(p), inv.machine) for p in (champion, picks))
+        if one.treatment.settings == other.treatment.settings:
+            continue  # a level with its condition, and the same two by their names
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
         duel = inv.compare(contrast, f"{label(picks)} against {label(champion)}")
         duels.append(duel)
@@ -292,12 +294,11 @@ def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
 
 
 def _missed(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
-    """Whether `picks` may bring something beyond the rest of `levels`; not if the rest has what they set as its own
-    condition."""
+    """Whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
     rest = combine(inv.settings, _whole([p for p in levels if p not in picks]), inv.machine)
     whole = combine(inv.settings, _whole(levels), inv.machine)
     if rest.treatment.settings == whole.treatment.settings:
-        return False
+        return True
     contrast = Contrast(levels=_whole(picks), baseline=rest.treatment, treatment=whole.treatment)
     found = inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
     return found.verdict.outcome is not Outcome.REFUTED
