@@ -52,15 +52,23 @@ def test_without_a_claim_there_is_no_all_clear(
 
 
 def test_logs_are_audited_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before and after: what Trainer said at the end of each makes them rows of one report."""
-    for name, samples, steps in (("before", 15.02, 0.4694), ("after", 15.17, 0.158)):
-        ends = {"train_runtime": 4130.0, "train_samples_per_second": samples, "train_steps_per_second": steps}
-        (tmp_path / f"{name}.log").write_text(f"{ends}\n")
-    status = cli.main(["audit", *(str(tmp_path / f"{n}.log") for n in ("before", "after")), "--outputs", str(tmp_path)])
+    """Before and after: what Trainer said at the end of each makes them rows of one report, which is that of the logs
+    as they are now."""
+    logs = [tmp_path / f"{name}.log" for name in ("before", "after")]
 
-    assert status == 0
-    assert "by steps/s it is 'before'; by samples/s it is 'after'" in capsys.readouterr().out
-    assert (tmp_path / "before_log_and_after_log" / "95_reported_figures.html").is_file()
+    def audited_with(*speeds: tuple[float, float]) -> str:
+        for path, (samples, steps) in zip(logs, speeds, strict=True):
+            ends = {"train_runtime": 4130.0, "train_samples_per_second": samples, "train_steps_per_second": steps}
+            path.write_text(f"{ends}\n")
+        assert cli.main(["audit", *map(str, logs), "--outputs", str(tmp_path)]) == 0
+        report = tmp_path / "before_log_and_after_log" / "95_reported_figures.html"
+        return capsys.readouterr().out + report.read_text(encoding="utf-8")
+
+    first, second = (audited_with((15.02, 0.4694), (speed, 0.158)) for speed in (15.17, 30.34))
+
+    assert "by steps/s it is 'before'; by samples/s it is 'after'" in first
+    assert first.count("'after' is 1.01 times as fast as 'before' in samples/s") == 2
+    assert second.count("'after' is 2.02 times as fast as 'before' in samples/s") == 2
 
 
 FIGURES = """name: figures

@@ -91,6 +91,12 @@ def test_hours_are_of_what_the_header_says() -> None:
             audited(table)
 
 
+def test_what_a_header_is_said_to_be_has_to_exist() -> None:
+    """Or the column would be left out without a word."""
+    with pytest.raises(SettingsError, match=r"calls batch 'per_device_batch_size'.*Did you mean"):
+        audited("run,batch,s/it\na,4,2.0\n", columns={"batch": "per_device_batch_size"})
+
+
 def test_a_header_may_be_explained() -> None:
     """What the table does not say, the parameter file can."""
     assert audited("| run | Speed |\n|---|---|\n| a | 2 |", columns={"Speed": "s/it"}).runs[0].given
@@ -165,7 +171,7 @@ def bars(total: int, pace: str, name: str = "") -> str:
         (bars(20, "2.15s/it") + bars(20, "1.13s/it"), [{"seconds_per_step": p} for p in ("2.15", "1.13")]),
         (
             bars(9, "3.00it/s", "Epoch 1/2:") + bars(9, "3.00it/s", "Epoch 2/2:"),
-            [{"steps_per_second": "3.00", "steps_per_epoch": 9}],
+            [{"steps_per_second": ["3.00", "3.00"], "steps_per_epoch": 9}],
         ),
     ],
 )
@@ -204,12 +210,12 @@ def test_a_bar_that_begins_anew_may_be_an_epoch(tmp_path: Path) -> None:
     plain, named, twice = (tmp_path / f"{name}.log" for name in ("plain", "named", "twice"))
     part, end = one_second_steps(1, 999), END.replace("RUNTIME", "1000.0") + one_second_steps(1000, 1000)
     plain.write_text((part + one_second_steps(1000, 1000)) * 3)
-    named.write_text(bars(26, "1.00s/it", "Training:") * 3)
+    named.write_text("".join(bars(26, pace, "Training:") for pace in ("1.00s/it", "1.00s/it", "1.00s/it")))
     twice.write_text((part + "\n" + end) * 2)
 
     (other,) = read_file(named)
     assert [{"seconds_per_step": "1.00"}] * 3 == [row["figures"] for row in read_file(plain)]
-    assert other["figures"] == {"seconds_per_step": "1.00", "steps_per_epoch": 26}
+    assert other["figures"] == {"seconds_per_step": ["1.00"] * 3, "steps_per_epoch": 26}
     assert [1000, 1000] == [training["figures"]["steps"] for training in read_file(twice)]
 
 
@@ -219,10 +225,45 @@ def test_a_state_of_several_devices_is_asked_about(tmp_path: Path) -> None:
     state = {"global_step": 939, "epoch": 3.0, "log_history": [{"train_runtime": 939.0, "step": 939, "epoch": 3.0}]}
     path.write_text(json.dumps(state | {"train_batch_size": 4, "max_steps": 939, "num_train_epochs": 3}))
     run = {"training_arguments": {"per_device_train_batch_size": 4}, "job.samples": 10_000, "job.epochs": 3}
-    found = audit(override(report(files=[str(path)]), run))
+    silent = audit(override(report(files=[str(path)]), run))
+    said = [{"label": tmp_path.name, "figures": {"devices": 8}}]
+    told = audit(override(report(files=[str(path)], rows=said), run))
 
-    assert [] == [f.text for f in found.faults]
-    assert any("trained on 8 devices" in q for q in found.questions)
+    assert [[], []] == [[f.text for f in found.faults] for found in (silent, told)]
+    assert [True, False] == [any("trained on 8 devices" in q for q in found.questions) for found in (silent, told)]
+
+
+def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
+    """Without it nobody knows in what two logs differ, and a factor that is blamed is not shown to be the cause."""
+    for name, pace in (("before", "3.00"), ("after", "2.00")):
+        (tmp_path / f"{name}.log").write_text(bars(20, f"{pace}s/it"))
+    files = [str(tmp_path / f"{name}.log") for name in ("before", "after")]
+    claim = {"text": "x", "baseline": "before", "treatment": "after", "speed_up": "1.5"}
+    claims = [claim | {"factor": "dataloader_num_workers"}, claim]
+    rows = [{"label": "after", "settings": {"dataloader_num_workers": 4}}]
+
+    silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in ([], rows))
+
+    assert ["can't be decided from these figures", "holds"] == [str(c.judgement) for c in silent.claims]
+    assert "nobody knows" in silent.claims[0].reason
+    assert ["holds", "holds"] == [str(c.judgement) for c in told.claims]
+    assert ["before", "after"] == [run.label for run in told.runs]
+
+
+def test_rows_are_compared_where_nothing_is_claimed() -> None:
+    """Two logs and no claim: how fast the one is beside the other, at equal work."""
+    lines = claim_lines(audited("run,per_device_train_batch_size,s/it\na,32,2.13\nb,96,6.33\n"))
+
+    assert lines[0] == "'b' is 1.01 times as fast as 'a' in samples/s."
+
+
+def test_an_epoch_that_its_steps_do_not_make_is_asked_about() -> None:
+    """833 steps of 1.45 s are a third of an hour."""
+    table = "run,s/it,steps_per_epoch,epoch time (min)\na,1.45,833,{}\n"
+    asked = [[q for q in audited(table.format(m)).questions if "is not in its" in q] for m in ("60.4", "21.0")]
+
+    assert asked[0][0].startswith("67% of an epoch of 'a' is not in its 833 steps")
+    assert asked[1] == []
 
 
 def test_a_training_that_broke_off_has_no_end(tmp_path: Path) -> None:

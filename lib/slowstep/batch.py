@@ -22,6 +22,7 @@ from slowstep.processes import POLL_SECONDS, Busy, end_family
 from slowstep.records import ComparisonRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
+from slowstep.settings.schema import content_of
 from slowstep.summary import NotebookRun, Summary
 from slowstep.trials.progress import VARIABLE, Progress, from_file
 
@@ -71,6 +72,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
     depends = identity(
         loaded.settings,
         loaded.settings.local_content(),
+        content_of(loaded.settings.reported.files if loaded.settings.reported else ()),
         notebook.read_text(encoding="utf-8"),
         __version__,
         this_machine(),

@@ -126,10 +126,16 @@ def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """More than one setting differs, so that the gain is that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not differ or not factor or _is_one(claim.factor, differ, a, b):
+    if not factor or _is_one(claim.factor, differ, a, b):
         return []
     names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
-    if factor.current(a.settings) == factor.current(b.settings):
+    if not differ:
+        text = (
+            f"in what '{b.label}' differs from '{a.label}' is not given, so whether it was {claim.factor} nobody knows"
+        )
+    elif factor.current(a.settings) == factor.current(b.settings) and {*differ} == {claim.factor}:
+        text = f"{names} is what '{a.label}' has without saying so"
+    elif factor.current(a.settings) == factor.current(b.settings):
         text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
     elif len(differ) > 1:
         text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"

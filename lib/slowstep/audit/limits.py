@@ -15,7 +15,7 @@ from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
 
-CHECKPOINTING = {"the whole model is trained": 4 / 3, "the base is frozen": 3 / 2}
+CHECKPOINTING = {"the whole model is trained": 4 / 3, "the base is frozen": 3 / 2, "the base may be frozen": 3 / 2}
 """FLOPs of a step with a recomputed forward pass over those without: 8 N to 6 N, and 6 N to 4 N where the weights need
 no gradients of their own (`slowstep.judgement.flops`)."""
 
@@ -63,7 +63,7 @@ def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
     if claim.factor == "gradient_checkpointing" and alone:
         if not a.settings.training("gradient_checkpointing") or b.settings.training("gradient_checkpointing"):
             return None
-        return _without_recomputation("the base is frozen" if a.settings.peft else "the whole model is trained")
+        return _without_recomputation(_trained(a))
     most = room(claim.factor, a, b, acting)
     if most is None:
         return None
@@ -91,6 +91,12 @@ def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure |
     if not touched or not touched <= a.phases.keys():
         return None
     return step / (step - sum((a.phases[p] for p in touched), exact(0)))
+
+
+def _trained(run: Run) -> str:
+    if run.settings.peft:
+        return "the base is frozen"
+    return "the base may be frozen" if run.settings.figures_alone else "the whole model is trained"
 
 
 def _without_recomputation(trained: str) -> Limit:

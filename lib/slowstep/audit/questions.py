@@ -14,6 +14,9 @@ from slowstep.judgement.devices import PEAKS
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 
+BESIDE_STEPS = 0.25
+"""A share of an epoch beside its steps from which it is worth a question."""
+
 WAITING = 0.1
 """A share of the step from which the wait for data is worth a question."""
 
@@ -26,6 +29,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_alike(runs),
         *_devices(runs),
         *_parts(settings, runs),
+        *_beside_steps(runs),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
@@ -108,6 +112,25 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     if said or not assumed:
         return []
     return ["Are batches accumulated, or spread over devices, and alike in all rows? Samples are reckoned as if not"]
+
+
+def _beside_steps(runs: Sequence[Run]) -> list[str]:
+    """Epochs and jobs of which the steps are the smaller part: they also evaluate and save, or had other steps."""
+    found = []
+    for run in runs:
+        for whole, steps in (("seconds_per_epoch", "steps_per_epoch"), ("seconds", "steps")):
+            parts = [run.solved.known.get(q) for q in (whole, steps, "seconds_per_step")]
+            if None in parts or not all(p.bounded for p in parts) or run.projected:
+                continue
+            rest = 1 - (parts[1] * parts[2] / parts[0]).high
+            if rest > BESIDE_STEPS:
+                time = "an epoch" if whole.endswith("epoch") else "the time"
+                found.append(
+                    f"{rest:.0%} of {time} of '{run.label}' is not in its {parts[1]} steps: is it evaluating, saving, "
+                    "starting, or were there other steps?"
+                )
+                break
+    return found
 
 
 def _ignored(settings: Settings) -> list[str]:

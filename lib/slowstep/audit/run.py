@@ -14,7 +14,7 @@ from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
 
-SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns={Speed: s/it})"
+SAY = "say it by the name, or for a column in `columns` (as an override: reported.columns.Speed=s/it)"
 
 QUESTIONS = {
     "speed": "is it seconds a step (seconds_per_step) or steps a second (steps_per_second)?",

@@ -9,11 +9,12 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import read_from
+from slowstep.audit.work import equal_work, read_from
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.report.words import escape, sentence
 
@@ -114,6 +115,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     head = f"**Of {len(audit.claims)} claims: {', '.join(words)}.**" if words else f"**{_counted(audit.faults)}.**"
     parts = [head, *(_claim(c) for c in audit.claims)]
     if not audit.claims:
+        parts += [escape(sentence(text)) for text in compared(audit)]
         parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is Kind.RANKING]
         parts.append("No claim was given to judge.")
     if experiment:
@@ -125,10 +127,23 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     return Text("\n\n".join(parts))
 
 
+def compared(audit: Audit) -> list[str]:
+    """Every measured row beside the first, at equal work."""
+    first, *others = [r for r in audit.runs if not r.projected and not r.out_of_memory] or [None]
+    found = []
+    for run in others:
+        gain, unit = equal_work(first, run)
+        if gain and gain.bounded:
+            unknown = "" if changed(first.settings, run.settings) else "; what differs between them is not given"
+            found.append(f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}{unknown}")
+    return found
+
+
 def claim_lines(audit: Audit) -> list[str]:
     """The claims, for a terminal."""
     if not audit.claims:
-        return ["no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
+        rows = [sentence(text) for text in compared(audit)]
+        return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
     return [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
 
 

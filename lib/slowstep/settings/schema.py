@@ -8,7 +8,7 @@ by `slowstep.settings.ecosystem`. Sizes are in tokens or samples, times in secon
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -151,17 +151,22 @@ class Settings:
     def local_content(self) -> list[str]:
         """Size and time of change of the local files that the settings name: what changes when their content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
-        found = []
-        for path in (Path(name) for name in names if os.path.isabs(name)):
-            files = sorted(path.glob("*")) if path.is_dir() else [path] if path.is_file() else []
-            found += [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files if f.is_file()]
-        return found
+        return content_of(name for name in names if os.path.isabs(name))
 
     @property
     def effective_batch_size(self) -> int:
         """Samples an optimizer step on one device."""
         batch = self.training("per_device_train_batch_size")
         return int(batch) * int(self.training("gradient_accumulation_steps"))
+
+
+def content_of(names: Iterable[str]) -> list[str]:
+    """Size and time of change of files, and of those in folders."""
+    found = []
+    for path in map(Path, names):
+        files = sorted(path.glob("*")) if path.is_dir() else [path] if path.is_file() else []
+        found += [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files if f.is_file()]
+    return found
 
 
 WORKLOADS = {

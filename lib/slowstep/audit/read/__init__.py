@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,17 @@ LOGS = (".log", ".txt", ".out", ".err")
 
 
 def rows(reported: Reported) -> list[Row]:
-    """The rows that are written out, those of the table, and those of the files; SettingsError says what can't be
-    read, with line and column."""
-    found, problems = list(reported.rows), []
+    """The rows that are written out, those of the table, and those of the files, which a written row of the same name
+    completes; SettingsError says what can't be read, with line and column."""
+    found: list[Row] = []
+    problems: list[str] = []
     if reported.table:
         found += _tried(lambda: table_rows(reported.table, "reported.table", reported.columns), problems)
     for name in reported.files:
         found += _tried(lambda name=name: read_file(Path(name), reported.columns), problems)
     if problems:
         raise SettingsError(problems)
-    return _distinct(found)
+    return _distinct(_completed(reported.rows, found))
 
 
 def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[str, Any]]:
@@ -53,6 +55,19 @@ def _tried(read: Any, problems: list[str]) -> list[Row]:
     except Unreadable as error:
         problems.append(str(error))
         return []
+
+
+def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
+    """Rows that were read, with what a row written out under their name adds: settings that a log does not say."""
+    labels = [row.label for row in read]
+    more = {row.label: row for row in written if labels.count(row.label) == 1}
+
+    def completed(row: Row, own: Row) -> Row:
+        both = {part: getattr(row, part) | getattr(own, part) for part in ("settings", "figures", "phases")}
+        return replace(row, projected=own.projected, **both)
+
+    whole = [completed(row, more[row.label]) if row.label in more else row for row in read]
+    return [*(row for row in written if row.label not in more), *whole]
 
 
 def _distinct(found: list[Row]) -> list[Row]:

@@ -114,15 +114,37 @@ def _row(bars: Sequence[Bar], end: dict[str, Any], told: bool) -> dict[str, Any]
     A training that was resumed or stopped early took neither all the steps nor the time of all; and whether a bar is
     over all of them must be `told`.
     """
-    later = sorted(bars[int(SETTLED * len(bars)) :], key=lambda b: b.seconds)
-    middle = later[len(later) // 2]
+    middle = _middle(bars)
     found = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace} | _samples(end)
-    if "epoch" in middle.name.lower() or any(bar.done < last.done for last, bar in pairwise(bars)):
+    epochs = _epochs(bars)
+    if len(epochs) > 1:
+        found |= _each(epochs)
+    if "epoch" in middle.name.lower() or len(epochs) > 1:
         return found | {"steps_per_epoch": middle.total}
     missing = max(bars[0].done, middle.total - bars[-1].done)
     if missing > max(1, OFF * middle.total) or not told:
         return found
     return found | {"steps": middle.total} | {q: end[q] for q in ("seconds",) if q in end}
+
+
+def _middle(bars: Sequence[Bar]) -> Bar:
+    """Of the later bars the one of the middle pace."""
+    later = sorted(bars[int(SETTLED * len(bars)) :], key=lambda b: b.seconds)
+    return later[len(later) // 2]
+
+
+def _epochs(bars: Sequence[Bar]) -> list[list[Bar]]:
+    """The bars of each epoch, where a loop has one bar for each."""
+    starts = [0, *(i for i, (last, bar) in enumerate(pairwise(bars), 1) if bar.done < last.done), len(bars)]
+    return [list(bars[a:b]) for a, b in pairwise(starts)]
+
+
+def _each(epochs: Sequence[Sequence[Bar]]) -> dict[str, Any]:
+    """The pace of every epoch, as one figure that was measured several times, where all are in one unit."""
+    paces = [_middle(bars) for bars in epochs]
+    if len({b.unit for b in paces}) > 1:
+        return {}
+    return {"seconds_per_step" if paces[0].unit == "s/it" else "steps_per_second": [b.pace for b in paces]}
 
 
 def _samples(end: dict[str, Any]) -> dict[str, Any]:

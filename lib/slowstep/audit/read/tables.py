@@ -17,6 +17,7 @@ from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
 from slowstep.settings.ecosystem import SECTIONS
+from slowstep.settings.errors import nearest
 
 Cell = tuple[str, int, int]
 """Text, line and column, counted from 1."""
@@ -65,7 +66,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     """What its rows say; and of each the columns with numbers that say nothing here."""
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
-    held = [_column(cell, columns, export) for cell in header]
+    held = [_column(cell, columns, export, source) for cell in header]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
     unread = [
         plain(header[i][0])
@@ -94,10 +95,13 @@ def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
 
 
-def _column(cell: Cell, given: Mapping[str, str], export: bool) -> Column:
+def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
     text = given.get(plain(cell[0]), cell[0])
+    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
+    if text != cell[0] and column(text, names).kind == "open":
+        near = nearest(text, [*TITLES, *BESIDE, *names])
+        raise Unreadable(source, *cell[1:], f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}")
     if not export:
-        names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
         return column(TRAINER.get(plain(text).lower(), text), names)
     # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
     name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
