@@ -95,6 +95,14 @@ def test_what_a_header_is_said_to_be_has_to_exist() -> None:
     """Or the column would be left out without a word."""
     with pytest.raises(SettingsError, match=r"calls batch 'per_device_batch_size'.*Did you mean"):
         audited("run,batch,s/it\na,4,2.0\n", columns={"batch": "per_device_batch_size"})
+    for header in ("run", "run_id,run"):
+        cells = "1," * header.count(",") + "a"
+        found = audited(
+            f"{header},seq,sps\n{cells},512,7.5\n", columns={"seq": "max_length", "sps": "train/samples_per_second"}
+        )
+        (run,) = found.runs
+
+        assert (run.settings.dataset.max_length, run.given["samples_per_second"].middle) == (512, 7.5)
 
 
 def test_a_header_may_be_explained() -> None:
@@ -250,11 +258,70 @@ def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
     assert ["before", "after"] == [run.label for run in told.runs]
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"label": "after", "figures": {"seconds_per_step": "1.00"}}, "found '1.00', and "),
+        ({"label": "aftr", "settings": {"dataloader_num_workers": 4}}, "Did you mean 'after'"),
+    ],
+)
+def test_a_row_can_not_say_otherwise_than_the_log(row: dict, words: str, tmp_path: Path) -> None:
+    """What it says differently is a question, and so is a name that no log has."""
+    (tmp_path / "after.log").write_text(bars(20, "2.00s/it"))
+    with pytest.raises(SettingsError, match=words):
+        audit(report(files=[str(tmp_path / "after.log")], rows=[row]))
+
+
+def test_a_row_says_that_a_log_ended_out_of_memory(tmp_path: Path) -> None:
+    """Its bars up to there are no speed; and logs of one name are called by their folders."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.log").write_text(bars(20, "2.00s/it"))
+    files = [str(tmp_path / folder / "train.log") for folder in ("one", "two")]
+    found = audit(report(files=files, rows=[{"label": "two/train", "out_of_memory": True}]))
+
+    assert [("one/train", False), ("two/train", True)] == [(run.label, run.out_of_memory) for run in found.runs]
+
+
+def test_an_epoch_that_broke_off_is_no_repeat(tmp_path: Path) -> None:
+    """Its first steps hold the start of its workers."""
+    path = tmp_path / "train.log"
+    path.write_text(
+        bars(26, "1.00s/it", "Epoch 1/3:")
+        + bars(26, "1.02s/it", "Epoch 2/3:")
+        + bars(26, "5.00s/it", "Epoch 3/3:")[:60]
+    )
+    (row,) = read_file(path)
+
+    assert row["figures"] == {"seconds_per_step": ["1.00", "1.02"], "steps_per_epoch": 26}
+
+
+def test_a_file_that_contradicts_itself_needs_no_devices(tmp_path: Path) -> None:
+    """1000 steps of 1 s are no 500 s, however many devices there were."""
+    path = tmp_path / "run.log"
+    path.write_text(one_second_steps(1, 1000))
+    found = audit(report(files=[str(path)], rows=[{"label": "run", "figures": {"seconds": "500"}}]))
+
+    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+
+
 def test_rows_are_compared_where_nothing_is_claimed() -> None:
     """Two logs and no claim: how fast the one is beside the other, at equal work."""
     lines = claim_lines(audited("run,per_device_train_batch_size,s/it\na,32,2.13\nb,96,6.33\n"))
 
+    padded = claim_lines(
+        audit(
+            report(
+                rows=[
+                    {"label": label, "figures": {"tokens_per_second": tokens}, "settings": {"dataset.padding": padding}}
+                    for label, tokens, padding in (("a", "900", "max_length"), ("b", "1800", "longest"))
+                ]
+            )
+        )
+    )
+
     assert lines[0] == "'b' is 1.01 times as fast as 'a' in samples/s."
+    assert "2.00 times as fast as 'a' in tokens/s; whether the tokens a second count padding" in padded[0]
 
 
 def test_an_epoch_that_its_steps_do_not_make_is_asked_about() -> None:

@@ -68,7 +68,8 @@ def devices_that_fit(run: Run, c: Contradiction) -> int | None:
     if "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0 or c.given.low <= 0:
         return None
     more = c.quantity in ("samples_per_second", "tokens_per_second")
-    fewer = run.from_file and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
+    by_settings = c.relation is None or not c.among <= run.given.keys()  # else the file contradicts itself
+    fewer = run.from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
     ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0
     devices = round(ratio)
     power_of_two = devices > 1 and devices & (devices - 1) == 0  # as nodes have them; else any large ratio would fit

@@ -57,7 +57,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    on, stated, doubt = _of_a_factor(claim, a, b), _stated(claim), _doubt(claim, a, b, gain, unit)
+    on, stated, doubt = _of_a_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(on, a, b, stated, sizes),
@@ -113,7 +113,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
     return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
 
 
-def _doubt(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
+def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
     """Why speeds can't be compared without more being said; empty where they can."""
     if lengths_differ(a, b):
         return CUT
@@ -130,11 +130,9 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         return []
     names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
     if not differ:
-        text = (
-            f"in what '{b.label}' differs from '{a.label}' is not given, so whether it was {claim.factor} nobody knows"
-        )
+        text = f"which settings differ is not given, so whether it was {claim.factor} nobody knows"
     elif factor.current(a.settings) == factor.current(b.settings) and {*differ} == {claim.factor}:
-        text = f"{names} is what '{a.label}' has without saying so"
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, said or by default"
     elif factor.current(a.settings) == factor.current(b.settings):
         text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
     elif len(differ) > 1:

@@ -9,14 +9,16 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.claims import UNKNOWN, doubt_of
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import equal_work, read_from
+from slowstep.audit.work import WHOLE, WORK, equal_work, read_from, work_done
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.report.words import escape, sentence
+from slowstep.settings.reported import Claim
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
@@ -128,14 +130,20 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 
 
 def compared(audit: Audit) -> list[str]:
-    """Every measured row beside the first, at equal work."""
-    first, *others = [r for r in audit.runs if not r.projected and not r.out_of_memory] or [None]
+    """Every measured row beside the first, at equal work, or with the doubt whether it is."""
+    measured = [r for r in audit.runs if not r.projected and not r.out_of_memory and r.solved.known.keys() & {*WORK}]
     found = []
-    for run in others:
+    for first, run in ((measured[0], run) for run in measured[1:]):
         gain, unit = equal_work(first, run)
-        if gain and gain.bounded:
-            unknown = "" if changed(first.settings, run.settings) else "; what differs between them is not given"
-            found.append(f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}{unknown}")
+        if gain is None or not gain.bounded:
+            continue
+        whole = next((q for q in WHOLE if TITLES[q] == unit), None)
+        claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
+        doubts = [doubt_of(claim, first, run, gain, unit)]
+        doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
+        doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
+        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}"
+        found.append("; ".join([text, *dict.fromkeys(filter(None, doubts))]))
     return found
 
 

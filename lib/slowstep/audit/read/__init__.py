@@ -14,6 +14,7 @@ from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.audit.read.units import Unreadable
 from slowstep.settings import SettingsError
+from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
 
 __all__ = ["Unreadable", "read_file", "read_log", "read_table", "read_trainer_state", "rows"]
@@ -33,7 +34,7 @@ def rows(reported: Reported) -> list[Row]:
         found += _tried(lambda name=name: read_file(Path(name), reported.columns), problems)
     if problems:
         raise SettingsError(problems)
-    return _distinct(_completed(reported.rows, found))
+    return _distinct(_completed(reported.rows, _distinct(found)))
 
 
 def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[str, Any]]:
@@ -58,16 +59,35 @@ def _tried(read: Any, problems: list[str]) -> list[Row]:
 
 
 def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
-    """Rows that were read, with what a row written out under their name adds: settings that a log does not say."""
-    labels = [row.label for row in read]
-    more = {row.label: row for row in written if labels.count(row.label) == 1}
+    """Rows that were read, with what a row written out under their name adds: settings that a log does not say.
+    SettingsError where the two say different things, or where a row without figures has no such partner."""
+    said = [row.label for row in written]
+    partners = {row.label: row for row in read if said.count(row.label) == 1}
+    problems = []
+    for i, own in enumerate(written):
+        other = partners.get(own.label)
+        for name in own.figures.keys() & (other.figures.keys() if other else ()):
+            found = f"found {own.figures[name]!r}, and {other.place} says {other.figures[name]!r}"
+            problems.append(
+                f"reported.rows[{i}].figures.{name}: {found}: which counts? Leave it out here, or rename the row."
+            )
+        empty = not (own.figures or own.phases or own.out_of_memory or other)
+        if empty and read:
+            near = nearest(own.label, [row.label for row in read])
+            problems.append(
+                f"reported.rows[{i}]: '{own.label}' has no figures, and no file or table has such a row.{near}"
+            )
+    if problems:
+        raise SettingsError(problems)
 
     def completed(row: Row, own: Row) -> Row:
         both = {part: getattr(row, part) | getattr(own, part) for part in ("settings", "figures", "phases")}
-        return replace(row, projected=own.projected, **both)
+        failed = row.out_of_memory or own.out_of_memory
+        return replace(row, projected=own.projected, out_of_memory=failed, **both)
 
-    whole = [completed(row, more[row.label]) if row.label in more else row for row in read]
-    return [*(row for row in written if row.label not in more), *whole]
+    own = {row.label: row for row in written if row.label in partners}
+    whole = [completed(row, own[row.label]) if row.label in own else row for row in read]
+    return [*(row for row in written if row.label not in own), *whole]
 
 
 def _distinct(found: list[Row]) -> list[Row]:

@@ -134,9 +134,10 @@ def _middle(bars: Sequence[Bar]) -> Bar:
 
 
 def _epochs(bars: Sequence[Bar]) -> list[list[Bar]]:
-    """The bars of each epoch, where a loop has one bar for each."""
+    """The bars of each epoch that came to its end, where a loop has one bar for each."""
     starts = [0, *(i for i, (last, bar) in enumerate(pairwise(bars), 1) if bar.done < last.done), len(bars)]
-    return [list(bars[a:b]) for a, b in pairwise(starts)]
+    each = [list(bars[a:b]) for a, b in pairwise(starts)]
+    return [one for one in each if one[-1].total - one[-1].done <= max(1, OFF * one[-1].total)]
 
 
 def _each(epochs: Sequence[Sequence[Bar]]) -> dict[str, Any]:

@@ -96,15 +96,20 @@ def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
-    text = given.get(plain(cell[0]), cell[0])
-    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
-    if text != cell[0] and column(text, names).kind == "open":
-        near = nearest(text, [*TITLES, *BESIDE, *names])
-        raise Unreadable(source, *cell[1:], f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}")
-    if not export:
-        return column(TRAINER.get(plain(text).lower(), text), names)
-    # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
+    said = given.get(plain(cell[0]))
+    text = cell[0] if said is None else said
     name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
+    names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
+    if said is not None or not export:
+        known = column(TRAINER.get(plain(text).lower(), text), names)
+        if said is not None and known.kind == "open":
+            known = column(TRAINER.get(name, name), names)
+        if said is not None and known.kind == "open":
+            near = nearest(text, [*TITLES, *BESIDE, *names])
+            what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
+            raise Unreadable(source, *cell[1:], what)
+        return known
+    # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
     if name == RUN_NAME:
         return Column("label")
     known = column(TRAINER.get(name, name), SETTINGS)
