@@ -69,7 +69,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
     rows = [
-        {"arm": _label(m), "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
+        {"arm": _label(m, " "), "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
         for m in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
@@ -164,9 +164,11 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
 
 
-def _label(m: Measured) -> str:
-    """The arm's name; what the final configuration measured again stands beside what chose it."""
-    return f"{m.verdict.name}, confirmed" if m.family == "final" else m.verdict.name
+def _label(m: Measured, line_end: str = "<br>") -> str:
+    """The arm's name, below it what both arms were given; what the final configuration measured again stands beside
+    what chose it."""
+    name = m.verdict.title_in_full.replace(f"{m.verdict.name} ", f"{m.verdict.name}{line_end}")
+    return f"{name}, confirmed" if m.family == "final" else name
 
 
 def _readable(effects: Sequence[Interval]) -> list[float]:
