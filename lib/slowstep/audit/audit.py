@@ -13,7 +13,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
-from slowstep.audit.work import WORK, same_batch
+from slowstep.audit.work import same_batch, with_speed
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
@@ -64,14 +64,10 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
     return found
 
 
-def _measured(found: Sequence[Run]) -> list[Run]:
-    return [r for r in found if not r.projected and not r.out_of_memory]
-
-
 def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
     """Rows that differ in one factor, and of which nothing was claimed: each measured one and the first, and those
     that are expected among themselves."""
-    measured, expected = _measured(found), [r for r in found if r.projected]
+    measured, expected = [r for r in found if r.measured], [r for r in found if r.projected]
     known = {frozenset((c.baseline, c.treatment)) for c in claimed}
     for first, run in (*((measured[0], r) for r in measured[1:]), *combinations(expected, 2)):
         differ = differences(first.settings, run.settings)
@@ -88,7 +84,7 @@ def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
     """Whether the fastest row depends on the unit that is read."""
-    measured = [r for r in _measured(found) if r.solved.known.keys() & {*WORK}]
+    measured = with_speed(found)
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
         "samples/s": [r.solved.known.get("samples_per_second") for r in measured],

@@ -29,7 +29,7 @@ from slowstep.audit.work import (
     work_done,
 )
 from slowstep.factors import CATALOGUE
-from slowstep.factors.factor import show
+from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
 
 CONFIDENCE = 0.95
@@ -128,7 +128,7 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if not factor or _is_one(claim.factor, differ, a, b):
         return []
-    names = ", ".join(f"{key}={show(value)}" for key, value in differ.items())
+    names = show_all(differ)
     if not differ:
         text = f"which settings differ is not given, so whether it was {claim.factor} nobody knows"
     elif factor.current(a.settings) == factor.current(b.settings) and {*differ} == {claim.factor}:

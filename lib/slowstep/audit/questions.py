@@ -115,7 +115,7 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
 
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:
-    """Epochs and jobs of which the steps are the smaller part: they also evaluate and save, or had other steps."""
+    """Epochs and jobs of which a good part is not in their steps: they also evaluate and save, or had other steps."""
     found = []
     for run in runs:
         for whole, steps in (("seconds_per_epoch", "steps_per_epoch"), ("seconds", "steps")):

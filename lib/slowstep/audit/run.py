@@ -91,6 +91,11 @@ class Run:
     """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
 
     @property
+    def measured(self) -> bool:
+        """Whether its figures are those of a training that was seen to run."""
+        return not self.projected and not self.out_of_memory
+
+    @property
     def packed(self) -> bool:
         """Whether a sample is several of the data set's, put together."""
         return self.settings.workload in TEXT and self.settings.dataset.padding == "packing"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.relations import TITLES
@@ -13,6 +13,11 @@ WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_
 
 WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost")
 """Times and money for all that a run did, saves and evaluations with it, which no step holds."""
+
+
+def with_speed(runs: Iterable[Run]) -> list[Run]:
+    """Those that somebody measured, and whose figures say how fast they were."""
+    return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
 
 
 def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
@@ -38,15 +43,15 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         return
     if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
         yield quantity
-    counted = [] if padding_differs(a, b) else ["tokens_per_second"]
-    yield from counted
+    if not padding_differs(a, b):
+        yield "tokens_per_second"
     if lengths_differ(a, b):
         return
     if a.packed == b.packed:
         yield "samples_per_second"
     if a.packed == b.packed and same_batch(a, b):
         yield "steps_per_second"
-    yield from ("seconds_per_epoch", *(q for q in ("tokens_per_second",) if q not in counted), "seconds")
+    yield from ("seconds_per_epoch", "tokens_per_second", "seconds")
 
 
 def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
@@ -82,8 +87,8 @@ def same_batch(a: Run, b: Run) -> bool:
 
 def lengths_differ(a: Run, b: Run) -> bool:
     """Whether a sample is another amount of work, and nobody counted its tokens."""
-    counted = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
-    return a.length != b.length and not (counted and not padding_differs(a, b))
+    known = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
+    return a.length != b.length and (not known or padding_differs(a, b))
 
 
 def padding_differs(a: Run, b: Run) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.factors.catalogue import CATALOGUE
-from slowstep.factors.factor import Factor, Level, Meaning, show
+from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
 from slowstep.machine import Machine
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
@@ -130,8 +130,7 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
     base = override(settings, given, name)
     treated = override(base, changed, name)
     reasons = [f.requires(level.value, treated, machine) for f, level in levels]
-    shown = ", ".join(f"{key.rsplit('.')[-1]}={show(value)}" for key, value in given.items())
-    extra = f" with {shown}" if given else ""
+    extra = f" with {show_all(given)}" if given else ""
     return Contrast(
         levels=levels,
         baseline=Arm(label="baseline" + extra, settings=base),

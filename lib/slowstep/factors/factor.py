@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -93,3 +93,8 @@ def show(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(show, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def show_all(values: Mapping[str, Any]) -> str:
+    """Settings by their own names: `dataloader_num_workers=2, tokenize=once`."""
+    return ", ".join(f"{key.rpartition('.')[2]}={show(value)}" for key, value in values.items())

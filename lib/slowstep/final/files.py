@@ -12,10 +12,8 @@ from slowstep.final.decision import decision
 from slowstep.final.script import script
 from slowstep.investigation import Investigation
 from slowstep.records.store import write_atomically
+from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.convert import to_plain
-
-OURS = {"training_args.yaml", "lora_config.yaml", "quantization_config.yaml", "train.py", "decision.md"}
-"""Files that an earlier run may have left, and that would belong to another configuration."""
 
 
 def write_files(inv: Investigation, choice: Choice) -> list[Path]:
@@ -34,7 +32,7 @@ def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     if s.workload == "finetune":  # what a workload of one's own trains, its own code knows
         texts["train.py"] = script(s)
     texts["decision.md"] = decision(inv, choice)
-    for name in OURS - texts.keys():
+    for name in FINAL_FILES.keys() - texts.keys():  # an earlier run's, of another configuration
         (folder / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_atomically(folder / name, text)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.factors import Contrast, Meaning
-from slowstep.factors.factor import show
+from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
@@ -67,10 +67,14 @@ class Verdict:
         return bool(self.given)
 
     @property
+    def condition(self) -> str:
+        """What both arms were given, in words; empty for most."""
+        return f"(both arms with {show_all(self.given)})" if self.given else ""
+
+    @property
     def title_in_full(self) -> str:
         """Its name, with what both arms were given."""
-        beside = ", ".join(f"{key.rpartition('.')[2]}={show(value)}" for key, value in self.given.items())
-        return f"{self.name} (both arms with {beside})" if beside else self.name
+        return f"{self.name} {self.condition}".rstrip()
 
     @property
     def gain(self) -> float:

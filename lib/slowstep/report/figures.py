@@ -167,7 +167,7 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
 def _label(m: Measured, line_end: str = "<br>") -> str:
     """The arm's name, below it what both arms were given; what the final configuration measured again stands beside
     what chose it."""
-    name = m.verdict.title_in_full.replace(f"{m.verdict.name} ", f"{m.verdict.name}{line_end}")
+    name = line_end.join(filter(None, (m.verdict.name, m.verdict.condition)))
     return f"{name}, confirmed" if m.family == "final" else name
 
 

@@ -15,7 +15,7 @@ from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import WHOLE, WORK, equal_work, read_from, work_done
+from slowstep.audit.work import WHOLE, equal_work, read_from, with_speed, work_done
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.report.words import escape, sentence
 from slowstep.settings.reported import Claim
@@ -131,7 +131,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
 
 def compared(audit: Audit) -> list[str]:
     """Every measured row beside the first, at equal work, or with the doubt whether it is."""
-    measured = [r for r in audit.runs if not r.projected and not r.out_of_memory and r.solved.known.keys() & {*WORK}]
+    measured = with_speed(audit.runs)
     found = []
     for first, run in ((measured[0], run) for run in measured[1:]):
         gain, unit = equal_work(first, run)

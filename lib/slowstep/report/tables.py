@@ -20,13 +20,21 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.summary import Baseline, BatchSize, Measured, worth_having
 
+FINAL_FILES = {
+    "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
+    "lora_config.yaml": "LoraConfig(**...)",
+    "quantization_config.yaml": "BitsAndBytesConfig(**...)",
+    "decision.md": "the decision with its reasons, to keep beside the code",
+    "train.py": "trains the job with this configuration; plain transformers and peft",
+}
+"""What the last notebook writes, and what it is for; the parameter file beside them bears the investigation's name."""
+
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """Each hypothesis with verdict, effect, interval and reason."""
-    read = any(v.kind for v in verdicts)
-    rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
+    read, rounded = any(v.kind for v in verdicts), _rounded(verdicts)
     return Table(
         [
             {
@@ -46,7 +54,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
     """The short form, for files that are read as text."""
-    rounded = any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
+    rounded = _rounded(verdicts)
     return Table(
         [
             {
@@ -60,6 +68,11 @@ def hypotheses(verdicts: Sequence[Verdict]) -> Table:
         ],
         empty=NOT_LISTED,
     )
+
+
+def _rounded(verdicts: Sequence[Verdict]) -> bool:
+    """Whether any of them changes the loss over the same samples."""
+    return any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
 
 
 def _loss(v: Verdict) -> str:
@@ -255,15 +268,8 @@ def before_after(before: Projection | None, after: Projection | None) -> Table:
 
 def files(paths: Sequence[Path], folder: Path) -> Table:
     """The files that were written, relative to the investigation's folder."""
-    uses = {
-        "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
-        "lora_config.yaml": "LoraConfig(**...)",
-        "quantization_config.yaml": "BitsAndBytesConfig(**...)",
-        "decision.md": "the decision with its reasons, to keep beside the code",
-        "train.py": "trains the job with this configuration; plain transformers and peft",
-    }
     new = "the run as it now is, for the next make diagnose"
-    return Table([{"file": str(p.relative_to(folder)), "use": uses.get(p.name, new)} for p in paths])
+    return Table([{"file": str(p.relative_to(folder)), "use": FINAL_FILES.get(p.name, new)} for p in paths])
 
 
 def lost_time(suspects: Sequence[Suspect]) -> Table:

@@ -51,6 +51,16 @@ class Bar:
         """A step."""
         return float(self.pace) if self.unit == "s/it" else 1 / float(self.pace)
 
+    @property
+    def quantity(self) -> str:
+        """What the pace is of."""
+        return "seconds_per_step" if self.unit == "s/it" else "steps_per_second"
+
+    @property
+    def room(self) -> float:
+        """Steps that its bars may leave out of a whole training."""
+        return max(1, OFF * self.total)
+
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """A row for each training: the median pace of its later bars, or what Trainer said at its end where there are none.
@@ -115,14 +125,14 @@ def _row(bars: Sequence[Bar], end: dict[str, Any], told: bool) -> dict[str, Any]
     over all of them must be `told`.
     """
     middle = _middle(bars)
-    found = {"seconds_per_step" if middle.unit == "s/it" else "steps_per_second": middle.pace} | _samples(end)
+    found = {middle.quantity: middle.pace} | _samples(end)
     epochs = _epochs(bars)
     if len(epochs) > 1:
         found |= _each(epochs)
     if "epoch" in middle.name.lower() or len(epochs) > 1:
         return found | {"steps_per_epoch": middle.total}
     missing = max(bars[0].done, middle.total - bars[-1].done)
-    if missing > max(1, OFF * middle.total) or not told:
+    if missing > middle.room or not told:
         return found
     return found | {"steps": middle.total} | {q: end[q] for q in ("seconds",) if q in end}
 
@@ -137,15 +147,13 @@ def _epochs(bars: Sequence[Bar]) -> list[list[Bar]]:
     """The bars of each epoch that came to its end, where a loop has one bar for each."""
     starts = [0, *(i for i, (last, bar) in enumerate(pairwise(bars), 1) if bar.done < last.done), len(bars)]
     each = [list(bars[a:b]) for a, b in pairwise(starts)]
-    return [one for one in each if one[-1].total - one[-1].done <= max(1, OFF * one[-1].total)]
+    return [one for one in each if one[-1].total - one[-1].done <= one[-1].room]
 
 
 def _each(epochs: Sequence[Sequence[Bar]]) -> dict[str, Any]:
     """The pace of every epoch, as one figure that was measured several times, where all are in one unit."""
     paces = [_middle(bars) for bars in epochs]
-    if len({b.unit for b in paces}) > 1:
-        return {}
-    return {"seconds_per_step" if paces[0].unit == "s/it" else "steps_per_second": [b.pace for b in paces]}
+    return {paces[0].quantity: [b.pace for b in paces]} if len({b.unit for b in paces}) == 1 else {}
 
 
 def _samples(end: dict[str, Any]) -> dict[str, Any]:
