@@ -54,7 +54,7 @@ def record(train: Callable[[], None], steps: int, clock: Clock | None = None) ->
             began = time.perf_counter()
             probe.open()
         if borders == steps:
-            block = probe.close()
+            block, _ = probe.close()
             taken.append(Recorded(block, probe.losses, time.perf_counter() - began))
             raise _Enough
         borders += 1

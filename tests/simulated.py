@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,19 @@ from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.machine import Machine
-from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord, Work
+from slowstep.records import (
+    PHASES,
+    Block,
+    ComparisonRecord,
+    Operator,
+    Pair,
+    Place,
+    ProfileRecord,
+    Status,
+    Steps,
+    TrialRecord,
+    Work,
+)
 from slowstep.settings import Settings
 
 SHARES = {"data": 0.1, "host_to_device": 0.02, "forward": 0.25, "backward": 0.45, "optimizer": 0.1, "other": 0.08}
@@ -65,6 +78,17 @@ def block(
     )
 
 
+def steps_of(blocks: Sequence[Block], least: int = 0) -> Steps:
+    """The steps of blocks, one after the other, again and again until there are `least` of them."""
+    shares = [(b, {p: b.phases[p] / b.seconds for p in PHASES}) for b in blocks]
+    for _, share in shares:
+        share["backward"] += 1 - sum(share.values())  # shares that are given need not be all of the time
+    rows = [{p: s * share[p] for p in PHASES} for b, share in shares for s in b.step_seconds]
+    rows *= max(1, -(-least // max(len(rows), 1)))
+    samples = blocks[0].work.samples // blocks[0].steps if blocks else 0
+    return Steps(position=[samples * i for i in range(len(rows))], phases={p: [row[p] for row in rows] for p in PHASES})
+
+
 def pairs(gains: Iterable[float], shares: dict[str, float] = SHARES) -> list[Pair]:
     """One pair a value of `gains`, the treatment faster by it: 0.1 is 10 % more work a second; each a launch's own."""
     return [
@@ -82,9 +106,10 @@ def around(gain: float, noise: float = 0.005, n: int = 7) -> list[float]:
 def record(pairs: list[Pair], observed: dict | None = None, **about: object) -> ComparisonRecord:
     """A comparison whose trials both went well, and had the same losses."""
     losses = [2.0] * 8
+    before, after = ([steps_of([getattr(p, side) for p in pairs])] for side in ("baseline", "treatment"))
     return ComparisonRecord(
-        baseline=TrialRecord(arm="baseline", status=Status.OK, losses=losses),
-        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=observed or {}, losses=losses),
+        baseline=TrialRecord(arm="baseline", status=Status.OK, losses=losses, steps=before),
+        treatment=TrialRecord(arm="treatment", status=Status.OK, observed=observed or {}, losses=losses, steps=after),
         pairs=pairs,
         **about,
     )
@@ -96,9 +121,14 @@ def contrast(settings: Settings, machine: Machine = GPU, **levels: object) -> Co
 
 
 def facts(
-    shares: dict[str, float] = SHARES, padding: int = 0, noise: float = 0.0, observed: dict | None = None
+    shares: dict[str, float] = SHARES,
+    padding: int = 0,
+    noise: float = 0.0,
+    observed: dict | None = None,
+    seen: int = 2000,
+    profile: ProfileRecord | None = None,
 ) -> BaselineFacts:
-    """Facts from an A/A comparison whose blocks spend `shares` of their time, give or take `noise`."""
+    """Facts from a baseline that was `seen` for so many steps and spends `shares` of them, give or take `noise`."""
     jitter = around(0.0, noise or 1e-12, 6)
     blocks = [block([0.1] * 5, shares={p: s * (1 + j) for p, s in shares.items()}, padding=padding) for j in jitter]
     paired = [Pair(first="baseline", baseline=a, treatment=b) for a, b in zip(blocks[::2], blocks[1::2], strict=True)]
@@ -108,7 +138,37 @@ def facts(
         observed={"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1} | (observed or {}),
     )
     aa = ComparisonRecord(baseline=trial, treatment=trial, pairs=paired)
-    return baseline_facts(aa, change(paired))
+    found = baseline_facts(aa, change(paired), [steps_of(blocks, seen)])
+    return replace(found, profile=profile)
+
+
+def profiled(
+    by_phase: dict[str, dict[str, float]] | None = None,
+    pauses: dict[str, float] | None = None,
+    places: dict[str, dict[str, float]] | None = None,
+) -> ProfileRecord:
+    """A profile of one second, with the seconds of operators by phase, of pauses, and of places in the user's code."""
+    operators = {
+        phase: [Operator(name=n, calls=5, seconds=s) for n, s in found.items()]
+        for phase, found in (by_phase or {}).items()
+    }
+    return ProfileRecord(
+        device="cpu",
+        steps=5,
+        seconds=1.0,
+        operators=[o for found in operators.values() for o in found],
+        idle=0.1,
+        gaps_per_step=10,
+        gap_seconds=0.01,
+        trace="trace.json.gz",
+        by_phase=operators,
+        pauses=pauses or {},
+        places=[
+            Place(phase=phase, where=where, own=True, share=share)
+            for phase, found in (places or {}).items()
+            for where, share in found.items()
+        ],
+    )
 
 
 def step_times(

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from simulated import SHARES, around, block, pairs, record
+from simulated import SHARES, around, block, pairs, profiled, record, steps_of
 from slowstep.factors import CATALOGUE, Arm
 from slowstep.final.choice import choose
 from slowstep.investigation import Investigation
 from slowstep.judgement.verdict import Outcome
-from slowstep.records import ComparisonRecord, EventRecord, Pair
+from slowstep.records import (
+    ComparisonRecord,
+    EventRecord,
+    ObservationRecord,
+    Pair,
+    ProfileRecord,
+    Status,
+    TrialRecord,
+    identity,
+)
 from slowstep.settings import Loaded, Settings, override
+from slowstep.settings.convert import to_plain
 
 RUN = {
     "device": "cpu",
@@ -36,8 +47,8 @@ FACTORS = [CATALOGUE[name] for section in ASKED.values() for name in section]
 class Trials:
     """In place of a session: each comparison brings what the levels' names and its purpose say."""
 
-    def __init__(self, gain: Callable[[str, str], float], shares: Mapping[str, float]):
-        self.gain, self.shares = gain, dict(shares)
+    def __init__(self, gain: Callable[[str, str], float], shares: Mapping[str, float], stall_every: int = 0):
+        self.gain, self.shares, self.stall_every = gain, dict(shares), stall_every
         self.asked: list[tuple[str, str]] = []
         self.measured_seconds, self.steps = 0.0, 0
 
@@ -60,7 +71,23 @@ class Trials:
         ]
         taken = next((made[:n] for n in range(1, most) if enough(made[:n])), made)
         found = record(taken, observed=seen(treatment))
-        return replace(found, baseline=replace(found.baseline, observed=seen(baseline)))
+        arms = [identity(arm.determinants()) for arm in (baseline, treatment)]
+        return replace(found, arms=arms, baseline=replace(found.baseline, observed=seen(baseline)))
+
+    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+        """As many steps as are asked for, with a stall in one of so many, if there are stalls."""
+        blocks = [block([0.1] * 5, shares=self.shares)]
+        found = steps_of(blocks, steps)
+        if self.stall_every:
+            data = [s + 3.0 * (i % self.stall_every == 0) for i, s in enumerate(found.phases["data"])]
+            found = replace(found, phases=found.phases | {"data": data})
+        found = replace(found, position=[1000 + p for p in found.position])
+        trial = TrialRecord(arm="baseline", status=Status.OK, steps=[found])
+        return ObservationRecord(arm=identity(arm.determinants()), trial=trial)
+
+    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+        """Nothing that stands out."""
+        return profiled()
 
     def occasional(self, arm: Arm) -> EventRecord:
         """Saving and evaluating take no time."""
@@ -81,13 +108,16 @@ def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     """An investigation of few levels over such trials, with records of its own."""
 
     def make(
-        gain: Callable[[str, str], float], shares: Mapping[str, float] = SHARES, **budget: object
+        gain: Callable[[str, str], float],
+        shares: Mapping[str, float] = SHARES,
+        stall_every: int = 0,
+        **budget: object,
     ) -> Investigation:
         settings = override(quick, ASKED | {f"budget.{k}": v for k, v in ({"find_batch": False} | budget).items()})
         made = Investigation(
             Loaded(settings=settings, source="quick.yaml", places={}), tmp_path_factory.mktemp("outputs"), "test"
         )
-        made._session, made.peak = Trials(gain, shares), None
+        made._session, made.peak = Trials(gain, shares, stall_every), None
         return made
 
     return make
@@ -148,3 +178,45 @@ def test_a_comparison_is_measured_once(opened: Callable[..., Investigation]) -> 
     assert first == second
     assert ["", "confirmation"] == [purpose for name, purpose in inv.session.asked if name == first[0].name]
     assert measured(inv) == [first[0].name] * 2
+
+
+def test_rare_stalls_are_seen_before_anything_is_refuted(opened: Callable[..., Investigation]) -> None:
+    """The pairs of the A/A meet no stall and show a wait of 1 %; the observation meets those of every 60th step, and
+    data loading is no longer refuted by its bound."""
+    quiet = {"data": 0.01, "forward": 0.4, "optimizer": 0.1, "other": 0.05}
+    healthy, stalls = (opened(lambda name, purpose: 0.0, quiet, stall_every=n) for n in (0, 60))
+
+    assert Outcome.REFUTED == healthy.test("data_loading")[0].outcome
+    assert [] == measured(healthy)
+    stalls.test("data_loading")
+
+    assert ["tokenize=once"] == measured(stalls)
+    assert ["data"] == [s.phase for s in stalls.suspects]
+    assert 0.25 < stalls.baseline.facts.share("data") < 0.4
+    assert "one step in 60 is a long one" in stalls.suspects[0].why
+
+
+def test_too_short_an_observation_refutes_no_wait(opened: Callable[..., Investigation]) -> None:
+    """Where stalls as rare as the file asks about could have been missed, the wait is tried and not refuted."""
+    inv = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4}, rarest_stall=10**6)
+    inv._session.observe = lambda arm, steps, seconds: ObservationRecord(
+        arm="", trial=TrialRecord(arm="baseline", status=Status.OK)
+    )
+    inv.test("data_loading")
+
+    assert ["tokenize=once"] == measured(inv)
+
+
+def test_later_steps_of_the_baseline_correct_the_first(opened: Callable[..., Investigation]) -> None:
+    """What later comparisons see of the baseline counts the next time that the investigation is opened."""
+    inv = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4}, stall_every=0)
+    before = inv.baseline.facts.share("data")
+    blocks = [block([0.1] * 5, shares={"data": 0.5})]
+    own = identity(inv.arm.determinants())
+    late = replace(steps_of(blocks, 2000), position=list(range(10**6, 10**6 + 2000)))
+    found = record(pairs([0.0] * 3), arms=[own, "another"], machine=to_plain(inv.machine))
+    inv.store.write(replace(found, baseline=replace(found.baseline, steps=[late])), "comparisons", "later")
+    again = Investigation(inv.loaded, inv.folder.parent, "again")
+    again._session, again.peak = inv._session, None
+
+    assert before < 0.02 < 0.2 < again.baseline.facts.share("data")

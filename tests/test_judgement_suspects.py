@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulated import SHARES, facts
+from simulated import SHARES, facts, profiled
 from slowstep.factors import Meaning
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
@@ -19,11 +19,26 @@ HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward
 FLOPS = TokenFlops(weights=6.0, attention=0.0, adapter=0.0, forward=2.0, recomputation=0.0)
 
 
-def found(flops: TokenFlops | None = FLOPS, **shares: float) -> list[Suspect]:
-    """The suspects of a healthy step with time added in phases, as shares of the healthy step."""
+SLOW = "aten::bernoulli_"
+"""The operator that takes what is added to a pass."""
+
+BOUND, LAUNCHING = 1.2, 0.2
+"""Shares of the device's rate at which a step computes: bound by arithmetic, bound by launching."""
+
+
+def found(flops: TokenFlops | None = FLOPS, rate: float = BOUND, known: bool = True, **shares: float) -> list[Suspect]:
+    """The suspects of a healthy step with time added in phases, as shares of the healthy step.
+
+    What is added is `known` by the profile: an operator in a pass, a line of code elsewhere.
+    """
     whole = 1.0 + sum(shares.values())
     taken = {p: (HEALTHY.get(p, 0.0) + shares.get(p, 0.0)) / whole for p in HEALTHY | shares}
-    return suspects(facts(taken, noise=0.01).blocks, flops, MINIMUM)
+    operators = {p: {SLOW: s / whole} for p, s in shares.items() if p in ("forward", "backward")}
+    places = {p: {"train.py:7 in main": s / whole} for p, s in shares.items() if p not in operators}
+    steps = facts(taken, noise=0.01, profile=profiled(operators, places=places) if known else profiled())
+    work = flops.forward + flops.backward if flops else 1.0
+    peak = work * steps.throughput.padded_tokens_per_second / rate * whole
+    return suspects(replace(steps, flops=flops, peak_flops=peak), MINIMUM)
 
 
 def verdict(
@@ -66,6 +81,56 @@ def test_added_time_comes_back_under_its_phase(phase: str) -> None:
 def test_without_known_flops_the_passes_are_not_suspected() -> None:
     """A workload that does not say its sizes gives no ratio to hold the passes against."""
     assert [] == found(flops=None, forward=0.6)
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_a_pass_is_no_suspect_where_launching_binds(phase: str) -> None:
+    """Many small operations are launched at the same price whatever they compute: their FLOPs say nothing of a pass."""
+    assert [] == found(rate=LAUNCHING, **{phase: 0.6})
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward", "other"])
+def test_what_nobody_can_name_is_no_suspect(phase: str) -> None:
+    """Time of which no operator, no line of code and no long steps are known gives nobody anything to do."""
+    assert [] == found(known=False, **{phase: 0.3})
+
+
+@pytest.mark.parametrize(("phase", "named"), [("forward", SLOW), ("other", "train.py:7"), ("data", "train.py:7")])
+def test_a_suspect_names_what_it_consists_of(phase: str, named: str) -> None:
+    """A reader learns which operator or which line to look at."""
+    (one,) = found(**{phase: 0.6})
+
+    assert named in one.consists_of[0]
+
+
+def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
+    """A sleep in the forward pass of a model of unknown sizes shows as time in which no operator runs."""
+    steps = facts(HEALTHY | {"forward": 0.59, "backward": 0.3}, profile=profiled(pauses={"forward": 0.3}))
+
+    (one,) = suspects(steps, MINIMUM)
+
+    assert ("forward", True) == (one.phase, one.share.lower < 0.3 < one.share.upper)
+
+
+def test_the_loss_of_a_plain_loop_is_no_lost_time() -> None:
+    """A loop that computes its loss beside the model spends time between the phases, and trains in it."""
+    loss = {"other": {"aten::_log_softmax": 0.1}}
+    places = {"other": {"train.py:9 in main": 0.1}}
+    steps = facts(HEALTHY | {"other": 0.13, "backward": 0.47}, profile=profiled(loss, places=places))
+
+    assert [] == suspects(steps, MINIMUM)
+
+
+def test_the_report_names_what_its_own_records_show_removed() -> None:
+    """Where a ceiling shows the wait gone, the report does not say that no change removes it."""
+    ceiling = replace(
+        verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC, outcome=Outcome.INCONCLUSIVE, left={}),
+        left_at_most={"data": 0.001},
+    )
+    (cause,) = causes([ceiling], found(data=0.6), MINIMUM)
+
+    assert "gone under cached_batches=x" in cause.text
+    assert "No change" not in cause.text
 
 
 def test_a_change_explains_what_it_takes_away() -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulated import CPU, SHARES, around, comparisons, contrast, facts, pairs, record, step_times
+from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, pairs, record, step_times
 from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.comparison import Kind
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, reconsidered
-from slowstep.records import ComparisonRecord, Status, TrialRecord
+from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings
 
 MINIMUM = 0.05
@@ -155,10 +155,44 @@ def test_a_later_start_is_told_with_the_step_at_which_it_has_paid(tokenize: Cont
 
 def test_what_a_change_leaves_is_what_is_sure(tokenize: Contrast) -> None:
     """A wait of 2 % in some blocks and 10 % in others is one of 6 % give or take, and counts from the lower end."""
-    measured = [p for data in (0.02, 0.10) for p in pairs(around(0.2, n=4), shares=SHARES | {"data": data})]
+    waits = np.random.default_rng(0).choice([0.02, 0.10], 60)
+    measured = [p for data in waits for p in pairs([0.2], shares=SHARES | {"data": data})]
     found = judged(tokenize, record(measured, observed={"tokenize": "once"}))
 
-    assert 0.0 < found.left["data"] < 0.05
+    assert 0.03 < found.left["data"] < waits.mean()
+
+
+def test_a_median_does_not_refute_what_takes_stalls_away(tokenize: Contrast) -> None:
+    """Where the run itself stalls in few of the pairs, and not under the change, the median pair sees nothing, and the
+    hypothesis is not refuted."""
+    quick, stalled = [0.1] * 5, [0.1] * 4 + [3.0]
+    waits = SHARES | {"data": 0.85, "forward": 0.05, "backward": 0.05, "optimizer": 0.02, "other": 0.01}
+    made = [
+        Pair(
+            first="baseline",
+            baseline=block(stalled, shares=waits) if i % 5 == 4 else block(quick),
+            treatment=block(quick),
+            launch=i,
+        )
+        for i in range(30)
+    ]
+    found = judged(tokenize, record(made, observed={"tokenize": "once"}))
+
+    assert found.effect.median
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert "over all the time measured" in found.reason
+
+
+def test_a_bound_on_few_steps_refutes_no_wait(quick: Settings) -> None:
+    """Fifteen steps without a stall say nothing of a stall in every sixtieth: the wait is tried. The optimizer does
+    the same work in each step, and its bound refutes."""
+    few = facts(SHARES | {"data": 0.01, "optimizer": 0.01}, seen=15)
+    wait = before_trial(contrast(quick, tokenize="once"), few, MINIMUM, None)
+    work = before_trial(contrast(quick, optim="adamw_torch_fused"), few, MINIMUM, None)
+
+    assert (Outcome.INCONCLUSIVE, Outcome.REFUTED) == (wait.outcome, work.outcome)
+    assert wait.bound.ratio - 1 < MINIMUM
+    assert "could have been missed" in str(wait.bound)
 
 
 def test_an_exact_change_that_trains_otherwise_is_not_supported(tokenize: Contrast) -> None:

@@ -319,7 +319,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
 
     def at_border() -> None:
         if probe._marks and clock.now:
-            blocks.append(probe.close())
+            blocks.append(probe.close()[0])
         if len(blocks) == 3:
             raise Enough
         clock.now += 100

@@ -186,7 +186,7 @@ def _train(connection: Any, plan: Plan) -> None:
 
     def at_border() -> None:
         if borders():
-            steps.append(probe.close().phases)
+            steps.append(probe.close()[0].phases)
         if len(steps) == STEPS:
             connection.send({p: float(np.median([s[p] for s in steps])) for p in PHASES})
             time.sleep(60)

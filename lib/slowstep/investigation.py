@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from slowstep import __version__
@@ -15,13 +15,24 @@ from slowstep.auditing import audited
 from slowstep.factors import Arm, Contrast, Meaning, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import PEAKS, Peak
-from slowstep.judgement.facts import baseline_facts, occasional_shares
+from slowstep.judgement.facts import WAITS, baseline_facts, occasional_shares
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
+from slowstep.judgement.timeline import steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
 from slowstep.machine import this_machine, versions
-from slowstep.records import ComparisonRecord, EventRecord, Pair, ProfileRecord, Status, Store, identity
+from slowstep.records import (
+    ComparisonRecord,
+    EventRecord,
+    ObservationRecord,
+    Pair,
+    ProfileRecord,
+    Status,
+    Steps,
+    Store,
+    identity,
+)
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
@@ -99,19 +110,62 @@ class Investigation:
         """The baseline measured: where its time goes, how noisy it is, what it costs."""
         record = self.noise
         failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-        facts = baseline_facts(record, change(record.pairs))
+        facts = baseline_facts(record, change(record.pairs), self._observed_steps(), self.settings.budget.rarest_stall)
         if facts is None:
             logs = self.folder / "records" / "logs"
             why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
             raise Unmeasurable(f"the baseline can't be trained: {why}")
-        occasional = occasional_shares(self.settings, facts.blocks, self.events)
+        facts = replace(
+            facts,
+            occasional=occasional_shares(self.settings, facts.blocks, self.events),
+            peak_flops=self.peak.most if self.peak else None,
+            profile=self.profile(self.arm),
+        )
         return Baseline(
             record=record,
-            facts=replace(facts, occasional=occasional, peak_flops=self.peak.most if self.peak else None),
+            facts=facts,
             reading=reading(record.pairs),
             peak=self.peak,
-            projection=project(self.settings, record, self.events),
+            projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
         )
+
+    @cached_property
+    def observation(self) -> ObservationRecord:
+        """The baseline trained on by itself, until stalls as rare as the budget asks for would have been met."""
+        b = self.settings.budget
+        known = timeline(self._noise_steps()).evidence.steps
+        steps = max(0, steps_to_see(b.rarest_stall) - known)
+        key = identity("observation", self.arm.determinants(), steps, b.observe_seconds, self._place())
+        measure = partial(self._observe, steps, b.observe_seconds)
+        return self._kept(ObservationRecord, "observations", key, measure)
+
+    def _observe(self, steps: int, seconds: float) -> ObservationRecord:
+        self._tell(f"observing {steps} steps", [], 0, time.time())
+        return self.session.observe(self.arm, steps, seconds)
+
+    def _noise_steps(self) -> list[Steps]:
+        return [*self.noise.baseline.steps, *self.noise.treatment.steps]
+
+    @cached_property
+    def _stall_samples(self) -> float:
+        """Samples from one stall to the next on the mean, where stalls take a good part of what is asked about.
+
+        From two records alone that are made before any comparison, so that it stays the same.
+        """
+        steps = timeline([*self._noise_steps(), *self.observation.trial.steps])
+        apart = steps.spacing(WAITS, self.settings.budget.minimum_effect / 2)
+        blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+        samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
+        return apart * samples if apart > 1 else 0.0
+
+    def _observed_steps(self) -> list[Steps]:
+        """Every steady step of the baseline that any record of the investigation holds, but those of the A/A."""
+        own, found = identity(self.arm.determinants()), list(self.observation.trial.steps)
+        machine = to_plain(self.machine)
+        for record in self.store.every(ComparisonRecord, "comparisons"):
+            if record.machine == machine and record.arms[:1] == [own] and record.arms[1:] != [own]:
+                found += record.baseline.steps
+        return found
 
     @cached_property
     def events(self) -> EventRecord:
@@ -154,7 +208,7 @@ class Investigation:
     def suspects(self) -> list[Suspect]:
         """Where the baseline loses time, whatever the cause."""
         facts = self.baseline.facts
-        return suspects(facts.blocks, facts.flops, self.settings.budget.minimum_effect)
+        return suspects(facts, self.settings.budget.minimum_effect)
 
     # -- hypotheses --
 
@@ -175,8 +229,8 @@ class Investigation:
         found = []
         for contrast in sorted(contrasts, key=self._promise):
             prior = self._prior(contrast)
-            measured = self.settings.budget.exhaustive and not contrast.unmet
-            bounded = prior.outcome is Outcome.REFUTED and not measured
+            anyway = self.settings.budget.exhaustive or self._measured_before(contrast, purpose)
+            bounded = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
             if bounded or prior.outcome is Outcome.NOT_TESTABLE:
                 one = Measured(contrast=contrast, verdict=prior, record=None)
             else:
@@ -248,6 +302,27 @@ class Investigation:
     def _place(self) -> list[object]:
         return [to_plain(self.machine), versions(), __version__]
 
+    def _key(
+        self,
+        baseline: Arm,
+        treatment: Arm,
+        most: int,
+        twin: bool = False,
+        purpose: str = "",
+        events: frozenset[str] = frozenset(),
+    ) -> str:
+        """The name of a comparison's record: what decides what would be measured."""
+        b = self.settings.budget
+        asked = replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3), observe_seconds=0, rarest_stall=1)
+        effort = [asked, purpose, sorted(events), 0.0 if twin else self._stall_samples]
+        return identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
+
+    def _measured_before(self, contrast: Contrast, purpose: str) -> bool:
+        """Whether a contrast has a record already, which then counts and not its bound."""
+        most = self.settings.budget.max_pairs
+        key = self._key(contrast.baseline, contrast.treatment, most, purpose=purpose, events=contrast.events)
+        return self.store.path("comparisons", key).is_file()
+
     def _comparison(
         self,
         name: str,
@@ -259,9 +334,8 @@ class Investigation:
         purpose: str = "",
         events: frozenset[str] = frozenset(),
     ) -> ComparisonRecord:
-        b = self.settings.budget
-        effort = [replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3)), purpose, sorted(events)]
-        key = identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
+        least = 0.0 if twin else self._stall_samples
+        key = self._key(baseline, treatment, most, twin, purpose, events)
         began = time.time()
 
         def watched(pairs: list[Pair]) -> bool:
@@ -272,7 +346,7 @@ class Investigation:
             ComparisonRecord,
             "comparisons",
             key,
-            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose, LOOKS, events),
+            lambda: self.session.compare(baseline, treatment, most, watched, twin, purpose, LOOKS, events, least),
             name=name,
             treatment=treatment.determinants(),
         )

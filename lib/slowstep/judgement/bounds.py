@@ -2,6 +2,11 @@
 
 Each bound rests on the upper end of a measured share, so it carries the noise of the measurement. Each takes the
 facts, the level's value and the size of an epoch, and gives a speed-up ratio with the reason in words.
+
+**Arithmetic and waits.** A pass, the optimizer and what FLOPs tell do the same work in each step, so a few steps show
+them. A wait for something outside (a disk, a network, a tracker) may come in one step of hundreds and take a fifth of
+the time, and the steps that have not met it say nothing of it. So the bound of a wait refutes only if stalls as rare as
+`budget.rarest_stall` would have been met (`slowstep.judgement.timeline`).
 """
 
 from __future__ import annotations
@@ -12,6 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
+from slowstep.judgement.suspects import PROFILED_TO
+from slowstep.judgement.timeline import Evidence
 from slowstep.judgement.units import speed_up
 
 ALLOWANCE = 3.0
@@ -25,15 +33,24 @@ WORKER_START_SECONDS = 10.0
 """Generous: starting loader workers at an epoch's begin, imports included."""
 
 
+TELLS_NOTHING = 2.0
+"""That a device could train twice as fast at its peak is true of nearly every run, and no reason to expect a gain."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """At most `ratio` times the throughput, because of `why`."""
 
     ratio: float
     why: str
+    evidence: Evidence | None = None
+    """What a measured share rests on; None where the bound rests on FLOPs or on the change itself."""
+    suffices: bool = True
+    """Whether it may refute without a trial."""
 
     def __str__(self) -> str:
-        return f"at most {self.ratio - 1:+.1%}: {self.why}"
+        text = f"at most {self.ratio - 1:+.1%}: {self.why}"
+        return f"{text} ({self.evidence})" if self.evidence else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +66,24 @@ def bound(name: str | None, facts: BaselineFacts, value: Any, epoch_samples: int
     return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
 
 
-def _phases(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+def _arithmetic(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+    """The share of a phase that does the same work in each step."""
+
+    def of_phase(facts: BaselineFacts, asked: Asked) -> Bound:
+        share = facts.most(phase)
+        why = f"{words} is at most {share:.1%} of the step"
+        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
+
+    return of_phase
+
+
+def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
+    """The share of phases that wait for something outside of the training."""
+
     def of_phases(facts: BaselineFacts, asked: Asked) -> Bound:
-        share = min(sum(map(facts.most, phases)), 1.0)
-        return Bound(ratio=speed_up(share), why=f"{words} is at most {share:.1%} of the step")
+        share = facts.most(*phases)
+        why = f"{words} is at most {share:.1%} of the step"
+        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence, suffices=facts.sees_stalls)
 
     return of_phases
 
@@ -63,14 +94,14 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     That happens when preparing data slows the computation without being waited for (it holds the interpreter's lock,
     or workers take cores that training computes on): no phase shows it, only the ceiling does.
     """
-    share, ceiling = facts.most("data"), facts.data_ceiling
-    waiting = Bound(ratio=speed_up(share), why=f"waiting for data is at most {share:.1%} of the step")
+    ceiling, waiting = facts.data_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
     if ceiling.low <= waiting.ratio <= ceiling.high:
         return waiting
-    return Bound(ratio=max(1.0, ceiling.high), why="that is the most that batches ready in memory bring")
+    why = "that is the most that batches ready in memory bring"
+    return Bound(ratio=max(1.0, ceiling.high), why=why, evidence=facts.evidence, suffices=facts.sees_stalls)
 
 
 def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
@@ -85,6 +116,7 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
     return Bound(
         ratio=speed_up(share),
         why=f"it removes one forward pass, and the forward pass is at most {share:.1%} of the step",
+        evidence=facts.evidence,
     )
 
 
@@ -96,16 +128,43 @@ def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / asked.value)) / layers
     why = f"one layer in {asked.value} is still computed again; those that no longer are take {share:.1%} of the step"
-    return Bound(ratio=speed_up(share), why=why)
+    return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
+
+
+def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """What attention takes: another implementation of it can save no more."""
+    known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
+    if facts.profile:
+        known = [PROFILED_TO * share_of(facts.profile, ATTENTION)]
+    if not known or facts.observed.get("compiled"):
+        return _ceiling(facts, asked)
+    share = min(known[0], IMPLAUSIBLE)
+    why = f"attention takes at most {share:.1%} of the time, as far as a profile of a few steps tells"
+    return Bound(ratio=speed_up(share), why=why if facts.profile else f"attention is at most {share:.1%} of the work")
+
+
+def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """What is no product of matrices: a compiled graph fuses that, and multiplies as before."""
+    if not facts.profile or not asked.value:
+        return _ceiling(facts, asked)
+    products = share_of(facts.profile, PRODUCTS) / PROFILED_TO
+    bound = Bound(
+        ratio=1 / max(products, 1 - IMPLAUSIBLE),
+        why=f"products of matrices, which it leaves as they are, take {products:.1%} of the time at least",
+    )
+    return bound if bound.ratio < TELLS_NOTHING else None
 
 
 def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """All the device can do: every useful token at its peak, nothing recomputed, half of the attention left out."""
+    """All the device can do: every useful token at its peak, nothing recomputed, half of the attention left out.
+
+    None where the device could do twice as much and more, which says nothing of the change.
+    """
     rate, flops, peak = facts.throughput.useful_tokens_per_second, facts.flops, facts.peak_flops
     if rate is None or flops is None or peak is None or facts.observed.get("tf32"):
         return None  # a peak of plain 32-bit products says nothing of TF32
     used = rate * (flops.needed - flops.attention / 2) / peak
-    if used > IMPLAUSIBLE:
+    if used > IMPLAUSIBLE or used < 1 / TELLS_NOTHING:
         return None
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {used:.0%} of what the device can compute")
 
@@ -126,9 +185,8 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
     return of_event
 
 
-def _on_host(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound | None]:
+def _on_host(known: Callable[[BaselineFacts, Asked], Bound]) -> Callable[[BaselineFacts, Asked], Bound | None]:
     """For what makes the host wait for a device: there it moves time between all phases, and nothing is known."""
-    known = _phases((phase,), words)
     return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
 
 
@@ -192,16 +250,18 @@ def _epoch_start(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "data": _data,
-    "batches": _phases(("data", "host_to_device"), "waiting for batches and copying them to the device"),
-    "optimizer": _phases(("optimizer",), "the optimizer"),
-    "clipping": _on_host("optimizer", "clipping with the optimizer"),
-    "host_work": _on_host("other", "what Trainer does between the phases"),
-    "log": _on_host("log", "logging"),
+    "batches": _waiting(("data", "host_to_device"), "waiting for batches and copying them to the device"),
+    "optimizer": _arithmetic("optimizer", "the optimizer"),
+    "clipping": _on_host(_arithmetic("optimizer", "clipping with the optimizer")),
+    "host_work": _on_host(_waiting(("other",), "what Trainer does between the phases")),
+    "log": _waiting(("log",), "logging"),
     "save": _event("save"),
     "save_interval": _event("save", "save_steps"),
     "evaluate": _event("evaluate"),
     "evaluation_interval": _event("evaluate", "eval_steps"),
     "ceiling": _ceiling,
+    "kernels": _kernels,
+    "fusion": _fusion,
     "recomputation": _recomputation,
     "padding": _padding,
     "sampling": _sampling,

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
 
 from slowstep.judgement.flops import TokenFlops, token_flops
-from slowstep.judgement.intervals import Interval, interval
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.shares import long_steps
+from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.judgement.units import Throughput, throughput
-from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord
+from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, ProfileRecord, Steps
 from slowstep.settings import Settings
 from slowstep.settings.events import EVENTS, is_rare, of_whole, steps_between
+
+WAITS = ("data", "host_to_device", "log", "save", "evaluate", "other")
+"""The phases in which a run waits for something that may come by now and then only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineFacts:
-    """From the A/A comparison: several launches of the baseline, so their differences are in the intervals."""
+    """From every steady step of the baseline that the investigation has timed, in whatever comparison."""
 
     blocks: Sequence[Block]
-    shares: dict[str, Interval]
-    """Share of wall time a phase, 0 to 1, with its interval over blocks (of the share itself, not its logarithm)."""
+    """Of the A/A comparison: several launches of the baseline, measured as a whole."""
+    noise_steps: Sequence[Steps]
+    """The steps of that comparison."""
+    timeline: Timeline
     throughput: Throughput
     length: float | None
     """Mean positions a sequence, padding included."""
@@ -34,32 +44,71 @@ class BaselineFacts:
     None where that is not known."""
     peak_flops: float | None = None
     """The most that the device could compute in a second."""
+    profile: ProfileRecord | None = None
+    """Some steps of the baseline under the profiler, if they were looked at."""
+    rarest_stall: int = 500
+    """Waits are refuted by a bound only if stalls as rare as one in so many steps could not have been missed."""
+
+    @cached_property
+    def shares(self) -> dict[str, Interval]:
+        """Share of the wall time a phase, 0 to 1, with its interval."""
+        return {phase: self.timeline.share(phase) for phase in PHASES}
 
     def share(self, phase: str) -> float:
         """The mean share of a phase."""
         return self.shares[phase].mean
 
-    def most(self, phase: str) -> float:
-        """The upper end of a phase's share: what a bound must rest on."""
-        return min(self.shares[phase].upper, 0.99)
+    def most(self, *phases: str) -> float:
+        """The upper end of the share of some phases together: what a bound must rest on."""
+        return min((self.timeline.share(*phases) if len(phases) > 1 else self.shares[phases[0]]).upper, 0.99)
+
+    @cached_property
+    def stalls_beyond_blocks(self) -> float:
+        """How many times as long steps take on the mean, with waits that the blocks were too few to meet."""
+        return (1 - _in_stalls(timeline(self.noise_steps))) / (1 - _in_stalls(self.timeline))
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the shares rest on."""
+        return self.timeline.evidence
+
+    @property
+    def sees_stalls(self) -> bool:
+        """Whether stalls as rare as they are asked about would have been met."""
+        return self.evidence.steps >= steps_to_see(self.rarest_stall)
 
 
-def baseline_facts(record: ComparisonRecord, noise: Interval) -> BaselineFacts | None:
-    """The facts in an A/A record, or None if it holds no blocks."""
+def baseline_facts(
+    record: ComparisonRecord, noise: Interval, others: Iterable[Steps] = (), rarest_stall: int = 500
+) -> BaselineFacts | None:
+    """The facts in an A/A record and in `others`, steps of the baseline that were timed elsewhere.
+
+    None if the record holds no blocks.
+    """
     blocks = [b for pair in record.pairs for b in (pair.baseline, pair.treatment)]
     if not blocks:
         return None
-    shares = {phase: interval([b.phases[phase] / b.seconds for b in blocks]) for phase in PHASES}
     observed = record.baseline.observed
+    own = [*record.baseline.steps, *record.treatment.steps]
     return BaselineFacts(
         blocks=blocks,
-        shares=shares,
+        noise_steps=own,
+        timeline=timeline([*own, *others]),
         throughput=throughput(blocks),
         length=mean_length(blocks, observed),
         flops=flops_of(blocks, observed),
         observed=observed,
         noise=noise,
+        rarest_stall=rarest_stall,
     )
+
+
+def _in_stalls(steps: Timeline) -> float:
+    """Share of the time in steps that wait far longer than the others."""
+    if not len(steps.position):
+        return 0.0
+    waits = np.sum([steps.phases[p] for p in WAITS], axis=0)
+    return float(long_steps(waits).sum() / steps.whole.sum())
 
 
 def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops | None:

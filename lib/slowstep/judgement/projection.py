@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, one_launch, paired
@@ -24,6 +24,8 @@ class Projection:
     steps: int
     price_per_hour: float | None
     currency: str
+    assumed: str = ""
+    """What was taken for granted because the parameter file does not say it."""
 
     def cost(self, seconds: float) -> float | None:
         """What `seconds` cost."""
@@ -35,16 +37,27 @@ def project(
     noise: ComparisonRecord,
     events: EventRecord | None,
     change: ComparisonRecord | None = None,
+    stalls: float = 1.0,
 ) -> Projection | None:
-    """The job of `settings.job` at the speed of the baseline, measured in `noise`; None if its size is not given.
+    """The job of `settings.job` at the speed of the baseline, measured in `noise`; None if its size is not known.
 
     With a `change` it is the job after it: the baseline's speed, times the change that those pairs measured. A change
-    is known better than a speed, since the machine's drift falls on both sides of a pair.
+    is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls` is how many times as
+    long steps take on the mean, with the stalls that the blocks of `noise` were too few to meet. Where `job.samples` is
+    not given, an epoch is that of the trials' data.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
-    if not job.samples or not job.epochs or not noise.pairs:
+    if not job.epochs or not noise.pairs:
         return None
-    pace, half = _pace_of_job(job.samples, noise)
+    assumed = ""
+    if not job.samples:
+        known = _samples_of_epoch(noise)
+        if not known:
+            return None
+        assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
+        job = replace(job, samples=known)
+        settings = replace(settings, job=job)
+    pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
     if change:
         slower = [math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs]
         ratio = paired(slower, launches(change.pairs))
@@ -80,7 +93,16 @@ def project(
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
+        assumed=assumed,
     )
+
+
+def _samples_of_epoch(noise: ComparisonRecord) -> int | None:
+    """Samples that the baseline trains on in an epoch of its own data; None where its loader has no length."""
+    blocks = [p.baseline for p in noise.pairs]
+    per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+    steps = noise.baseline.observed.get("epoch_steps")
+    return round(int(steps) * per_step) if steps and per_step else None
 
 
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:

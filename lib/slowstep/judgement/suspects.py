@@ -1,27 +1,36 @@
 """Time that a healthy run would not spend, phase by phase, whether or not a factor of the catalogue acts on it.
 
-Waiting for data, copying, logging, saving, evaluating and whatever lies between the phases is no training at all. The
-forward and the backward pass are held against each other: their FLOPs stand in a known ratio, so a pass that takes much
-more than its part does something else besides. A change explains such time if the time is gone in its own blocks;
-what no supported change takes away stays "unexplained", and is never blamed on a factor that happens to be listed.
-Where a change that acts there is shown to take it away (`gone`), and only its gain over the whole is undecided, the
-change is named, and that it is undecided.
+Waiting for data, copying, logging, saving and evaluating train nothing. What lies between the phases, and what a pass
+takes beyond its arithmetic, may be a hook, a sleep or a slow operator, or merely the price of launching many small
+operations. So those are suspected only with evidence of what they consist of: lines of code, operators, or long steps.
+
+- **Between the phases** only counts what stands at places in the code that each take a good part of it, or in steps
+  that are far longer than the others. Python's way from one phase to the next is spread over many lines.
+- **A pass** is held against the other pass by their FLOPs, and only where the other pass reaches a good part of the
+  device's rate: a step that is bound by launching says nothing by its FLOPs. It counts as far as operators beside the
+  products, or stretches without any operator, account for it.
+
+A change explains such time if the time is gone in its own blocks; what no supported change takes away stays
+"unexplained", and is never blamed on a factor that happens to be listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
+from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
-from slowstep.judgement.intervals import Interval, interval
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.operators import Part, beside, pause, places, training
+from slowstep.judgement.shares import difference, long_steps
+from slowstep.judgement.timeline import Timeline
 from slowstep.judgement.units import speed_up
-from slowstep.records import Block
 
-BESIDES = ("data", "host_to_device", "log", "save", "evaluate", "other")
-"""The phases that train nothing."""
+WAITING = ("data", "host_to_device", "log", "save", "evaluate")
+"""The phases that train nothing, whatever they consist of."""
+
+PASSES = ("forward", "backward")
 
 UNEVEN = 1.5
 """A pass is suspected beyond so many times its part: kernels of both passes reach similar, not equal, rates."""
@@ -30,12 +39,17 @@ KNOWN_TO = 1.15
 """How far the part of a pass that its FLOPs let expect may be off, for the same reason; the interval of what it loses
 is widened by it."""
 
-LONG = 1.5
-"""A step that takes so many times the median is one of the long ones."""
+BINDS = 0.5
+"""A pass that reaches so much of the measured rate is bound by its arithmetic, and a measure for the other."""
+
+PROFILED_TO = 1.5
+"""How far a share from a profile of a few steps may be off."""
+
+NAMED = 0.5
+"""A place or an operator is named if it takes so much of the time that is worth anything."""
 
 OFTEN = 1 / 3
 """If more of the steps than this are long, the phase is slow throughout, and not now and then."""
-
 
 LITTLE = 0.5
 """Of the least that a phase loses, a change that takes the loss away leaves no more than this share."""
@@ -48,6 +62,8 @@ class Suspect:
     phase: str
     share: Interval
     why: str
+    consists_of: list[str] = field(default_factory=list)
+    """Lines of code or operators, with their shares, largest first."""
 
     @property
     def ratio(self) -> float:
@@ -60,29 +76,28 @@ class Suspect:
         return speed_up(self.share.lower)
 
 
-def lost(blocks: Sequence[Block], flops: TokenFlops | None) -> dict[str, Interval]:
-    """Share of the wall time a phase that trains nothing; a pass is there only if it takes more than its part."""
-    found = {p: interval([b.phases[p] / b.seconds for b in blocks]) for p in BESIDES}
+def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
+    """Share of the wall time a phase that trains nothing, and of each pass what it takes beyond its FLOPs.
+
+    A pass is there only if the FLOPs are known; 0 if it takes no more than its part.
+    """
+    found = {p: steps.share(p) for p in (*WAITING, "other")}
     for phase, other, part in _parts(flops):
-        if _excess(blocks, phase, other, UNEVEN * part).lower > 0:
-            least, most = (_excess(blocks, phase, other, part * by) for by in (KNOWN_TO, 1 / KNOWN_TO))
-            found[phase] = replace(_excess(blocks, phase, other, part), lower=least.lower, upper=most.upper)
+        if _excess(steps, phase, other, UNEVEN * part).lower > 0:
+            least, most = (_excess(steps, phase, other, part * by) for by in (KNOWN_TO, 1 / KNOWN_TO))
+            found[phase] = replace(_excess(steps, phase, other, part), lower=least.lower, upper=most.upper)
+        else:
+            found[phase] = Interval(mean=0.0, lower=0.0, upper=0.0, p=1.0, n=len(steps.position))
     return found
 
 
-def suspects(blocks: Sequence[Block], flops: TokenFlops | None, minimum: float) -> list[Suspect]:
+def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
     """The phases whose lost time would bring `minimum` at least, beyond what the noise explains; largest first."""
-    parts = {phase: f"{phase} and {other} stand as {part:.2f} to 1 in FLOPs" for phase, other, part in _parts(flops)}
-    found = [
-        Suspect(
-            phase=phase,
-            share=share,
-            why=(f"{parts[phase]}, and this time is beyond that" if phase in parts else "it trains nothing")
-            + _now_and_then(blocks, share.mean),
-        )
-        for phase, share in lost(blocks, flops).items()
-    ]
-    return sorted((s for s in found if s.least - 1 >= minimum), key=lambda s: -s.ratio)
+    least = minimum / (1 + minimum)
+    found = [_waiting(facts, phase, least) for phase in WAITING]
+    found.append(_between(facts, least))
+    found += [_pass(facts, phase, least) for phase in PASSES]
+    return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
 
 
 def unexplained(
@@ -90,16 +105,87 @@ def unexplained(
 ) -> list[tuple[Suspect, float]]:
     """The suspects that no change takes away, each with the share of the wall time that stays at best.
 
-    `left` holds, for each supported change, the least share of the wall time that a phase still loses under it: as in
-    the baseline, what noise explains is no loss.
+    `left` holds, for each supported change, the least share of the wall time that a phase still loses under it; what is
+    not in it is not known to be gone.
     """
-    stays = [(s, min([s.share.mean, *(changed.get(s.phase, 0.0) for changed in left)])) for s in found]
+    stays = [(s, min([s.share.mean, *(changed.get(s.phase, s.share.mean) for changed in left)])) for s in found]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
 
 
 def gone(suspect: Suspect, at_most: Mapping[str, float]) -> bool:
     """Whether a changed run, which loses these shares at most, is shown to lose little of what the suspect loses."""
     return at_most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
+
+
+def achieved(facts: BaselineFacts, phase: str) -> float | None:
+    """The rate at which a pass computes, as a share of what the device can; None where that is not known."""
+    tokens, peak = facts.throughput.padded_tokens_per_second, facts.peak_flops
+    if facts.flops is None or not tokens or not peak or not facts.share(phase):
+        return None
+    work = facts.flops.forward if phase == "forward" else facts.flops.backward
+    return work * tokens / facts.share(phase) / peak
+
+
+def _waiting(facts: BaselineFacts, phase: str, least: float) -> Suspect:
+    named = places(facts.profile, phase, NAMED * least) if facts.profile else []
+    why = "it trains nothing" + _now_and_then(facts, phase)
+    return Suspect(phase=phase, share=facts.shares[phase], why=why, consists_of=_shown(named))
+
+
+def _between(facts: BaselineFacts, least: float) -> Suspect | None:
+    """What lies between the phases, as far as it stands at single places or in long steps."""
+    share, profile = facts.shares["other"], facts.profile
+    named = places(profile, "other", NAMED * least) if profile else []
+    at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
+    stalls = facts.timeline.phases["other"]
+    in_stalls = float(long_steps(stalls).sum() / facts.timeline.whole.sum()) if len(stalls) else 0.0
+    if at_places >= in_stalls:
+        known = min(at_places, share.upper)
+        lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)
+        share = share if known >= share.lower else replace(share, mean=known, lower=lower, upper=upper)
+    else:
+        share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - (share.mean - in_stalls)))
+    if share.mean < least:
+        return None
+    why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
+    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named))
+
+
+def _pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
+    """What a pass takes beyond its arithmetic, as far as it is known what that is."""
+    if facts.profile is None:
+        return None
+    named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
+    known = sum(part.share for part in named)
+    excess = _beyond_flops(facts, phase)
+    if excess and known >= least:
+        other = PASSES[1 - PASSES.index(phase)]
+        share = excess if known >= excess.lower else _from_profile(known, excess)
+        why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
+    else:
+        known = pause(facts.profile, phase)
+        named = [part for part in named if part.what.startswith("Python")]
+        share, why = _from_profile(known, facts.shares[phase]), "no operator runs there for milliseconds"
+        if known < least or not named:
+            return None
+    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
+
+
+def _from_profile(known: float, within: Interval) -> Interval:
+    """A share that a profile of a few steps gives, at most the whole of that which it lies within."""
+    upper = min(known * PROFILED_TO, within.upper)
+    return Interval(mean=min(known, within.upper), lower=known / PROFILED_TO, upper=upper, p=1.0, n=within.n)
+
+
+def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:
+    """What a pass takes beyond its part, where the other pass is bound by its arithmetic."""
+    rate = achieved(facts, PASSES[1 - PASSES.index(phase)])
+    excess = lost(facts.timeline, facts.flops).get(phase)
+    return excess if rate is not None and rate >= BINDS and excess and excess.lower > 0 else None
+
+
+def _shown(parts: Sequence[Part]) -> list[str]:
+    return [str(part) for part in parts[:3]]
 
 
 def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:
@@ -110,16 +196,15 @@ def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:
     return [("forward", "backward", part), ("backward", "forward", 1 / part)]
 
 
-def _excess(blocks: Sequence[Block], phase: str, other: str, part: float) -> Interval:
-    return interval([(b.phases[phase] - part * b.phases[other]) / b.seconds for b in blocks])
+def _excess(steps: Timeline, phase: str, other: str, part: float) -> Interval:
+    return difference(steps.phases[phase], part * steps.phases[other], steps.whole)
 
 
-def _now_and_then(blocks: Sequence[Block], share: float) -> str:
+def _now_and_then(facts: BaselineFacts, phase: str) -> str:
     """A word on how often, where a few long steps hold about as much as the phase loses."""
-    steps = np.concatenate([b.step_seconds for b in blocks])
-    median = float(np.median(steps))
-    long = steps > LONG * median
-    held = float((steps[long] - median).sum() / steps.sum()) if long.any() else 0.0
-    if not 0 < long.mean() <= OFTEN or abs(held - share) > 0.5 * share:
+    taken = facts.timeline.phases[phase]
+    far = long_steps(taken)
+    long = far > 0.1 * facts.timeline.whole.mean()
+    if not 0 < long.mean() <= OFTEN or far[long].sum() < 0.5 * taken.sum():
         return ""
-    return f"; one step in {1 / long.mean():.0f} is a long one, and those hold about as much"
+    return f"; one step in {1 / long.mean():.0f} is a long one, and those hold most of it"

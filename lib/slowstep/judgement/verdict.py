@@ -14,10 +14,12 @@ from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.facts import BaselineFacts, flops_of
+from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.suspects import lost
-from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.judgement.timeline import timeline
+from slowstep.judgement.units import speed_up, work
+from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 
 LATE_SECONDS = 2.0
 """A start that is later by no more is not worth a word."""
@@ -119,7 +121,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     if contrast.untestable:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=contrast.untestable)
     limit = bound(factor.bound, facts, level.value, epoch) if facts and verdict.alone else None
-    if limit and limit.ratio - 1 < minimum:
+    if limit and limit.suffices and limit.ratio - 1 < minimum:
         reason = f"refuted by its bound, without a trial: {limit}"
         return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)
     if contrast.unmet:
@@ -158,6 +160,12 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         )
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
     outcome, reason = _weigh(read, minimum)
+    if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):
+        outcome = Outcome.INCONCLUSIVE
+        reason = (
+            f"the median pair shows {percent(read.effect.ratio)}, and over all the time measured the change is "
+            f"{percent(read.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
+        )
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
 
@@ -283,9 +291,22 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
     return notes
 
 
+def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
+    """Whether the change takes so much waiting away, over all the time measured, that it brings the minimum effect."""
+
+    def a_sample(side: str, phases: Sequence[str]) -> float:
+        blocks = [getattr(p, side) for p in pairs]
+        return sum(b.phases[p] for b in blocks for p in phases) / sum(work(b) for b in blocks)
+
+    waits, whole = (a_sample("baseline", phases) for phases in (WAITS, PHASES))
+    removed = (waits - a_sample("treatment", WAITS)) / whole
+    faster = whole / a_sample("treatment", PHASES)
+    return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
+
+
 def _left(record: ComparisonRecord) -> dict[str, Interval]:
     blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
-    return lost(blocks, flops_of(blocks, observed))
+    return lost(timeline(record.treatment.steps), flops_of(blocks, observed))
 
 
 def _start(record: ComparisonRecord, ratio: float) -> list[str]:

@@ -53,6 +53,44 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Optimizer steps of one launch, timed one by one, in columns of one length n.
+
+    They are steady: trained after the warm-up, with the loader's workers delivering evenly. Those of a block are among
+    them, and those that were trained between two blocks so that both arms meet the same samples.
+    """
+
+    position: list[int] = field(default_factory=list)
+    """Samples trained on since the launch when the step began. Trials draw the same order from the same seed, so steps
+    at one position train on the same samples in every launch."""
+    phases: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds a phase; one that took no time in any of the steps is left out."""
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @property
+    def seconds(self) -> list[float]:
+        """The whole of each step."""
+        return [sum(column[i] for column in self.phases.values()) for i in range(len(self))]
+
+    def __add__(self, other: Steps) -> Steps:
+        """Both, one after the other."""
+        names = [p for p in PHASES if p in self.phases or p in other.phases]
+        return Steps(
+            position=self.position + other.position,
+            phases={p: self._column(p) + other._column(p) for p in names},
+        )
+
+    def since(self, first: int) -> Steps:
+        """Without the first so many."""
+        return Steps(position=self.position[first:], phases={p: column[first:] for p, column in self.phases.items()})
+
+    def _column(self, phase: str) -> list[float]:
+        return self.phases.get(phase) or [0.0] * len(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """Peaks in bytes: need (allocated), what the allocator took (reserved), the device as a whole, and the host."""
 
@@ -88,6 +126,8 @@ class TrialRecord:
     losses: list[float] = field(default_factory=list)
     """Of the first optimizer steps."""
     memory: Memory = Memory()
+    steps: list[Steps] = field(default_factory=list)
+    """Every steady step, by launch."""
     log: str = ""
     log_tail: str = ""
 
@@ -111,6 +151,8 @@ class ComparisonRecord:
     treatment: TrialRecord
     pairs: list[Pair]
     redone: list[str] = field(default_factory=list)
+    arms: list[str] = field(default_factory=list)
+    """Identities of the baseline and of the treatment: equal ones were trained alike."""
     by_turns: bool = False
     """Whether the arms were relaunched by turns because they did not fit in memory together."""
     seed: int = 0
@@ -121,12 +163,34 @@ class ComparisonRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObservationRecord:
+    """The baseline trained on by itself, to meet what comes too rarely for a few blocks."""
+
+    arm: str
+    """Identity of the arm."""
+    trial: TrialRecord
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Operator:
     """An operator of PyTorch, or a kernel on the device, over all profiled steps; seconds of its own, without parts."""
 
     name: str
     calls: int
     seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A line of code and the share of the time, 0 to 1, in which the training stood there."""
+
+    phase: str
+    where: str
+    """`train.py:88 in collate`."""
+    own: bool
+    """Whether it is code of the user's own, and not a library's."""
+    share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +209,14 @@ class ProfileRecord:
     """Seconds a step that they take."""
     trace: str
     """File beside records/, in traces/; https://ui.perfetto.dev shows it."""
+    arm: str = ""
+    """Identity of the arm."""
+    by_phase: dict[str, list[Operator]] = field(default_factory=dict)
+    """The largest operators of each phase."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """Seconds a phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
+    places: list[Place] = field(default_factory=list)
+    """Where in the code the time went, over some steps without the profiler."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from slowstep.settings.convert import from_plain, to_plain
 
-VERSION = 2
+VERSION = 3
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
 
 T = TypeVar("T")
@@ -42,6 +42,11 @@ class Store:
             return from_plain(record_type, data["record"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def every(self, record_type: type[T], kind: str) -> list[T]:
+        """All records of a kind that can be read, in the order of their names."""
+        names = sorted(path.stem for path in (self.folder / kind).glob("*.json"))
+        return [found for name in names if (found := self.read(record_type, kind, name)) is not None]
 
     def write(self, record: Any, kind: str, name: str, **about: Any) -> Path:
         """Write `record`; `about` stands beside it for people who open the file."""

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
-from slowstep.report.words import duration, share
+from slowstep.report.words import duration, share, share_span
 from slowstep.summary import Baseline
 
 PHASE_NAMES = {
@@ -45,7 +45,10 @@ def time_budget(baseline: Baseline) -> Chart:
             if name != "training steps":
                 parts[name] = parts.get(name, 0.0) + seconds / job.seconds
         whole = "the real job"
-    rows = [{"part": name, "share": share(s)} for name, s in parts.items()]
+    spans = {PHASE_NAMES[p]: share_span(baseline.facts.shares[p]) for p in PHASES}
+    rows = [
+        {"part": name, "share": share(s), "of a step [95 % interval]": spans.get(name, "")} for name, s in parts.items()
+    ]
     figure = go.Figure()
     colours = dict(zip(PHASE_NAMES.values(), PHASE_COLOURS, strict=True))
     shown = [(name, s) for name, s in parts.items() if s >= 0.0005]
@@ -106,10 +109,10 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
     figure = go.Figure()
     for name, colour, shape, is_worth in (
-        ("worth a trial", BLUE, "", True),
+        ("to be tried", BLUE, "", True),
         ("refuted by its bound", GREY, "/", False),
     ):
-        chosen = [v for v in known if (v.bound.ratio - 1 >= minimum_effect) is is_worth]
+        chosen = [v for v in known if (v.outcome is not Outcome.REFUTED) is is_worth]
         figure.add_bar(
             y=[v.name for v in chosen],
             x=[min(100 * (v.bound.ratio - 1), BAR_END) for v in chosen],
@@ -126,11 +129,27 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     top = min(max((100 * (v.bound.ratio - 1) for v in known), default=1.0), BAR_END)
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
-    rows = [{"change": v.name, "at most": percent(v.bound.ratio), "because": v.bound.why} for v in reversed(known)]
+    rows = [
+        {
+            "change": v.name,
+            "at most": percent(v.bound.ratio),
+            "because": v.bound.why,
+            "rests on": str(v.bound.evidence or ""),
+            "refutes without a trial": "yes" if v.outcome is Outcome.REFUTED else _why_not(v, minimum_effect),
+        }
+        for v in reversed(known)
+    ]
     rows += [
-        {"change": v.name, "at most": "unknown before its trial", "because": "no bound"}
+        {"change": v.name, "at most": "no bound", "because": "nothing that was measured limits it"}
         for v in verdicts
         if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
     ]
     text = f"The most that each change could bring, before any trial; bars end at {BAR_END:.0f} %."
     return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))
+
+
+def _why_not(v: Verdict, minimum_effect: float) -> str:
+    """Why a bound does not refute."""
+    if v.bound.ratio - 1 >= minimum_effect:
+        return "no, it leaves room for the minimum effect"
+    return "no, too few steps were seen to exclude rare stalls" if not v.bound.suffices else "no"

@@ -13,6 +13,9 @@ from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
 from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.words import effect, share, share_span
 
+MOST_SHOWN = 3
+"""Changes that are named beside a suspect at most."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
@@ -39,7 +42,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     found = [_factor(v) for v in real]
     for suspect, stays in open_ones:
         likely = _likely(suspect, verdicts)
-        found.append(_undecided(suspect, likely) if likely else _phase(suspect, stays, bool(real)))
+        found.append(_undecided(suspect, likely) if likely else _phase(suspect, stays, verdicts, bool(real)))
     ceilings = [_factor(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
     return sorted(found, key=lambda c: -c.ratio) + ceilings
 
@@ -75,13 +78,30 @@ def _undecided(suspect: Suspect, v: Verdict) -> Cause:
     return Cause(factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share)
 
 
-def _phase(suspect: Suspect, stays: float, changed: bool) -> Cause:
+def _phase(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
     taken = f"{share_span(suspect.share)} of the wall time"
     if changed and stays < suspect.share.mean:
         taken += f", of which the changes above leave a share of {share(stays)} at least"
     ratio = speed_up(stays)
+    consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
-        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}. Without it the run would be "
-        f"up to {percent(ratio)} faster, and no change tested here removes it: look at what your code does there."
+        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}.{consists} Without it the run "
+        f"would be up to {percent(ratio)} faster. {_where_it_goes(suspect, verdicts)}"
     )
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)
+
+
+def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
+    """Under which changes the time is gone, whatever came of them; else that no change takes it away."""
+    relieving = [v for v in verdicts if gone(suspect, v.left_at_most)]
+    shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
+    if shown:
+        return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."
+    if suspect.consists_of:
+        return "No change tested here removes it; it is to be mended there."
+    return "No change tested here removes it: look at what your code does there."
+
+
+def _outcome(v: Verdict) -> str:
+    kind = "a limit and no change to train with" if v.meaning is Meaning.DIAGNOSTIC else str(v.outcome)
+    return f"{effect(v.effect)}, {kind}"

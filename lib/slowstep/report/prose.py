@@ -68,7 +68,11 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
     if baseline.projection:
         cost = money(baseline.projection)
         costs = f" and costs {cost}" if cost else ""
-        parts.append(f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{proviso(f)}")
+        assumed = f" Here {baseline.projection.assumed}." if baseline.projection.assumed else ""
+        parts.append(
+            f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
+        )
+    parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
     unknown = [v for v in verdicts if not v.bound and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)

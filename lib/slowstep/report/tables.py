@@ -122,6 +122,7 @@ def facts(baseline: Baseline) -> Table:
         ("device memory in use", size(memory.device)),
         ("peak host memory", size(memory.host)),
         ("baseline against itself (A/A)", effect(reading.effect)),
+        ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
         ("pairs measured again because the machine was taken away", str(len(baseline.record.redone))),
     ]
@@ -281,6 +282,7 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
                 "share of the wall time": share_span(s.share),
                 "without it": f"up to {percent(s.ratio)}",
                 "because": s.why,
+                "consists of": "; ".join(s.consists_of) or "not known",
             }
             for s in suspects
         ],

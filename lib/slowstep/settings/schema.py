@@ -75,6 +75,10 @@ class Budget:
     max_pairs: int = 30
     launches: int = 9
     noise_pairs: int = 5
+    rarest_stall: int = 500
+    """A wait is refuted without a trial only if stalls as rare as one in so many steps could not have been missed."""
+    observe_seconds: float = 180.0
+    """How long the baseline is trained by itself at most, to see that many steps."""
     seed: int = 0
     redo_blocks: int = 6
     startup_timeout_seconds: float = 1800.0

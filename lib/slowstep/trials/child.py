@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ import accelerate.data_loader  # noqa: F401  imported before the fork, so that e
 import peft  # noqa: F401
 import torch
 import transformers.trainer  # noqa: F401
+from torch.profiler import record_function
 
 import slowstep.workloads.finetune  # noqa: F401
-from slowstep.records import Memory, Status
+from slowstep.records import Memory, Status, Steps
 from slowstep.trials import heap
 from slowstep.trials.clock import clock_for
+from slowstep.trials.places import Places
 from slowstep.trials.probe import Probe
-from slowstep.trials.profiling import Profiling, warm_up_profiler
+from slowstep.trials.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep.trials.protocol import (
     ROUNDING,
     Failed,
@@ -104,10 +107,13 @@ class Trial:
         self.shift = heap.shift()
         self.request = Run()
         self.steps = self.discards_left = self.trained = 0
-        self.position = self.counted = 0
-        """Samples trained on, and how many the probe had counted at the last border."""
+        self.unsteady = 0
+        """Steps of the request under way that its discards, or a queue being used up, took."""
+        self.passed = Steps()
+        """Steady steps between the last block and the one that is open."""
         self.ready = self.draining = self.opened = False
         self.profiling: tuple[Profiling, Profile] | None = None
+        self.looking: tuple[Places, Profile] | None = None
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""
@@ -133,6 +139,9 @@ class Trial:
             self._be_ready()
         elif not self._complete():
             return
+        elif self.looking:
+            self._begin_profile(*self.looking)
+            return
         elif self.profiling:
             self._send_profile(*self.profiling)
         else:
@@ -151,11 +160,11 @@ class Trial:
     def _complete(self) -> bool:
         """Count the step that has ended, and say whether it was the last of the block that was asked for."""
         self.trained += 1
-        self.position += (self.probe.samples - self.counted) or 1
-        self.counted = self.probe.samples
         if self.opened:
             self.steps += 1
             return self._enough()
+        if self.draining or self.discards_left > 0:
+            self.unsteady += 1
         if self.draining:
             self._drain()
         else:
@@ -166,14 +175,14 @@ class Trial:
     def _enough(self) -> bool:
         """Whether the block may end here: at the nearest whole period, where periods hold now more and now fewer
         samples (an epoch ends in a short batch)."""
-        asked, samples = self.request, self.position - self.begun
+        asked, samples = self.request, self.probe.position - self.begun
         slack = samples / self.steps * asked.period / 2 if asked.period > 1 else ROUNDING
         return self.steps >= asked.steps and self.steps % asked.period == 0 and samples >= asked.samples - slack
 
     def _open_if_due(self) -> None:
-        if self.discards_left <= 0 and self.position >= self.request.start - ROUNDING:
-            self.opened, self.steps, self.begun = True, 0, self.position
-            self.probe.open()
+        if self.discards_left <= 0 and self.probe.position >= self.request.start - ROUNDING:
+            self.opened, self.steps, self.begun = True, 0, self.probe.position
+            self.passed = self.probe.open().since(self.unsteady)
 
     def _drain(self) -> None:
         """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
@@ -187,7 +196,7 @@ class Trial:
             self.lay_ready = workers.ready
 
     def _send_block(self) -> None:
-        block = self.probe.close()
+        block, steps = self.probe.close()
         loss = self.probe.last_loss
         if loss is not None and not math.isfinite(loss):
             self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
@@ -198,16 +207,28 @@ class Trial:
             memory=memory(),
             losses=self.probe.losses,
             trained=self.trained,
-            position=self.position,
+            position=self.probe.position,
+            steps=self.passed + steps,
             recompilations=again,
         )
         self.connection.send(measured)
         self.trained = 0
 
+    def _begin_profile(self, places: Places, request: Profile) -> None:
+        """The steps in which the stack was looked at have ended."""
+        self.looking, self.places = None, places.stop()
+        self.probe.close()
+        warm_up_profiler()
+        self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
+        self.profiling = (Profiling(self.workload.device), request)
+        self.request, self.opened = Run(steps=request.steps), False
+        self._open_if_due()
+
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
-        self.profiling = None
-        seconds = self.probe.close().seconds
-        self.connection.send(profiling.stop(request.steps, seconds, Path(request.trace)))
+        self.profiling = self.probe.annotation = None
+        seconds = self.probe.close()[0].seconds
+        found = profiling.stop(request.steps, seconds, Path(request.trace))
+        self.connection.send(replace(found, places=self.places))
 
     def _serve(self) -> None:
         """Wait, without using the processor, for the next request; return to train on."""
@@ -218,7 +239,7 @@ class Trial:
             except EOFError:
                 raise Stop from None
             if isinstance(request, Run):
-                self.request, self.discards_left, self.opened = request, request.discard, False
+                self.request, self.discards_left, self.opened, self.unsteady = request, request.discard, False, 0
                 self.draining = request.drain and self.probe.workers.ready > 0
                 self.drain_began, self.lay_ready = self.trained, self.probe.workers.ready
                 self.probe.workers.go_on()
@@ -226,10 +247,10 @@ class Trial:
                     self._open_if_due()
                 return
             if isinstance(request, Profile):
-                self.request, self.discards_left, self.opened = Run(steps=request.steps), 0, False
+                self.request, self.discards_left, self.opened = Run(steps=request.looks), 0, False
                 self.probe.workers.go_on()
-                warm_up_profiler()
-                self.profiling = (Profiling(self.workload.device), request)
+                self.looking = (Places(lambda: self.probe.phase), request)
+                self.looking[0].start()
                 self._open_if_due()
                 return
             if isinstance(request, Occur):

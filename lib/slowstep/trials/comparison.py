@@ -21,6 +21,9 @@ from slowstep.trials.protocol import ROUNDING, Failed
 if TYPE_CHECKING:
     from slowstep.trials.session import Session, Trial
 
+LONG_BLOCKS = 10
+"""Blocks are prolonged to meet rare stalls, to so many times `budget.block_seconds` at most."""
+
 HEADROOM = 0.9
 """Share of the memory that two resident arms may fill."""
 
@@ -55,7 +58,10 @@ class Comparison:
         purpose: str,
         looks: Collection[int],
         events: Collection[str],
+        least_samples: float,
     ):
+        self.least_samples = least_samples
+        """Of each block, so that it meets what comes now and then."""
         self.session, self.arms, self.keys, self.looks, self.events = session, arms, keys, looks, events
         self.seed = int(identity(session.budget.seed, *keys, purpose), 16) % 2**32
         self.order = random.Random(self.seed)
@@ -115,7 +121,9 @@ class Comparison:
         needs = self.needs.get(side)
         if needs is None:
             steps = max(budget.block_steps_min, budget.block_seconds / trial.step_seconds)
+            longest = LONG_BLOCKS * budget.block_seconds / trial.step_seconds * trial.step_samples
             size, step = steps * trial.step_samples, trial.step_samples
+            size = max(size, min(self.least_samples, longest))
             self.needs[side] = Needs(size=size, unit=trial.unit, step=step, start=trial.warm)
         else:
             self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
@@ -242,7 +250,11 @@ class Comparison:
             absent = TrialRecord(arm=self.arms[i].label, status=Status.NOT_TESTABLE, reason="was not started")
             found = self.failed.get(i) or self.seen.get(i) or absent
             wall = self.session.wall(self.keys[i])
-            return replace(found, wall={part: s - self.before[i].get(part, 0.0) for part, s in wall.items()})
+            return replace(
+                found,
+                wall={part: s - self.before[i].get(part, 0.0) for part, s in wall.items()},
+                steps=self.session.timed_steps(self.keys[i]),
+            )
 
         return ComparisonRecord(
             baseline=side(0),

@@ -8,7 +8,8 @@ same for the built-in workload, for a Trainer script and for a plain loop. What 
 - The model is whatever module is called outermost. It is found in the first step by a global hook, which makes way for
   hooks on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile
   would compile the model once with it and once without.
-- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it.
+- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. A forward pass is taken
+  with all its hooks, and an evaluation in the loop with what lies between its forward passes (`slowstep.trials.marks`).
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow.
 """
@@ -16,6 +17,7 @@ same for the built-in workload, for a Trainer script and for a plain loop. What 
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,13 +30,11 @@ import torch.utils.data.dataloader as loading
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from slowstep.records import PHASES, Block, Work
+from slowstep.records import PHASES, Block, Steps, Work
 from slowstep.trials import work
 from slowstep.trials.clock import Clock, HostClock
 from slowstep.trials.loader import Workers
-
-STEP = "step"
-"""The mark between two steps; what follows it is 'other' until a phase begins."""
+from slowstep.trials.marks import STEP, Mark, steps_of
 
 LOSSES_KEPT = 64
 
@@ -55,16 +55,33 @@ class Probe:
         """Of the optimizer step under way: one a micro-batch, scaled so that their sum is the step's loss."""
         self._unscaled: torch.Tensor | None = None
         """The loss before fp16's scaling, which keeps small gradients from vanishing."""
-        self._marks: list[tuple[Any, str]] = []
+        self._marks: list[Mark] = []
+        """Since the last block ended, or since the open one began."""
+        self._starts: list[int] = [0]
+        """Positions at which the steps between the marks begin."""
         self._works: list[Work] = []
-        self.samples = 0
-        """Trained on while attached, as far as the batches tell."""
+        self.position = 0
+        """Samples trained on while attached; a step counts as one where its batch doesn't tell."""
+        self._samples = self._counted = 0
+        """Samples of the batches that met a forward pass, and how many of them lie before the last border."""
+        self._trained = False
+        """Whether a step lies behind the next border."""
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """Of the loaders' iterators, in the order in which they were met."""
+        self._count = itertools.count()
+        self._asked: int | None = None
+        """Number of the iterator that gave the last batch."""
+        self._training: set[int] = set()
+        """Numbers of the iterators whose batches were trained on."""
         self.workers = Workers()
         """Those of the loader that training draws from."""
         self._depth = 0
+        self.annotation: Callable[[str], Any] | None = None
+        """Makes a context that names the phase in a profile, while there is one."""
+        self._annotated: Any = None
         self._border_due = True
         self._batch_begins = True
         self._in_border = False
@@ -84,59 +101,83 @@ class Probe:
 
     # -- blocks --
 
-    def open(self) -> None:
-        """Begin a block here."""
+    def open(self) -> Steps:
+        """Begin a block here; returns the steps since the last one ended."""
         self._works = []
         self.clock.synchronize()
-        self._marks = [(self.clock.mark(), "other")]
+        passed = self._steps() if len(self._starts) > 1 else Steps()
+        self._begin_marks(Mark(self.clock.mark(), "other"))
+        return passed
 
-    def close(self) -> Block:
-        """End the block here and return it."""
+    def close(self) -> tuple[Block, Steps]:
+        """End the block here and return it, as a whole and step by step."""
         self.clock.synchronize()
-        self._marks.append((self.clock.mark(), STEP))
-        marks, self._marks = self._marks, []
-        if marks[-2][1] == STEP:
-            del marks[-2]
-        gaps = self.clock.gaps([mark for mark, _ in marks])
-        phases, steps = dict.fromkeys(PHASES, 0.0), [0.0]
-        for (_, phase), seconds in zip(marks, gaps, strict=False):
-            if phase == STEP:
-                steps.append(0.0)
-            phases["other" if phase == STEP else phase] += seconds
-            steps[-1] += seconds
-        return Block(
+        if self._marks[-1].phase != STEP:
+            self._marks.append(Mark(self.clock.mark(), STEP))
+            self._starts.append(self.position)
+        steps = self._steps()
+        seconds = steps.seconds
+        self._begin_marks()
+        block = Block(
             steps=len(steps),
-            seconds=sum(gaps),
-            phases=phases,
-            step_seconds=steps,
+            seconds=sum(seconds),
+            phases={p: sum(steps.phases.get(p, ())) for p in PHASES},
+            step_seconds=seconds,
             work=work.total(self._works),
         )
+        return block, steps
+
+    def _steps(self) -> Steps:
+        """The steps that the marks make; the last mark ends the last step."""
+        gaps = self.clock.gaps([mark.moment for mark in self._marks])
+        return steps_of(self._marks[:-1], gaps, self._starts, self._training)
+
+    def _begin_marks(self, *marks: Mark) -> None:
+        self._marks, self._starts = list(marks), [self.position]
 
     # -- marks --
 
-    def _mark(self, phase: str) -> None:
-        self._marks.append((self.clock.mark(), phase))
+    def _mark(self, phase: str, iterator: int | None = None) -> None:
+        self._marks.append(Mark(self.clock.mark(), phase, iterator))
 
-    def _enter(self, phase: str) -> None:
+    def _enter(self, phase: str, iterator: int | None = None) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._mark(phase)
+            self._mark(phase, iterator)
+            if self.annotation is not None:
+                self._annotated = self.annotation(phase)
+                self._annotated.__enter__()
 
     def _leave(self) -> None:
         self._depth -= 1
         if self._depth == 0:
+            if self._annotated is not None:
+                self._annotated.__exit__(None, None, None)
+                self._annotated = None
             self._mark("other")
+
+    @property
+    def phase(self) -> str:
+        """The phase that training is in."""
+        last = self._marks[-1].phase if self._marks else "other"
+        return "other" if last == STEP else last
 
     def _border(self) -> None:
         """A step has ended if an optimizer step lies behind us and we are not inside a phase."""
         if self._border_due and self._depth == 0 and not self._in_border:
             self._border_due = False
-            self._mark(STEP)
-            self._in_border = True
+            if self._trained:
+                self.position += (self._samples - self._counted) or 1
+                self._counted = self._samples
+                self._mark(STEP)
+                self._starts.append(self.position)
+            self._trained = self._in_border = True
             try:
                 self.at_border()
             finally:
                 self._in_border = False
+            if not self._marks:
+                self._mark("other")
 
     # -- places --
 
@@ -151,7 +192,7 @@ class Probe:
                 self._undo.pop()()
 
     def _attach(self) -> None:
-        self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked)
+        self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
@@ -183,15 +224,14 @@ class Probe:
         owner: Any,
         name: str,
         phase: str,
-        before: Callable[..., None] = lambda *_: None,
+        before: Callable[..., int | None] = lambda *_: None,
         after: Callable[..., None] = lambda *_: None,
     ) -> None:
         original = owner.__dict__[name]
 
         @functools.wraps(original)
         def marked(*args: Any, **kwargs: Any) -> Any:
-            before(*args)
-            self._enter(phase)
+            self._enter(phase, before(*args))
             try:
                 result = original(*args, **kwargs)
             finally:
@@ -202,15 +242,30 @@ class Probe:
         setattr(owner, name, marked)
         self._undo.append(lambda: setattr(owner, name, original))
 
-    def _loader_asked(self, asked: Any) -> None:
-        if self._depth == 0 and isinstance(asked, loading._BaseDataLoaderIter):
-            self.workers.belong_to(asked)
+    def _loader_asked(self, asked: Any) -> int | None:
+        """A border may be due; returns the number of the iterator that is asked."""
+        iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
+        if self._depth == 0 and iterator is not None:
+            self.workers.belong_to(iterator)
         self._border()
+        return None if iterator is None else self._number(iterator)
+
+    def _iterator_made(self, iterator: Any, _: Any) -> None:
+        """Starting its workers belongs to the iterator that was made."""
+        last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
+        if self._depth == 0 and last is not None and isinstance(iterator, loading._BaseDataLoaderIter):
+            self._marks[last] = self._marks[last]._replace(iterator=self._number(iterator))
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
         if self._depth == 0:
             self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
             self._source.append(work.count(batch))
+            self._asked = self._number(iterator)
+
+    def _number(self, iterator: Any) -> int:
+        if iterator not in self._numbers:
+            self._numbers[iterator] = next(self._count)
+        return self._numbers[iterator]
 
     def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
         self._unscaled = loss
@@ -245,11 +300,13 @@ class Probe:
         self._stop_seeking()
         if id(module) not in self._roots:
             self._roots.add(id(module))
-            handles = (
-                module.register_forward_pre_hook(lambda *_: self._forward_begins()),
-                module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True),
-            )
-            self._undo += [handle.remove for handle in handles]
+            end = module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True)
+
+            def begin(*_: Any) -> None:
+                module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
+                self._forward_begins()
+
+            self._undo += [module.register_forward_pre_hook(begin, prepend=True).remove, end.remove]
             self._forward_begins()
 
     def _forward_ended(self) -> None:
@@ -263,6 +320,7 @@ class Probe:
             self._border()
             if self._batch_begins and self._source:
                 self._works.append(self._source.popleft())
-                self.samples += self._works[-1].samples
+                self._samples += self._works[-1].samples
                 self._batch_begins = False
+                self._training.add(self._asked)
         self._enter("forward" if training else "evaluate")

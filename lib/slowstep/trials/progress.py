@@ -29,8 +29,8 @@ class Progress:
         elapsed = (now or time.time()) - self.began
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
-        pair = f"pair {self.pair} of at most {self.of}"
-        return f"{self.notebook}  {self.comparison}  {pair}{estimate}  {elapsed:.0f} s{left}"
+        pair = f"  pair {self.pair} of at most {self.of}" if self.of else ""
+        return f"{self.notebook}  {self.comparison}{pair}{estimate}  {elapsed:.0f} s{left}"
 
 
 def to_file(progress: Progress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slowstep.records import Block, Memory, Status
+from slowstep.records import Block, Memory, Status, Steps
 from slowstep.settings import Settings
 
 ROUNDING = 1e-6
@@ -50,10 +50,12 @@ class Occur:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Ask for `steps` under torch.profiler, whose trace goes to the file of that path."""
+    """Ask for `steps` under torch.profiler, whose trace goes to the file of that path, after `looks` steps in which the
+    stack is looked at."""
 
     steps: int
     trace: str
+    looks: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,8 @@ class Measured:
     """Steps since the block before, those that don't count included."""
     position: int
     """Samples trained on since the start; a step counts as one where its batch doesn't tell."""
+    steps: Steps = Steps()
+    """Every steady step since the answer before, those of the block last."""
     recompilations: int = 0
     """By torch.compile since the start, for what no graph before allowed; it remembers the last 64 graphs."""
 

@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median_high
@@ -36,8 +36,10 @@ from slowstep.records import (
     ComparisonRecord,
     EventRecord,
     Memory,
+    ObservationRecord,
     ProfileRecord,
     Status,
+    Steps,
     TrialRecord,
     identity,
 )
@@ -59,6 +61,12 @@ OCCURRENCES = 3
 
 PROFILED_STEPS = 5
 """Enough to see what a step is made of; a trace of more is too large to look at."""
+
+LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
+"""Seconds of training, and steps at most, in which the profiled trial's stack is looked at."""
+
+OBSERVED_AT_ONCE = 2.0
+"""Seconds of steps that are asked for at once where the baseline is observed by itself."""
 
 PATIENCE = 20.0
 """A block counts as hanging when it takes this many times what the pace of the warm-up lets expect."""
@@ -84,6 +92,8 @@ class Trial:
     """Samples that it had trained on at the least when its first block could begin."""
     began: float
     """`time.perf_counter()` of the launch."""
+    timed: list[Steps] = field(default_factory=list)
+    """Its steady steps, answer by answer."""
 
     @property
     def soonest(self) -> float:
@@ -119,6 +129,8 @@ class Session:
         """The log of each arm's last launch."""
         self.pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
+        self.timed: dict[str, list[list[Steps]]] = {}
+        """Steady steps of each arm's launches that no record holds yet."""
         self.lived: dict[str, Counter[str]] = {}
         """Wall time by part of each arm's launches that have ended."""
 
@@ -152,6 +164,7 @@ class Session:
             process.end()
             raise
         self.resident[key], self.pace[key] = trial, trial.step_seconds
+        self.timed.setdefault(key, []).append(trial.timed)
         return trial
 
     def _warmed_up(self, process: TrialProcess, arm: Arm, ready: Ready, began: float, known: float) -> Trial:
@@ -225,6 +238,13 @@ class Session:
             lived.update(trial.record.wall | {"waiting for its turn": max(0.0, waited)})
         return dict(lived)
 
+    def timed_steps(self, key: str) -> list[Steps]:
+        """The steady steps of an arm since they were last asked for, by launch."""
+        found = [sum(answers, Steps()) for answers in self.timed.get(key, ()) if answers]
+        for answers in self.timed.get(key, ()):
+            answers.clear()
+        return found
+
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""
         for key in set(self.resident) - keys:
@@ -258,6 +278,7 @@ class Session:
         spent = time.perf_counter() - asked
         self.steps += measured.trained
         trial.position = measured.position
+        trial.timed.append(measured.steps)
         wall = Counter(trial.record.wall)
         wall.update({"discarded steps": spent - measured.block.seconds})
         wall.update({part: measured.block.seconds})
@@ -286,17 +307,19 @@ class Session:
         purpose: str = "",
         looks: Collection[int] = (),
         events: Collection[str] = (),
+        least_samples: float = 0.0,
     ) -> ComparisonRecord:
         """Interleaved pairs of the two arms until they are `enough` or `most`; a failed trial is part of the record.
 
         `twin` runs the treatment as a second process although it is the same arm (an A/A comparison); `purpose` makes
         the order of the pairs another one than that of the same arms' other comparisons. After as many pairs as
         `looks` names, both arms are launched anew, up to `budget.launches` launches each. Of `events` that are too rare
-        to meet in a block, each block is given its share (`amortised`).
+        to meet in a block, each block is given its share (`amortised`). A block holds `least_samples`
+        at least, as far as that is not too long.
         """
         began = time.time()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
-        comparison = Comparison(self, (baseline, treatment), keys, purpose, looks, events)
+        comparison = Comparison(self, (baseline, treatment), keys, purpose, looks, events, least_samples)
         try:
             comparison.run(most, enough)
             record = comparison.record()
@@ -305,10 +328,35 @@ class Session:
                 self.end(keys[1])
         return replace(
             record,
+            arms=[identity(arm.determinants()) for arm in (baseline, treatment)],
             seconds=time.time() - began,
             machine=to_plain(this_machine()),
             versions=versions(),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+        """Train `arm` on for so many more steps, or for so long, and time each of them."""
+        self.keep_only({identity(arm.determinants())})
+        key, began, trained = identity(arm.determinants()), time.perf_counter(), 0
+        try:
+            trial = self.launch(arm, key)
+            at_once = max(1, round(OBSERVED_AT_ONCE / trial.step_seconds))
+            while trained < steps and (spent := time.perf_counter() - began) < seconds:
+                pace = spent / trained if trained else trial.step_seconds
+                asked = max(1, min(at_once, steps - trained, round((seconds - spent) / pace)))
+                request = Run(steps=asked, discard=0 if trained else trial.discard)
+                measured = self._run(trial, request, asked * trial.step_samples, "observed steps")
+                trained += measured.block.steps
+                self.measured_seconds += measured.block.seconds
+            record = trial.record
+        except TrialEnded as ended:
+            if key in self.resident:
+                self.end(key)
+            failed = ended.failed
+            record = TrialRecord(arm=arm.label, status=failed.status, reason=failed.reason, log=self.log_of[key].name)
+        return ObservationRecord(
+            arm=key, trial=replace(record, steps=self.timed_steps(key)), seconds=time.perf_counter() - began
         )
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
@@ -317,8 +365,10 @@ class Session:
         key = identity(arm.determinants(), "profiled")
         trial = self.launch(arm, key)
         try:
-            request = Profile(steps=PROFILED_STEPS, trace=str(trace))
-            return trial.process.ask(request, self.budget.startup_timeout_seconds)
+            looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), LOOKED_AT_MOST))
+            request = Profile(steps=PROFILED_STEPS, trace=str(trace), looks=looks)
+            found = trial.process.ask(request, self.budget.startup_timeout_seconds)
+            return replace(found, arm=identity(arm.determinants()))
         finally:
             self.end(key)
 

@@ -1,0 +1,99 @@
+"""What PyTorch's operators are for: which of them are the arithmetic of training, and what the others are.
+
+The names are those of ATen, the library that runs them (`aten::addmm`), and of kernels that replace them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slowstep.records import Operator, ProfileRecord
+
+ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(add)?bmm|_softmax|sdpa", re.I)
+"""Attention's own products; projections are not among them, and nothing else in a language model multiplies batches."""
+
+PRODUCTS = re.compile(
+    r"::(add)?mm|::b(add)?bmm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
+    r"|flash_attention|efficient_attention|::_scaled_mm|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
+    re.I,
+)
+"""Products of matrices and convolutions: the arithmetic that FLOPs count."""
+
+LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy|mse_loss|l1_loss|huber|kl_div|ctc_loss|embedding_bag", re.I)
+"""What a loss is made of; it is training wherever the loop computes it."""
+
+FRAMES = re.compile(r"Backward\d+$|^autograd::|^Optimizer\.")
+"""Frames of autograd and of optimizers around the operators, whose own time is that of launching."""
+
+HINTS = (
+    (re.compile(r"bernoulli|dropout|::rand|::uniform_|::normal_", re.I), "random numbers, mostly of dropout"),
+    (re.compile(r"::pow|::tanh|::erf|::exp$"), "an activation made of single operators; a fused one does it in one"),
+    (re.compile(r"::item|_local_scalar_dense|::nonzero|::is_nonzero|::equal", re.I), "values read back to Python"),
+    (re.compile(r"::copy_|::_to_copy|::to$|::contiguous|::clone|::cat|::stack", re.I), "copies and casts"),
+    (re.compile(r"::index|::gather|::scatter|::masked|::where|::select|::slice|::fill_|::tri[ul]", re.I), "indexing"),
+    (re.compile(r"sort|topk|unique|cumsum|histc", re.I), "sorting and counting"),
+    (re.compile(r"dequantize|quantize|bitsandbytes", re.I), "quantising"),
+)
+"""What operators beside the arithmetic do, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Something that takes a share, 0 to 1, of the profiled time."""
+
+    what: str
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.share:.1%}"
+
+
+def beside(profile: ProfileRecord, phase: str) -> list[Part]:
+    """What a pass consists of beside the arithmetic of training, largest first: operators, and time without any."""
+    parts = [
+        Part(what=_shown(o), share=o.seconds / profile.seconds)
+        for o in profile.by_phase.get(phase, ())
+        if not any(_matches(o, kind) for kind in (PRODUCTS, LOSS, FRAMES))
+    ]
+    pause = profile.pauses.get(phase, 0.0) / profile.seconds
+    if pause > 0:
+        parts.append(Part(what=f"Python code or waiting while no operator runs{_where(profile, phase)}", share=pause))
+    return sorted(parts, key=lambda part: -part.share)
+
+
+def pause(profile: ProfileRecord, phase: str) -> float:
+    """Share of the time in which no operator runs for a millisecond and more, within a phase."""
+    return profile.pauses.get(phase, 0.0) / profile.seconds
+
+
+def training(profile: ProfileRecord, phase: str) -> float:
+    """Share of the time that products and losses take within a phase."""
+    found = profile.by_phase.get(phase, ())
+    return sum(o.seconds for o in found if _matches(o, PRODUCTS) or _matches(o, LOSS)) / profile.seconds
+
+
+def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
+    """Share of the time that operators of a kind take, of all phases."""
+    every: Iterable[Operator] = (o for operators in profile.by_phase.values() for o in operators)
+    return sum(o.seconds for o in every if _matches(o, kind)) / profile.seconds
+
+
+def places(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
+    """The places in the code at which a phase stands for `least` of the time each, largest first."""
+    return [Part(what=p.where, share=p.share) for p in profile.places if p.phase == phase and p.share >= least]
+
+
+def _matches(operator: Operator, kind: re.Pattern[str]) -> bool:
+    return kind.search(operator.name) is not None
+
+
+def _shown(operator: Operator) -> str:
+    hint = next((words for kind, words in HINTS if kind.search(operator.name)), "")
+    return f"{operator.name} ({hint})" if hint else operator.name
+
+
+def _where(profile: ProfileRecord, phase: str) -> str:
+    found = [p for p in profile.places if p.phase == phase and p.own]
+    return f", at {found[0].where}" if found else ""

@@ -1,0 +1,113 @@
+"""The share of the time that a phase takes, with an interval that is honest where single steps take very long.
+
+A run that waits 3 s in every 60th step spends a fifth of its time there, and thirty steps in a row may show none of it.
+So the time of a phase is split step by step. What is ordinary is averaged over stretches of consecutive steps, since
+neighbours are alike, and Student's t gives its interval. What lies far beyond the ordinary is counted like rare events,
+each of its own weight: the interval of a weighted sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16,
+1997) allows at its upper end for one event more, of the largest weight. Here twice the largest weight is allowed for,
+since the longest stall is rarely among those that were seen. Both intervals are added in quadrature, each end by itself
+(the MOVER of Zou and Donner, Statistics in Medicine 27, 2008).
+
+The constants were chosen in simulation; `bench/validation/shares.py` holds the coverage that they give.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from slowstep.judgement.intervals import Interval
+
+NOMINAL = 0.95
+"""What the intervals claim to cover."""
+
+P = 0.04
+"""Two-sided p of the two intervals, which makes up for their being only approximate."""
+
+FAR = 2.0
+"""A step's time in a phase is far out beyond so many times the phase's median, and beyond as many robust standard
+deviations above it."""
+
+LONGEST = 2.0
+"""The longest stall may be so many times the longest seen."""
+
+STRETCH = 12
+"""Steps of a stretch at least."""
+
+STRETCHES = (4, 20)
+"""The number of stretches, at least and at most."""
+
+
+def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
+    """The share of `phase` in the time of the `whole`, seconds a step in the order of training, both of shape (n,).
+
+    The interval is nearly as wide as can be, from 0 to 1, for fewer than four steps.
+    """
+    n, rest = len(phase), whole - phase
+    if not n or rest.sum() <= 0:
+        mean = 1.0 if n and whole.sum() > 0 else 0.0
+        return Interval(mean=mean, lower=0.0, upper=1.0, p=1.0, n=n)
+    ordinary = np.minimum(phase, _far(phase))
+    odds, half = _ordinary(ordinary, rest)
+    far, low, high = _rare(_episodes(phase - ordinary) / rest.sum())
+    mean = odds + far
+    lower, upper = mean - math.hypot(half, far - low), mean + math.hypot(half, high - far)
+    return Interval(mean=_of_odds(mean), lower=_of_odds(lower), upper=_of_odds(upper), p=1.0, n=n)
+
+
+def difference(phase: np.ndarray, other: np.ndarray, whole: np.ndarray) -> Interval:
+    """The share of the `whole` that `phase` takes beyond `other`, all in seconds a step and of shape (n,)."""
+    n = len(whole)
+    if n < 4 or whole.sum() <= 0:
+        return Interval(mean=0.0, lower=-1.0, upper=1.0, p=1.0, n=n)
+    mean, half = _ordinary(phase - other, whole)
+    return Interval(mean=mean, lower=mean - half, upper=mean + half, p=1.0, n=n)
+
+
+def long_steps(phase: np.ndarray) -> np.ndarray:
+    """Seconds a step that lie far beyond the ordinary, shape (n,); 0 for most steps."""
+    return phase - np.minimum(phase, _far(phase))
+
+
+def _far(phase: np.ndarray) -> float:
+    median = float(np.median(phase))
+    deviation = 1.4826 * float(np.median(np.abs(phase - median)))  # the standard deviation, if it were a normal
+    return max(FAR * median, median + FAR * deviation)
+
+
+def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
+    """Mean odds of the phase against the rest, and half their interval."""
+    odds, n = float(phase.sum() / rest.sum()), len(phase)
+    stretches = min(max(STRETCHES[0], min(n // STRETCH, STRETCHES[1])), n // 2)
+    if stretches < 2:
+        return odds, math.inf
+    begins = np.linspace(0, n, stretches + 1).astype(int)[:-1]
+    beside = np.add.reduceat(phase, begins) - odds * np.add.reduceat(rest, begins)
+    error = float(beside.std(ddof=1)) * math.sqrt(stretches) / float(rest.sum())
+    return odds, float(stats.t.ppf(1 - P / 2, stretches - 1)) * error
+
+
+def _episodes(excess: np.ndarray) -> np.ndarray:
+    """Sums over consecutive steps that lie far out: a stall that lasts for two steps is one stall."""
+    hit = excess > 0
+    begins = np.concatenate([[True], ~(hit[1:] & hit[:-1])])
+    sums = np.bincount(np.cumsum(begins) - 1, weights=excess)
+    return sums[sums > 0]
+
+
+def _rare(weights: np.ndarray) -> tuple[float, float, float]:
+    """The sum of events of these weights, and the interval of what such a sum has on the mean."""
+    if not len(weights):
+        return 0.0, 0.0, 0.0
+    total, square, longest = float(weights.sum()), float((weights**2).sum()), LONGEST * float(weights.max())
+    low = square / (2 * total) * float(stats.chi2.ppf(P / 2, 2 * total**2 / square))
+    more, wider = total + longest, square + longest**2
+    high = wider / (2 * more) * float(stats.chi2.ppf(1 - P / 2, 2 * more**2 / wider))
+    return total, low, high
+
+
+def _of_odds(odds: float) -> float:
+    """A share from its odds against the rest."""
+    return 1.0 if math.isinf(odds) and odds > 0 else max(odds, 0.0) / (1 + max(odds, 0.0))

@@ -1,0 +1,102 @@
+"""Everything that is known of the steps of one arm: the steady steps of all its launches, put together.
+
+Launches train on the same samples in the same order, so steps at one position are one step seen several times. What few
+distinct steps have not met does not exist for them, however often they were measured: so it is the distinct steps that
+count as evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.shares import long_steps, share
+from slowstep.records import PHASES, Steps
+
+MISSED = 0.04
+"""The chance that is allowed that stalls of a rate that matters are missed altogether."""
+
+SEEN_ONCE = -math.log(MISSED)
+"""So many times the distance between stalls has to be observed, for one of them at least to be met: stalls that come
+in one of n steps at random are all missed by N steps with the chance (1 - 1/n)^N, about exp(-N/n)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a share, or a bound made of it, rests on."""
+
+    steps: int
+    """Distinct steps."""
+    seconds: float
+    """Seconds of all the steps timed, repeated ones included."""
+
+    @property
+    def rarest(self) -> int:
+        """Stalls that come less often than once in so many steps could have been missed altogether."""
+        return int(self.steps / SEEN_ONCE)
+
+    def __str__(self) -> str:
+        missed = f"a stall rarer than one in {self.rarest:,} steps could have been missed" if self.rarest > 1 else "few"
+        return f"seen on {self.steps:,} distinct steps, {self.seconds:.0f} s of them; {missed}"
+
+
+def steps_to_see(rarest: int) -> int:
+    """Distinct steps that meet a stall which comes in one of `rarest`."""
+    return math.ceil(rarest * SEEN_ONCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """Distinct steps in the order of training. Those that were timed several times count with their mean."""
+
+    position: np.ndarray
+    """Shape (n,): samples trained on when the step began."""
+    phases: dict[str, np.ndarray]
+    """Seconds a phase, each of shape (n,); all phases are there."""
+    seconds: float
+    """All that was timed, in seconds."""
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Seconds of each step, shape (n,)."""
+        return np.sum(list(self.phases.values()), axis=0)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What this timeline is worth."""
+        return Evidence(steps=len(self.position), seconds=self.seconds)
+
+    def share(self, *phases: str) -> Interval:
+        """The share of the time that some phases take together."""
+        return share(np.sum([self.phases[p] for p in phases], axis=0), self.whole)
+
+    def spacing(self, phases: Iterable[str], least: float) -> int:
+        """Steps from one stall in `phases` to the next on the mean; 1 where stalls take less than the share `least`.
+
+        Stalls of unlike size count by their size: few long ones among many short ones are few.
+        """
+        stalls = long_steps(np.sum([self.phases[p] for p in phases], axis=0))
+        if not stalls.any() or stalls.sum() < least * self.whole.sum():
+            return 1
+        number = stalls.sum() ** 2 / (stalls**2).sum()
+        return max(1, round(len(stalls) / number))
+
+
+def timeline(launches: Iterable[Steps]) -> Timeline:
+    """The steps of these launches put together."""
+    found = [steps for steps in launches if len(steps)]
+    columns = {
+        p: np.concatenate([np.asarray(s.phases.get(p) or np.zeros(len(s))) for s in found] or [np.zeros(0)])
+        for p in PHASES
+    }
+    every = np.concatenate([np.asarray(s.position) for s in found] or [np.zeros(0, dtype=int)])
+    position, where, times = np.unique(every, return_inverse=True, return_counts=True)
+    return Timeline(
+        position=position,
+        phases={p: np.bincount(where, weights=c, minlength=len(position)) / times for p, c in columns.items()},
+        seconds=float(sum(c.sum() for c in columns.values())),
+    )

@@ -1,0 +1,67 @@
+"""Marks: the moments at which training passes from one phase to the next, and the steps that they make.
+
+A mark is taken as cheaply as can be; what happened between two marks is told afterwards, when nothing is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from slowstep.records import PHASES, Steps
+
+STEP = "step"
+"""The mark between two steps; what follows it is 'other' until a phase begins."""
+
+WAITS = ("data", "host_to_device", "other")
+"""Phases that belong to an evaluation where they lie within one."""
+
+MICROSECOND = 6
+"""Decimals of a second that are kept."""
+
+
+class Mark(NamedTuple):
+    """A moment of the clock, the phase that begins there, and for data the loader's iterator that is asked."""
+
+    moment: Any
+    phase: str
+    iterator: int | None = None
+
+
+def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
+    """Name the phase after each mark, those of an evaluation in the loop put together.
+
+    A forward pass without gradients is evaluation, and so is what lies between two of them: fetching its batches, its
+    losses, its sums. `training` holds the iterators whose batches are trained on; asking one of those is never part of
+    an evaluation.
+    """
+    names = [mark.phase for mark in marks]
+    inside = [
+        mark.phase in WAITS and not (mark.phase == "data" and (mark.iterator is None or mark.iterator in training))
+        for mark in marks
+    ]
+    for i, name in enumerate(names):
+        if name != "evaluate" or marks[i].phase != "evaluate":
+            continue
+        after = i + 1
+        while after < len(names) and inside[after]:
+            names[after] = "evaluate"
+            after += 1
+        before = i
+        while before > 0 and inside[before - 1]:
+            before -= 1
+        fetched = next((k for k in range(before, i) if marks[k].phase == "data"), i)
+        names[fetched:i] = ["evaluate"] * (i - fetched)
+    return names
+
+
+def steps_of(marks: Sequence[Mark], gaps: Sequence[float], starts: Sequence[int], training: Collection[int]) -> Steps:
+    """Give the steps between `marks`, whose `gaps` are in seconds; the step k begins at the sample `starts[k]`."""
+    rows: list[dict[str, float]] = [dict.fromkeys(PHASES, 0.0)]
+    for name, seconds in zip(told(marks, training), gaps, strict=False):
+        if name == STEP:
+            rows.append(dict.fromkeys(PHASES, 0.0))
+        rows[-1]["other" if name == STEP else name] += seconds
+    taken = [p for p in PHASES if any(row[p] for row in rows)]
+    columns = {p: [round(row[p], MICROSECOND) for row in rows] for p in taken}
+    return Steps(position=list(starts[: len(rows)]), phases=columns)
