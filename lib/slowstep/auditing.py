@@ -5,7 +5,7 @@ from __future__ import annotations
 from slowstep.audit import Audit, audit
 from slowstep.audit.physics import Sizes
 from slowstep.audit.run import TEXT
-from slowstep.judgement.devices import PEAKS
+from slowstep.judgement.devices import peak_of
 from slowstep.machine import versions
 from slowstep.records import Store, identity
 from slowstep.settings import Settings
@@ -23,7 +23,7 @@ def model_sizes(settings: Settings, store: Store) -> Sizes | None:
     kept."""
     reported = settings.reported
     lengths = reported and any(c.factor == "max_length" for c in reported.claims)
-    if not reported or settings.workload not in TEXT or not (lengths or reported.device in PEAKS):
+    if not reported or settings.workload not in TEXT or not (lengths or peak_of(reported.device)):
         return None
     key = identity("sizes", settings.model, settings.peft, versions())
     sizes = store.read(dict, "sizes", key)
