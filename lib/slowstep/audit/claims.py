@@ -115,7 +115,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
     """Why speeds can't be compared without more being said; empty where they can."""
-    if lengths_differ(a, b):
+    if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
     if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
         return PADDED
@@ -231,6 +231,11 @@ def _claimed(stated: Figure) -> str:
     return f"less than {times(stated.high)}" if stated.low == 0 else times(stated.middle)
 
 
+def _padded(a: Run, b: Run) -> str:
+    """The rows that can hold padding; packed ones have none."""
+    return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)
+
+
 def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
     if claim.factor and not changed(a.settings, b.settings):
@@ -238,12 +243,12 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)
         found.append(
-            f"What share of the positions is padding in '{a.label}' and in '{b.label}'? If the samples are shorter "
+            f"What share of the positions is padding in {_padded(a, b)}? If the samples are shorter "
             f"than {short} tokens, it was padding that cost the time"
         )
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt == PADDED:
-        found.append(f"Do the tokens a second of '{a.label}' and '{b.label}' count padding?")
+        found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
     if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:

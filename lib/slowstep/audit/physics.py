@@ -35,8 +35,7 @@ def per_token(run: Run, sizes: Sizes | None) -> TokenFlops | None:
 def mfu(run: Run, sizes: Sizes | None, device: str | None) -> Figure | None:
     """Model FLOPs utilisation, by the tokens that are given, else as if every sample were as long as it may be."""
     rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), peak_of(device)
-    devices = run.given.get("devices", exact(1))
-    return rate * (flops.needed / (peak.tflops * 1e12)) / devices if rate and flops and peak else None
+    return rate * (flops.needed / (peak.tflops * 1e12)) / run.devices if rate and flops and peak else None
 
 
 def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
@@ -56,7 +55,7 @@ def weight_bytes(run: Run, sizes: Sizes) -> float:
 def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Each micro-batch reads the weights forward and backward, and once more to recompute; 16 bit of each at most."""
     peak, step = peak_of(device), run.solved.known.get("seconds_per_step")
-    if not sizes or not peak or not step or run.given.get("devices", exact(1)).high > 1:
+    if not sizes or not peak or not step or run.devices.high > 1:
         return []
     passes = 3 if run.settings.training("gradient_checkpointing") else 2
     size = min(weight_bytes(run, sizes), sizes["matmul_parameters"] * 2)
@@ -74,7 +73,7 @@ def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
 def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Memory beyond the device's, or less than the weights alone take where they all lie on one device."""
     peak, found = peak_of(device), []
-    alone = run.given.get("devices", exact(1)).high <= 1 and not run.elsewhere
+    alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
         if peak and peak.memory and used.low > peak.memory:
