@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, Kind, audit
+from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.records import PHASES
-from slowstep.report.reported import claim_lines, finding_lines
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
 

@@ -42,8 +42,8 @@ BESIDE = {
     "memory_reserved_gib": "GiB reserved",
     "memory_used_gib": "GiB in use",
     "utilisation": "device busy",
-    "mfu": "MFU, %",
-    "hfu": "HFU, %",
+    "mfu": "% MFU",
+    "hfu": "% HFU",
 }
 """Figures that stand in no relation to the others."""
 

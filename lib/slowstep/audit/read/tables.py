@@ -67,6 +67,8 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    if not export:
+        held = [_of_a_factor(one, header[i], [c[i][0] for c in body if i < len(c)]) for i, one in enumerate(held)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
     unread = [
         plain(header[i][0])
@@ -74,6 +76,14 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
     return _repeated([row | {"unread": unread} for row in found])
+
+
+def _of_a_factor(held: Column, header: Cell, cells: Sequence[str]) -> Column:
+    """A column that nothing else is known of as a setting, if a factor is called so and may have all of its values."""
+    name = plain(header[0]).lower().replace(" ", "_")
+    factor = CATALOGUE.get(name) if held.kind == "open" else None
+    levels = [said[1] for cell in cells if (said := _setting(cell, Column("setting", name)))] if factor else []
+    return Column("setting", name) if levels and not any(map(factor.accepts, levels)) else held
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -193,12 +203,42 @@ def _cells(line: str, number: int) -> list[Cell]:
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
     delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    line = 1
     try:
         for cells in reader:
             asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
             if asked:
-                raise Unreadable(source, reader.line_num, asked, comma(cells[asked - 1]))
+                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
             if cells:
-                yield [(cell, reader.line_num, i) for i, cell in enumerate(cells, 1)]
+                yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
+            line = reader.line_num + 1  # a quoted cell may go over several
     except csv.Error as error:
-        raise Unreadable(source, reader.line_num, 1, f"is no well-formed CSV: {error}") from None
+        record = "".join(text.splitlines(keepends=True)[line - 1 :])
+        opened, ends = _open_quote(record, delimiter)
+        if opened is None:
+            raise Unreadable(source, line, 1, f"is no well-formed CSV: {error}") from None
+        before = record[:opened]
+        at = (line + before.count("\n"), opened - before.rfind("\n"))
+        closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
+        what = closed if ends < len(record) else "never closed"
+        raise Unreadable(source, *at, f"the quote that opens here is {what}; close it where its cell ends") from None
+
+
+def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
+    """Where the quoted cell begins that makes a record no CSV, and where its quote is closed inside a cell; the
+    record's length if it never is."""
+    at = 0
+    while at < len(record):
+        if record[at] != '"':  # a quote inside a plain cell is a character like others
+            at = (
+                min((i for i in (record.find(delimiter, at), record.find("\n", at)) if i >= 0), default=len(record)) + 1
+            )
+            continue
+        closed = re.compile(r'(?:[^"]|"")*"(?!")').match(record, at + 1)
+        if not closed:
+            return at, len(record)
+        behind = record[closed.end() : closed.end() + 1]
+        if behind not in ("", delimiter, "\n", "\r"):
+            return at, closed.end()
+        at = closed.end() + 1
+    return None, 0
