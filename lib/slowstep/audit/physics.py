@@ -8,9 +8,8 @@ from typing import Any
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, Kind, times
 from slowstep.audit.run import BESIDE, Run
-from slowstep.judgement.bounds import ALLOWANCE
 from slowstep.judgement.devices import peak_of
-from slowstep.judgement.flops import TokenFlops, token_flops
+from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 

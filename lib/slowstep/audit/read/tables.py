@@ -221,7 +221,8 @@ def _csv(text: str, source: str) -> Iterator[list[Cell]]:
         at = (line + before.count("\n"), opened - before.rfind("\n"))
         closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
         what = closed if ends < len(record) else "never closed"
-        raise Unreadable(source, *at, f"the quote that opens here is {what}; close it where its cell ends") from None
+        why = f"is no well-formed CSV: the quote that opens here is {what}; close it where its cell ends"
+        raise Unreadable(source, *at, why) from None
 
 
 def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
