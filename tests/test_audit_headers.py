@@ -8,7 +8,6 @@ import pytest
 
 from slowstep.audit import audit
 from slowstep.audit.read.ratios import ratio
-from slowstep.audit.read.tables import table_rows
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -56,7 +55,7 @@ def test_a_header_says_what_its_numbers_are(header: str, quantity: str, scale: f
 
 def test_times_and_speeds_are_turned_over() -> None:
     """Two epochs an hour are 1800 s each, and 0.5 ms a token 2000 tokens a second."""
-    assert known("epochs/hour", "2.00")["seconds_per_epoch"] == pytest.approx(1800, rel=1e-4)
+    assert known("epochs/hour", "2")["seconds_per_epoch"] == pytest.approx(1800, rel=1e-4)
     assert known("ms/token", "0.500")["tokens_per_second"] == pytest.approx(2000, rel=1e-4)
 
 
@@ -95,13 +94,6 @@ def test_an_unknown_figure_is_told_those_that_are_known() -> None:
     data = {"name": "own", "reported": {"rows": [{"label": "a", "figures": {"velocity": "3"}}]}}
     with pytest.raises(SettingsError, match=r"no such figure. Known are seconds_per_step, .*mfu, hfu\."):
         audit(validate(data, "own"))
-
-
-def test_a_column_may_be_called_as_a_factor() -> None:
-    """If the factor may have all of its values; else its words are words."""
-    first, second = (table_rows(f"run,weights,s/it\na,{a},1\nb,16bit,2\n", "t")[0] for a in ("4bit", "lots"))
-
-    assert ({"weights": "4bit"}, {}) == (first["settings"], second["settings"])
 
 
 def test_every_unit_of_time_goes_with_every_thing() -> None:

@@ -82,6 +82,17 @@ def test_what_a_row_can_not_have_is_told_with_its_key(settings: dict, said: str)
         of_row(settings)
 
 
+def test_a_row_of_figures_alone_may_say_how_its_model_computes() -> None:
+    """Where no model is named, a row's attention or weights name none either."""
+    rows = [
+        {"label": "a", "figures": {"hours": "2.0"}},
+        {"label": "b", "settings": {"attn_implementation": "eager", "weights": "16bit"}, "figures": {"hours": "3.0"}},
+    ]
+    found = audit(validate({"name": "own", "reported": {"rows": rows}}, "own"))
+
+    assert found.runs[1].settings.model.dtype == "bfloat16"
+
+
 PACKED = {"dataset": {"max_length": 1024, "padding": "packing", "tokenize": "once"}}
 HALF = {"factor": "max_length", "speed_up": "2.0", "quantity": "seconds_per_step"}
 

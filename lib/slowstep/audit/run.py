@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.figures import Figure, exact, figure, hull
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
 from slowstep.audit.row_settings import row_settings
 from slowstep.factors import CATALOGUE
@@ -206,7 +206,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         else:
             _read(given, name, value, f"{key}figures.{name}", problems)
             if isinstance(value, list) and len(value) > 1 and name in given:
-                repeats[name] = [figure(v).middle for v in value]
+                repeats[name] = [(_percentage(v) if name in SHARES else figure(v)).middle for v in value]
     phases: dict[str, Figure] = {}
     for name, value in row.phases.items():
         if name not in PHASES:
@@ -288,6 +288,14 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
     return found | {q: exact(v) for q, v in job.items() if v}
 
 
+def _percentage(value: object) -> Figure:
+    """A percentage, which may be written as a share: without a sign, and up to 1."""
+    if isinstance(value, list) and value:
+        return hull(_percentage(each) for each in value)
+    found = figure(value)
+    return found * 100 if found.high <= 1 and "%" not in str(value) else found
+
+
 def _known(name: str) -> str:
     """The figure that was meant, or all there are."""
     names = (*TITLES, *BESIDE)
@@ -296,9 +304,7 @@ def _known(name: str) -> str:
 
 def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
     try:
-        found = figure(value, counted=name in COUNTS)
-        if name in SHARES and found.high <= 1 and "%" not in str(value):
-            found = found * 100
+        found = _percentage(value) if name in SHARES else figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
         if name and found.high < 0:

@@ -67,8 +67,6 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
-    if not export:
-        held = [_of_a_factor(one, header[i], [c[i][0] for c in body if i < len(c)]) for i, one in enumerate(held)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
     unread = [
         plain(header[i][0])
@@ -76,14 +74,6 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
     return _repeated([row | {"unread": unread} for row in found])
-
-
-def _of_a_factor(held: Column, header: Cell, cells: Sequence[str]) -> Column:
-    """A column that nothing else is known of as a setting, if a factor is called so and may have all of its values."""
-    name = plain(header[0]).lower().replace(" ", "_")
-    factor = CATALOGUE.get(name) if held.kind == "open" else None
-    levels = [said[1] for cell in cells if (said := _setting(cell, Column("setting", name)))] if factor else []
-    return Column("setting", name) if levels and not any(map(factor.accepts, levels)) else held
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

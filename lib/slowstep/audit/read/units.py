@@ -236,7 +236,10 @@ def _measured(name: str, number: str, scale: float, inverted: bool = False) -> t
         raise ValueError(f"expected more than 0, found {number}")
     if scale == 1.0 and not inverted:
         return name, number
-    ends = (scale / found.high, scale / found.low) if inverted else (found.low * scale, found.high * scale)
+    if inverted:  # what was written stays in the middle, with room for the farther end
+        middle, farthest = scale / found.middle, scale / found.low
+        return name, " ± ".join(format(Decimal(repr(value)), "f") for value in (middle, farthest - middle))
+    ends = (found.low * scale, found.high * scale)
     return name, " - ".join(format(Decimal(repr(end)), "f") for end in ends)
 
 
