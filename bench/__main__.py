@@ -15,9 +15,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(names: list[str]) -> None:
     """Run the named parts (all of them without a name), print each, and write it to bench/results/."""
-    from bench import diagnose, probe, start
+    from bench import audit, diagnose, probe, start
 
-    parts = {"probe": probe.measure, "start": start.measure, "diagnose": diagnose.measure}
+    parts = {"probe": probe.measure, "start": start.measure, "audit": audit.measure, "diagnose": diagnose.measure}
     for name in names or parts:
         figures = parts[name]()
         for key, value in figures.items():

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit import Audit, audit
+from slowstep.audit.lines import SIGNS as JUDGED
+from slowstep.audit.lines import sentence
 from slowstep.cli import main as slowstep
 from slowstep.factors import family
 from slowstep.investigation import ROOT
@@ -23,9 +25,7 @@ from slowstep.machine import this_machine, versions
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import Table
-from slowstep.report.reported import SIGNS as JUDGED
 from slowstep.report.tables import hypotheses
-from slowstep.report.words import sentence
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.summary import Summary

@@ -13,11 +13,11 @@ import yaml
 from bench.cases import PAGE, RESULTS
 from slowstep.audit import Audit, Judged, Judgement, Kind, audit, experiment
 from slowstep.audit.figures import exact
+from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.run import Run
 from slowstep.audit.work import read_from
 from slowstep.factors import check_levels, family
 from slowstep.machine import this_machine
-from slowstep.report.reported import claim_lines, finding_lines
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row
@@ -294,8 +294,10 @@ def test_what_rounding_explains_is_left_alone(case: Open) -> None:
 
 
 def test_small_effects_hold(case: Open) -> None:
-    """Optimizer, rank and 16 bit are what they are said to be, and so is the larger batch."""
-    for word in ("optimizer", "rank", "16 bit brings", "batch 8 brings"):
+    """Rank and 16 bit are what they are said to be, and so is the larger batch. The optimizer's 2 % are what rounding
+    alone can make of two figures with two digits."""
+    assert case("001").claim("optimizer").judgement is Judgement.UNDECIDED
+    for word in ("rank", "16 bit brings", "batch 8 brings"):
         assert case("001").claim(word).judgement is Judgement.HOLDS
 
 

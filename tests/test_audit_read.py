@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, Kind, audit
+from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.records import PHASES
-from slowstep.report.reported import claim_lines, finding_lines
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
 
@@ -138,10 +138,10 @@ def test_one_quantity_in_two_units_is_one() -> None:
 
 def test_what_a_device_can_do_may_be_unknown() -> None:
     """The rest is audited all the same, and the name that comes nearest is told."""
-    found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10G")
+    found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10H")
 
     assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
-    assert any("'NVIDIA A10G'" in q and "Did you mean 'NVIDIA A10'?" in q for q in found.questions)
+    assert any("'NVIDIA A10H'" in q and "Did you mean 'NVIDIA A10" in q for q in found.questions)
 
 
 def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ Either a | b.
 |---|---|
 | lr | 0.1 |
 
-| run | s/it | MFU |
+| run | s/it | score |
 |---|---|---|
 | a | 2.1 | 31 % |
 
@@ -416,7 +416,7 @@ Either a | b.
     found = audited(text)
 
     assert ["a", "b"] == [run.label for run in found.runs]
-    assert any("MFU" in question for question in found.questions)
+    assert any("score" in question for question in found.questions)
 
 
 def test_phases_of_a_step_are_read_from_a_table() -> None:

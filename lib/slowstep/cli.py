@@ -12,25 +12,26 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from slowstep.audit import audit as audit_figures
-from slowstep.audit.read import Unreadable, read_file
-from slowstep.auditing import model_sizes
+from slowstep.audit.audit import read_runs
+from slowstep.audit.lines import claim_lines, finding_lines
+from slowstep.auditing import Sizing, without_refused_files
 from slowstep.factors import check_levels, plan
-from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
 from slowstep.processes import Busy
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
-from slowstep.report import claim_lines, finding_lines
-from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
-from slowstep.summary import NotebookRun
-from slowstep.trials.entry import enter_check
-from slowstep.trials.helper import errand
+from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, from_data, load
 from slowstep.trials.progress import Progress
+
+OUTPUTS = Path(__file__).resolve().parents[2] / "outputs"
+"""Where results go if nothing else is said: beside notebooks/ and params/."""
 
 LONGEST_NAME = 80
 """Characters of a folder's name."""
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
             command.add_argument("params", nargs="+", help=f"parameter files{also}")
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
-        command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
+        command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
     given = parser.parse_args(arguments)
     try:
         return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
@@ -98,27 +99,46 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _audit(given: argparse.Namespace) -> int:
-    """Each parameter file by itself; files of figures, which hold a run or a table each, together."""
+    """Each parameter file by itself; files of figures, which hold a run or a table each, together. What is refused
+    stops nothing else, and the exit status tells of it."""
     outputs, paths = Path(given.outputs), [Path(name) for name in given.params]
     figures = [path for path in paths if path.suffix not in (".yaml", ".yml")]
-    files = [path for path in paths if path not in figures] + ([_wrapped(figures, outputs)] if figures else [])
-    return max(_audited(load(path, given.set), given.set, outputs) for path in files)
+    files, refused = _wrapped(figures, given.set, outputs) if figures else ([], [])
+    status = 0
+    for path in [path for path in paths if path not in figures] + files:
+        try:
+            loaded = load(path, given.set)
+            overrides, problems = without_refused_files(loaded)
+            refused += [_placed(problem, loaded) for problem in problems]
+            again = [*given.set, *overrides]
+            status = max(status, _audited(load(path, again) if overrides else loaded, again, outputs))
+        except SettingsError as error:
+            refused += error.problems
+    if not refused:
+        return status
+    sys.stdout.flush()
+    print("refused, and in no report:", *refused, sep="\n", file=sys.stderr)
+    return 2
 
 
 def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     if loaded.settings.reported is None:
         raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
+    sizing = Sizing(loaded.settings, Store(folder / "records"))
     try:
-        found = audit_figures(loaded.settings)
+        found = audit_figures(loaded.settings, sizing.known)
     except SettingsError as error:
         raise SettingsError(_placed(problem, loaded) for problem in error.problems) from None
-    # no claim is judged by the model's sizes, which take PyTorch some seconds to find out
-    for line in claim_lines(found):
+    # PyTorch takes some seconds to find out how large the model is; what does not wait for that is told at once
+    early = sizing.judged_without(found)
+    for line in claim_lines(found, early) if early else []:
         print(line, flush=True)
-    sizes = model_sizes(loaded.settings, Store(folder / "records"))
-    for line in finding_lines(audit_figures(loaded.settings, sizes) if sizes is not None else found):
-        print(line)
+    if sizing.missing:
+        found = audit_figures(loaded.settings, sizing.found_out())
+    late = [c for c in found.claims if c.claim not in [e.claim for e in early]]
+    for line in [*(claim_lines(found, late) if late or not found.claims else []), *finding_lines(found)]:
+        print(line, flush=True)
     from slowstep.batch import audit
     from slowstep.report.index import write_index
 
@@ -138,35 +158,45 @@ def _placed(problem: str, loaded: Loaded) -> str:
     return f"{loaded.place(key)}: {problem}" if key.startswith("reported.") else problem
 
 
-def _wrapped(paths: Sequence[Path], outputs: Path) -> Path:
-    """A parameter file around files of figures; what was trained, nobody says."""
-    problems = []
+def _wrapped(paths: Sequence[Path], overrides: Sequence[str], outputs: Path) -> tuple[list[Path], list[str]]:
+    """A parameter file around the files of figures that can be read, and why the others can't; what was trained, nobody
+    says."""
+    problems: list[str] = []
+    readable: list[Path] = []
     for path in paths:
-        if not path.is_file():
-            problems.append(f"{path}: there is no such file.")
-            continue
         try:
-            read_file(path)
-        except Unreadable as error:
-            if "columns" not in str(error):  # an answer to a question may be among the overrides
-                problems.append(str(error))
-    if problems:
-        raise SettingsError(problems)
+            if not path.is_file():
+                raise SettingsError(f"{path}: there is no such file.")
+            alone = from_data(_around([path]), path, overrides).settings
+            # a claim may be on rows of several files
+            figures = replace(alone.reported, rows=[], claims=[], sums=[], percentages=[])
+            read_runs(replace(alone, reported=figures))
+            readable.append(path)
+        except SettingsError as error:
+            problems += error.problems
+    if not readable:
+        return [], problems
+    data = _around(readable)
+    target = outputs / data["name"] / f"{data['name']}.yaml"
+    write_atomically(target, yaml.safe_dump(data, sort_keys=False))
+    return [target], problems
+
+
+def _around(paths: Sequence[Path]) -> dict[str, Any]:
+    """What stands in a parameter file of nothing but figures."""
     # trainer states are all called alike; a table `quick.csv` is no investigation `quick`
     names = [f"{p.resolve().parent.name}_{p.name}" if p.suffix == ".json" else p.name for p in paths]
     name = re.sub(r"\W", "_", "_and_".join(names))[:LONGEST_NAME]
     name = name if name[:1].isalpha() else f"figures_{name}"
     source = ", ".join(path.name for path in paths)
-    data = {"name": name, "reported": {"source": source, "files": [str(path.resolve()) for path in paths]}}
-    target = outputs / name / f"{name}.yaml"
-    write_atomically(target, yaml.safe_dump(data, sort_keys=False))
-    return target
+    return {"name": name, "reported": {"source": source, "files": [str(path.resolve()) for path in paths]}}
 
 
 def _report(given: argparse.Namespace) -> int:
     from slowstep.batch import notebooks
     from slowstep.report.html import render
     from slowstep.report.index import write_index
+    from slowstep.summary import NotebookRun
 
     outputs = Path(given.outputs)
     if not outputs.is_dir():
@@ -208,6 +238,9 @@ def _checked(given: argparse.Namespace) -> list[Loaded]:
 
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     """What transformers, peft, bitsandbytes and datasets refuse; asked once for the same settings and versions."""
+    from slowstep.trials.entry import enter_check
+    from slowstep.trials.helper import errand
+
     store = Store(outputs / loaded.settings.name / "records")
     key = identity("checked", loaded.settings, versions(), this_machine())
     if store.read(list, "checks", key) is not None:

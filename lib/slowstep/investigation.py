@@ -14,7 +14,7 @@ from slowstep.audit import Audit
 from slowstep.auditing import audited
 from slowstep.factors import Arm, Contrast, Meaning, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
-from slowstep.judgement.devices import PEAKS, Peak
+from slowstep.judgement.devices import MEASURED, Peak, peak_of
 from slowstep.judgement.facts import WAITS, baseline_facts, occasional_shares
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import project
@@ -185,14 +185,14 @@ class Investigation:
     @cached_property
     def peak(self) -> Peak | None:
         """What the device could do: from the data sheet if its name is known, else measured for a second."""
-        known = PEAKS.get(self.machine.gpu or "")
+        known = peak_of(self.machine.gpu)
         if known and self.device == "cuda":
             return known
         dtype = _computed_in(self.settings)
 
         def measure() -> Peak:
             tflops, bandwidth, device = errand(enter_ceiling, dtype)
-            return Peak(tflops=tflops, bandwidth=bandwidth, source=f"measured here: {dtype} matmul on {device}")
+            return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
 
         try:
             return self._kept(Peak, "ceilings", identity("ceiling", dtype, self._place()), measure)

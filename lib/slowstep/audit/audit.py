@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.neighbours import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
+from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_tokens
 from slowstep.audit.work import same_batch, with_speed
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -25,24 +27,50 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
     were looked for and not found.
     """
     reported = settings.reported or Reported()
-    found = runs(settings, rows(reported))
+    found = read_runs(settings)
     findings = [f for run in found for f in arithmetic.of_run(run)]
     findings += [f for s in reported.sums for f in arithmetic.of_sum(s)]
     findings += [f for p in reported.percentages for f in arithmetic.of_percentage(p, found)]
-    findings += [f for run in found for f in physics.beyond_the_device(run, sizes, reported.device)]
-    findings += _rankings(found) + _out_of_memory(found)
-    findings += [f for pair in _unclaimed(found, reported.claims) for f in claims.impossible(*pair, found, sizes)]
+    against_physics = [f for run in found for f in _against_physics(run, sizes, reported.device)]
+    impossible = {f.where for f in against_physics}
+    possible = [run for run in found if run.label not in impossible]
+    findings += against_physics + unlike_neighbours(found) + _rankings(possible) + _out_of_memory(found)
+    findings += [f for pair in _unclaimed(possible, reported.claims) for f in claims.impossible(*pair, possible, sizes)]
     judged = [claims.judge(c, found, sizes) for c in reported.claims]
     return Audit(
         runs=found,
-        claims=_shaken(judged),
+        claims=[_on_what_can_be(c, impossible) for c in _shaken(judged)],
         findings=findings,
+        impossible=impossible,
         questions=[
             *questions(settings, found),
+            *unlike_tokens(possible),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),
         ],
     )
+
+
+def read_runs(settings: Settings) -> list[Run]:
+    """The runs of a report; SettingsError with everything that can't be read, or not without a guess."""
+    return runs(settings, rows(settings.reported or Reported()))
+
+
+def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    return [
+        *physics.beyond_the_device(run, sizes, device),
+        *impossible_utilisation(run),
+        *against_throughput(run, sizes, device),
+    ]
+
+
+def _on_what_can_be(judged: Judged, impossible: Collection[str]) -> Judged:
+    """A claim that holds by the figures of a row that can't be is not decided by them."""
+    rows = [label for label in (judged.claim.baseline, judged.claim.treatment) if label in impossible]
+    if judged.judgement is not Judgement.HOLDS or not rows:
+        return judged
+    reason = f"{judged.reason}, but the figures of '{rows[0]}' can't be true"
+    return replace(judged, judgement=Judgement.UNDECIDED, reason=reason)
 
 
 def _shaken(judged: Sequence[Judged]) -> list[Judged]:

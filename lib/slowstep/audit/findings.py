@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,6 +19,7 @@ class Kind(StrEnum):
     PHYSICS = "against physics"
     BOUND = "beyond its bound"
     UNLIKELY = "more than expected"
+    NEIGHBOURS = "unlike its neighbours"
     CONTROL = "something else changed"
     CONFOUNDED = "several changes at once"
     MEANING = "other training"
@@ -29,7 +30,7 @@ class Kind(StrEnum):
     MEMORY = "out of memory"
 
 
-NOTES = (Kind.MEANING, Kind.PROJECTED, Kind.RANKING, Kind.MEMORY)
+NOTES = (Kind.NEIGHBOURS, Kind.MEANING, Kind.PROJECTED, Kind.RANKING, Kind.MEMORY)
 """What is to be minded and is no fault."""
 
 
@@ -77,6 +78,8 @@ class Audit:
     findings: Sequence[Finding]
     """On the rows, not on a claim."""
     questions: Sequence[str]
+    impossible: Collection[str] = ()
+    """Rows whose figures can't be true; they take no part in what is said of all rows."""
 
     @property
     def faults(self) -> list[Finding]:

@@ -8,9 +8,8 @@ from typing import Any
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, Kind, times
 from slowstep.audit.run import BESIDE, Run
-from slowstep.judgement.bounds import ALLOWANCE
-from slowstep.judgement.devices import PEAKS
-from slowstep.judgement.flops import TokenFlops, token_flops
+from slowstep.judgement.devices import peak_of
+from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 
@@ -34,9 +33,8 @@ def per_token(run: Run, sizes: Sizes | None) -> TokenFlops | None:
 
 def mfu(run: Run, sizes: Sizes | None, device: str | None) -> Figure | None:
     """Model FLOPs utilisation, by the tokens that are given, else as if every sample were as long as it may be."""
-    rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), PEAKS.get(device or "")
-    devices = run.given.get("devices", exact(1))
-    return rate * (flops.needed / (peak.tflops * 1e12)) / devices if rate and flops and peak else None
+    rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), peak_of(device)
+    return rate * (flops.needed / (peak.tflops * 1e12)) / run.devices if rate and flops and peak else None
 
 
 def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
@@ -55,8 +53,8 @@ def weight_bytes(run: Run, sizes: Sizes) -> float:
 
 def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Each micro-batch reads the weights forward and backward, and once more to recompute; 16 bit of each at most."""
-    peak, step = PEAKS.get(device or ""), run.solved.known.get("seconds_per_step")
-    if not sizes or not peak or not step or run.given.get("devices", exact(1)).high > 1:
+    peak, step = peak_of(device), run.solved.known.get("seconds_per_step")
+    if not sizes or not peak or not step or run.devices.high > 1:
         return []
     passes = 3 if run.settings.training("gradient_checkpointing") else 2
     size = min(weight_bytes(run, sizes), sizes["matmul_parameters"] * 2)
@@ -73,8 +71,8 @@ def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
 
 def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Memory beyond the device's, or less than the weights alone take where they all lie on one device."""
-    peak, found = PEAKS.get(device or ""), []
-    alone = run.given.get("devices", exact(1)).high <= 1 and not run.elsewhere
+    peak, found = peak_of(device), []
+    alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
         if peak and peak.memory and used.low > peak.memory:

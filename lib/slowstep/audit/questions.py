@@ -10,7 +10,7 @@ from slowstep.audit.differences import changed
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
-from slowstep.judgement.devices import PEAKS
+from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 
@@ -89,11 +89,13 @@ def _devices(runs: Sequence[Run]) -> list[str]:
 
 def _device(name: str | None) -> list[str]:
     """A device that is not in the list is skipped, and not guessed."""
-    if name is None or name in PEAKS:
+    if name is None or peak_of(name):
         return []
+    several = family_of(name)
+    could = f" It could be {', '.join(several)}." if several else nearest(name, PEAKS)
     return [
         f"Which device is '{name}', as its driver names it? What it can do is not known here, and no figure was held "
-        f"against it.{nearest(name, PEAKS)}"
+        f"against it.{could}"
     ]
 
 

@@ -23,7 +23,9 @@ TITLES = {
     "steps_per_second": "steps/s",
     "samples_per_second": "samples/s",
     "tokens_per_second": "tokens/s",
+    "devices": "devices",
     "samples_per_step": "samples a step",
+    "tokens_per_step": "tokens a step",
     "tokens_per_sample": "tokens a sample",
     "seconds_per_sample": "s/sample",
     "seconds_per_epoch": "s/epoch",
@@ -45,6 +47,8 @@ TITLES = {
     "micro_batches_per_step": "micro-batches a step",
     "forward_passes_per_step": "forward passes a step",
     "backward_passes_per_step": "backward passes a step",
+    "samples_per_second_per_device": "samples/s a device",
+    "tokens_per_second_per_device": "tokens/s a device",
 }
 """The quantities, and how tables show them."""
 
@@ -82,6 +86,10 @@ RELATIONS = (
     Relation(ONE, "steps_per_second", "seconds_per_step"),
     Relation("samples_per_step", "samples_per_second", "seconds_per_step"),
     Relation("tokens_per_second", "samples_per_second", "tokens_per_sample"),
+    Relation("tokens_per_step", "tokens_per_second", "seconds_per_step"),
+    Relation("tokens_per_step", "samples_per_step", "tokens_per_sample"),
+    Relation("tokens_per_second", "tokens_per_second_per_device", "devices"),
+    Relation("samples_per_second", "samples_per_second_per_device", "devices"),
     Relation(ONE, "samples_per_second", "seconds_per_sample"),
     Relation("seconds_per_epoch", "steps_per_epoch", "seconds_per_step", counted="steps_per_epoch", least=True),
     Relation("seconds_per_epoch", "samples_per_epoch", "seconds_per_sample", least=True),
@@ -112,6 +120,7 @@ CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
 
 COUNTS = (
     "samples_per_step",
+    "tokens_per_step",
     "steps_per_epoch",
     "samples_per_epoch",
     "samples",

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slowstep.audit.figures import Figure, exact, figure
+from slowstep.audit.figures import Figure, exact, figure, hull
 from slowstep.audit.relations import COUNTS, TITLES, Solved, solve
+from slowstep.audit.row_settings import row_settings
 from slowstep.factors import CATALOGUE
 from slowstep.records import PHASES
-from slowstep.settings import TRAINED, Settings, SettingsError, override
+from slowstep.settings import Settings, SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
 
@@ -41,7 +42,8 @@ BESIDE = {
     "memory_reserved_gib": "GiB reserved",
     "memory_used_gib": "GiB in use",
     "utilisation": "device busy",
-    "devices": "devices",
+    "mfu": "% MFU",
+    "hfu": "% HFU",
 }
 """Figures that stand in no relation to the others."""
 
@@ -62,6 +64,9 @@ READ_FROM = (
 """What a claim on speed is mostly read from."""
 
 WRITE = "Write 1.4 for 40 % more a second, '1/3' for three times slower, '>1' for faster by any amount."
+
+SHARES = ("mfu", "hfu")
+"""Percentages; written as a share, without a sign and up to 1, they are turned into one."""
 
 TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
 """Figures that can't be 0 or less, by how they begin."""
@@ -94,6 +99,24 @@ class Run:
     def measured(self) -> bool:
         """Whether its figures are those of a training that was seen to run."""
         return not self.projected and not self.out_of_memory
+
+    @property
+    def devices(self) -> Figure:
+        """How many it was trained on; one where nobody said."""
+        return self.solved.known.get("devices", exact(1))
+
+    @property
+    def counts_text(self) -> bool:
+        """Whether its tokens are those of the samples themselves, without padding."""
+        each = self.given.get("tokens_per_sample")
+        full = each and self.length and each.meets(exact(self.length))
+        return self.packed or bool(each and not (full and self.settings.dataset.padding == "max_length"))
+
+    @property
+    def tokens_of_a_sample(self) -> Figure | None:
+        """Tokens that a sample has, where they were counted or where packing fills it."""
+        each = self.solved.known.get("tokens_per_sample")
+        return exact(self.length) if self.packed and self.length and not each else each
 
     @property
     def packed(self) -> bool:
@@ -141,7 +164,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
             problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
     for i, percentage in enumerate(reported.percentages):
         if percentage.quantity and percentage.quantity not in (*TITLES, *BESIDE):
-            near = nearest(percentage.quantity, [*TITLES, *BESIDE])
+            near = _known(percentage.quantity)
             problems.append(f"reported.percentages[{i}].quantity: '{percentage.quantity}' is no figure.{near}")
     problems += _unreadable(reported)
     if problems:
@@ -179,29 +202,32 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         if name in QUESTIONS:
             problems.append(f"{key}figures.{name}: {QUESTIONS[name]}")
         elif name not in TITLES and name not in BESIDE:
-            problems.append(f"{key}figures.{name}: no such figure.{nearest(name, [*TITLES, *BESIDE])}")
+            problems.append(f"{key}figures.{name}: no such figure.{_known(name)}")
         else:
             _read(given, name, value, f"{key}figures.{name}", problems)
             if isinstance(value, list) and len(value) > 1 and name in given:
-                repeats[name] = [figure(v).middle for v in value]
+                repeats[name] = [(_percentage(v) if name in SHARES else figure(v)).middle for v in value]
     phases: dict[str, Figure] = {}
     for name, value in row.phases.items():
         if name not in PHASES:
             problems.append(f"{key}phases.{name}: no such phase.{nearest(name, PHASES)}")
         else:
             _read(phases, name, value, f"{key}phases.{name}", problems)
-    cells = {_place(name): place for name, place in row.cells.items()}
     try:
-        own = override(settings, {_place(n): v for n, v in row.settings.items()}, row.place or f"{key}settings", cells)
+        own = row_settings(row.settings, settings, row.place or f"{key}settings", row.cells)
     except SettingsError as error:
         raise SettingsError([*problems, *error.problems]) from None
     if problems:
         raise SettingsError(problems)
-    devices = given.get("devices", exact(1))
+    devices = _devices(given)
     counted = _counted(settings, own, devices)
     assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
+    length = own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None
     if own.dataset.padding == "packing":  # a step's samples and an epoch's are not the same things
-        counted, assumed = {q: f for q, f in counted.items() if not q.startswith("samples")}, {}
+        counted = {q: f for q, f in counted.items() if not q.startswith("samples")}
+        assumed = {"tokens_per_step": assumed["samples_per_step"] * length} if assumed and length else {}
+    if any(name.endswith("_per_device") for name in given):
+        assumed["devices"] = devices
     return Run(
         label=row.label,
         settings=own,
@@ -214,8 +240,17 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
         unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored),
-        length=own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None,
+        length=length,
     )
+
+
+def _devices(given: Mapping[str, Figure]) -> Figure:
+    """How many devices the figures are of: as it is said, or as the whole is so many times one device's; else one."""
+    for whole in (q for q in given if f"{q}_per_device" in given and "devices" not in given):
+        ratio = given[whole] / given[f"{whole}_per_device"]
+        if ratio.bounded and round(ratio.middle) and ratio.meets(exact(round(ratio.middle))):
+            return exact(round(ratio.middle))
+    return given.get("devices", exact(1))
 
 
 def described(settings: Settings) -> bool:
@@ -230,7 +265,9 @@ def _says_batch(s: Settings) -> bool:
 
 
 def _says_length(row: Row) -> bool:
-    return any(name.rpartition(".")[2] == "max_length" for name in row.settings)
+    nested = row.settings.get("dataset")
+    names = [*row.settings, *(nested if isinstance(nested, Mapping) else ())]
+    return any(str(name).rpartition(".")[2] == "max_length" for name in names)
 
 
 def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure]:
@@ -251,9 +288,23 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
     return found | {q: exact(v) for q, v in job.items() if v}
 
 
+def _percentage(value: object) -> Figure:
+    """A percentage, which may be written as a share: without a sign, and up to 1."""
+    if isinstance(value, list) and value:
+        return hull(_percentage(each) for each in value)
+    found = figure(value)
+    return found * 100 if found.high <= 1 and "%" not in str(value) else found
+
+
+def _known(name: str) -> str:
+    """The figure that was meant, or all there are."""
+    names = (*TITLES, *BESIDE)
+    return nearest(name, names) or f" Known are {', '.join(names)}."
+
+
 def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
     try:
-        found = figure(value, counted=name in COUNTS)
+        found = _percentage(value) if name in SHARES else figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
         if name and found.high < 0:
@@ -261,15 +312,3 @@ def _read(into: dict[str, Figure], name: str, value: object, key: str, problems:
         into[name] = replace(found, low=max(found.low, 0.0), written=found.middle) if name else found
     except ValueError as error:
         problems.append(f"{key}: {error}.")
-
-
-def _place(name: str) -> str:
-    """A setting's section, where only its own name is given: `per_device_train_batch_size`."""
-    from slowstep.settings.ecosystem import SECTIONS as CLASSES
-
-    if "." in name or name in TRAINED:
-        return name
-    for section in ("dataset", "model"):
-        if hasattr(Settings.__dataclass_fields__[section].default, name):
-            return f"{section}.{name}"
-    return next((f"{s}.{name}" for s, held in CLASSES.items() if name in held.fields()), f"training_arguments.{name}")

@@ -26,7 +26,7 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     if a.out_of_memory or b.out_of_memory:
         return None, ""
     for unit in _units(a, b, quantity):
-        gain = read_from(unit, a, b)
+        gain = _of_tokens(a, b) if unit == "tokens_per_second" else read_from(unit, a, b)
         if gain:
             return _for_as_much(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
@@ -45,6 +45,9 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         yield quantity
     if not padding_differs(a, b):
         yield "tokens_per_second"
+    if a.packed and b.packed and a.length != b.length:
+        yield "seconds_per_epoch"  # of the same text, of which packing cuts nothing off
+        return
     if lengths_differ(a, b):
         return
     if a.packed == b.packed:
@@ -87,16 +90,27 @@ def same_batch(a: Run, b: Run) -> bool:
 
 def lengths_differ(a: Run, b: Run) -> bool:
     """Whether a sample is another amount of work, and nobody counted its tokens."""
-    known = "tokens_per_second" in a.solved.known and "tokens_per_second" in b.solved.known
-    return a.length != b.length and (not known or padding_differs(a, b))
+    return a.length != b.length and (_of_tokens(a, b) is None or padding_differs(a, b))
 
 
 def padding_differs(a: Run, b: Run) -> bool:
     """Whether tokens a second, which may count padding, are other work in one than in the other."""
     if not all(r.settings.workload in TEXT for r in (a, b)):
         return False
+    if a.counts_text and b.counts_text:
+        return False
     each = {r.settings.dataset.padding for r in (a, b)}
     return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
+
+
+def _of_tokens(a: Run, b: Run) -> Figure | None:
+    """How many times as many tokens a second `b` trains on: as both count them, or by the tokens of their samples where
+    a step has as many samples in both."""
+    gain = read_from("tokens_per_second", a, b)
+    steps, each = read_from("steps_per_second", a, b), [r.tokens_of_a_sample for r in (a, b)]
+    if gain or steps is None or None in each or not same_batch(a, b):
+        return gain
+    return steps * (each[1] / each[0]) if each[0].bounded and each[1].bounded else None
 
 
 def read_from(quantity: str, a: Run, b: Run) -> Figure | None:

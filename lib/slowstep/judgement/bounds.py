@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.flops import ALLOWANCE
 from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
 from slowstep.judgement.suspects import PROFILED_TO
 from slowstep.judgement.timeline import Evidence
 from slowstep.judgement.units import speed_up
-
-ALLOWANCE = 3.0
-"""Attention and low-rank products run at a lower rate than the large products, so a share of the FLOPs is not a share
-of the time. Up to three times the FLOP share is allowed for; beyond that no one has seen it on current devices."""
 
 IMPLAUSIBLE = 0.9
 """Nothing trains at more of a device's peak than this; where it seems to, the peak or the FLOPs are not the run's."""

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.intervals import interval
 from slowstep.judgement.units import work
 from slowstep.records import Pair
 
@@ -39,6 +38,8 @@ class Moved:
 
 def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:
     """The untouchable phases that moved nevertheless."""
+    from slowstep.judgement.intervals import interval  # brings scipy, and an audit needs the limits above at once
+
     found = []
     whole = _change(pairs)
     for phase in CONTROLS:

@@ -1,8 +1,11 @@
-"""What devices can do. Names are matched exactly: an A10G is not an A10. An unknown device is measured, not guessed."""
+"""What devices can do, by the name that tools print; an unknown device is measured or left aside, never guessed."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from slowstep.judgement.data_sheets import SHEETS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,19 +20,54 @@ class Peak:
     @property
     def most(self) -> float:
         """FLOP/s that nothing exceeds: a data sheet's figure as it is, and more than was measured in a busy moment."""
-        return self.tflops * 1e12 * (1.0 if self.source == SHEET else MARGIN)
+        return self.tflops * 1e12 * (MARGIN if self.source.startswith(MEASURED) else 1.0)
 
 
 MARGIN = 1.25
 """A peak that was measured may lie so much below what the device can do."""
 
-SHEET = "the vendor's data sheet, dense bf16"
+MEASURED = "measured here"
+"""How the source of a peak begins that no data sheet says."""
+
+VENDORS = {"nvidia", "amd", "geforce", "tesla", "instinct", "r", "tm", "gpu", "corporation"}
+"""Words of a name that tell no device from another."""
+
+JOINED = re.compile(r"(?<=\d)\s+(?=gb\b)|(?<=\bsxm)\s+(?=\d\b)")
+"""Spaces that some tools print inside `80 GB` and `SXM 5`."""
 
 PEAKS = {
-    "NVIDIA A10": Peak(tflops=125, bandwidth=600, memory=24, source=SHEET),
-    "NVIDIA GeForce RTX 4090": Peak(tflops=165, bandwidth=1008, memory=24, source=SHEET),
-    "NVIDIA A100-SXM4-80GB": Peak(tflops=312, bandwidth=2039, memory=80, source=SHEET),
-    "NVIDIA H100 80GB HBM3": Peak(tflops=989, bandwidth=3350, memory=80, source=SHEET),
-    "NVIDIA H100 PCIe": Peak(tflops=756, bandwidth=2000, memory=80, source=SHEET),
-    "NVIDIA H200": Peak(tflops=989, bandwidth=4800, memory=141, source=SHEET),
+    names[0]: Peak(tflops=tflops, bandwidth=bandwidth, memory=memory, source=f"data sheet: {sheet}")
+    for names, tflops, bandwidth, memory, sheet in SHEETS
 }
+"""The known devices by the name that their driver prints."""
+
+
+def peak_of(name: str | None) -> Peak | None:
+    """The peak of the device that a tool calls `name`, None where no device or several could be meant.
+
+    Only the order of the words, and words that tell no device from another, may differ: `A10` is no `A10G`, and `H100`
+    alone is PCIe, SXM or NVL.
+    """
+    return KNOWN.get(_words(name)) if name else None
+
+
+def family_of(name: str) -> list[str]:
+    """The known devices whose name has all words of a shorter one: the several that `H100` could be."""
+    words = _words(name)
+    return [names[0] for names, *_ in SHEETS if words and any(words < _words(n) for n in names)]
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words that make up a name, however they are parted: `A100-SXM4-40GB` has a100, sxm4 and 40gb."""
+    text = JOINED.sub("", re.sub(r"[^a-z0-9]+", " ", name.lower()))
+    text = re.sub(r"\brtx(?=\d)", "rtx ", text)
+    return frozenset(word for word in text.split() if word not in VENDORS)
+
+
+KNOWN = {
+    words: PEAKS[names[0]]
+    for names, _, _, memory, _ in SHEETS
+    for name in names
+    for words in (_words(name), _words(f"{name} {memory:g}GB"))
+}
+"""The known devices by their words, with the size of their memory and without it."""

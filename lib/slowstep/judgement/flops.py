@@ -10,6 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+ALLOWANCE = 3.0
+"""Attention and low-rank products run at a lower rate than the large products, so a share of the FLOPs is not a share
+of the time. Up to three times the FLOP share is allowed for; beyond that no one has seen it on current devices."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokenFlops:

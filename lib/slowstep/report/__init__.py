@@ -7,8 +7,6 @@ from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
 from slowstep.report.reported import (
-    claim_lines,
-    finding_lines,
     reported_claims,
     reported_conclusion,
     reported_findings,
@@ -44,13 +42,11 @@ __all__ = [
     "best_each_way",
     "bounds",
     "causes",
-    "claim_lines",
     "conclusion",
     "device_idle",
     "facts",
     "files",
     "final_conclusion",
-    "finding_lines",
     "findings",
     "headline",
     "intervals",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slowstep.audit.lines import sentence
 from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
-from slowstep.report.words import escape, hours, money, proviso, sentence, share, strength
+from slowstep.report.words import escape, hours, money, proviso, share, strength
 from slowstep.summary import Baseline
 
 ADVICE = {

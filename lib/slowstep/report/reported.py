@@ -9,20 +9,19 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
-from slowstep.audit.claims import UNKNOWN, doubt_of
-from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
+from slowstep.audit.lines import SIGNS, compared, sentence
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import WHOLE, equal_work, read_from, with_speed, work_done
+from slowstep.audit.work import read_from
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
-from slowstep.report.words import escape, sentence
-from slowstep.settings.reported import Claim
+from slowstep.report.words import escape
 
-SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
-
-ONLY_IF_GIVEN = ("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples")
+ONLY_IF_GIVEN = (
+    *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples", "devices"),
+    *("tokens_per_step", "samples_per_second_per_device", "tokens_per_second_per_device"),
+)
 """Units that say nothing beyond the others."""
 
 SPEEDS = {"steps_per_second": (ORANGE, "square"), "samples_per_second": (BLUE, "circle"), "full": (GREEN, "diamond")}
@@ -38,7 +37,7 @@ def reported_rows(audit: Audit) -> Table:
     return Table(
         [
             {
-                "run": r.label + _mark(r),
+                "run": r.label + _mark(r, audit),
                 **{({**TITLES, **BESIDE})[q]: _cell(r, q) for q in units},
                 **({FULL: f"({r.tokens_at_full_length})" if r.tokens_at_full_length else ""} if lengths else {}),
             }
@@ -50,7 +49,8 @@ def reported_rows(audit: Audit) -> Table:
 
 def reported_speeds(audit: Audit) -> Chart:
     """Each measured row's speed over the first one's, in every unit: where the marks part, the unit decides."""
-    measured = [r for r in audit.runs if not r.projected] or list(audit.runs)
+    possible = [r for r in audit.runs if r.label not in audit.impossible]
+    measured = [r for r in possible if not r.projected] or possible
     figure, rows = go.Figure(), []
     for unit, (colour, symbol) in SPEEDS.items():
         points = [(r, ratio) for r in measured if (ratio := _ratio(unit, measured[0], r))] if measured else []
@@ -129,38 +129,6 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     return Text("\n\n".join(parts))
 
 
-def compared(audit: Audit) -> list[str]:
-    """Every measured row beside the first, at equal work, or with the doubt whether it is."""
-    measured = with_speed(audit.runs)
-    found = []
-    for first, run in ((measured[0], run) for run in measured[1:]):
-        gain, unit = equal_work(first, run)
-        if gain is None or not gain.bounded:
-            continue
-        whole = next((q for q in WHOLE if TITLES[q] == unit), None)
-        claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
-        doubts = [doubt_of(claim, first, run, gain, unit)]
-        doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
-        doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
-        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}"
-        found.append("; ".join([text, *dict.fromkeys(filter(None, doubts))]))
-    return found
-
-
-def claim_lines(audit: Audit) -> list[str]:
-    """The claims, for a terminal."""
-    if not audit.claims:
-        rows = [sentence(text) for text in compared(audit)]
-        return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
-    return [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
-
-
-def finding_lines(audit: Audit) -> list[str]:
-    """What else was found, and what is to be asked first, for a terminal."""
-    found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
-    return found + [f"- to be asked: {sentence(q)}" for q in audit.first_questions]
-
-
 def _claim(c: Judged) -> str:
     return f"{SIGNS[c.judgement][0]} “{escape(c.claim.text)}”: {c.judgement}. {escape(sentence(c.reason))}"
 
@@ -169,7 +137,9 @@ def _counted(faults: Sequence[Finding]) -> str:
     return f"{len(faults)} findings" if faults else "The figures agree with each other"
 
 
-def _mark(run: Run) -> str:
+def _mark(run: Run, audit: Audit) -> str:
+    if run.label in audit.impossible:
+        return " (impossible)"
     if run.out_of_memory:
         return " (out of memory)"
     return " (expected)" if run.projected and "expected" not in run.label else ""

@@ -88,11 +88,6 @@ def strength(verdict: Verdict) -> str:
     return f"{verdict.effect.n} interleaved pairs"
 
 
-def sentence(text: str) -> str:
-    """First letter large, a full stop at the end."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
-
-
 def escape(text: str) -> str:
     """Untrusted text (names, paths, error messages) for Markdown: nothing in it is markup."""
     for mark in "\\`*_{}[]<>#|":

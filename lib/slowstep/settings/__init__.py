@@ -1,7 +1,7 @@
 """Parameter files as typed, validated, immutable settings."""
 
 from slowstep.settings.errors import SettingsError
-from slowstep.settings.load import load, override, validate
+from slowstep.settings.load import from_data, load, override, validate
 from slowstep.settings.schema import LEVEL_SECTIONS, TRAINED, Loaded, Settings
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Loaded",
     "Settings",
     "SettingsError",
+    "from_data",
     "load",
     "override",
     "validate",

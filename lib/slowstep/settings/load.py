@@ -25,7 +25,14 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
     """Settings from a YAML file and `section.key=value` overrides; SettingsError says all that is wrong."""
     path = Path(path)
     data, lines = _read(path)
-    places = {key: f"{path}:{line}" for key, line in lines.items()}
+    return from_data(data, path, overrides, {key: f"{path}:{line}" for key, line in lines.items()})
+
+
+def from_data(
+    data: dict[str, Any], path: Path, overrides: Iterable[str] = (), places: Mapping[str, str] | None = None
+) -> Loaded:
+    """Settings from what stands in a parameter file, or would stand there, and overrides."""
+    places = dict(places or {})
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)

@@ -132,7 +132,8 @@ class Settings:
     @property
     def figures_alone(self) -> bool:
         """Whether figures are reported, and no model is named that could be trained."""
-        return self.reported is not None and self.model == Model()
+        named = self.model.init == "random" or self.model.name_or_path or self.model.model_type or self.model.config
+        return self.reported is not None and not named
 
     @property
     def batched_fetching(self) -> bool:

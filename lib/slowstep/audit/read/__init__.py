@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -38,12 +41,28 @@ def rows(reported: Reported) -> list[Row]:
 
 
 def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Rows of a file, by what kind it is; Unreadable if it is none of them."""
+    """Rows of a file, by what kind it is; Unreadable if it is none of them.
+
+    A file that did not change is read once: an audit asks for it several times, and logs may be large.
+    """
+    with contextlib.suppress(OSError):
+        state = path.stat()
+        said = tuple(sorted((columns or {}).items()))
+        return copy.deepcopy(_read_once(path, said, state.st_size, state.st_mtime_ns))
+    return _read(path, columns or {})
+
+
+@functools.lru_cache(maxsize=32)
+def _read_once(path: Path, columns: tuple[tuple[str, str], ...], size: int, changed: int) -> list[dict[str, Any]]:
+    return _read(path, dict(columns))
+
+
+def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     kind = path.suffix.lower()
     if kind == ".json":
         return [read_trainer_state(path)]
     if kind in TABLES:
-        return read_table(path, columns or {})
+        return read_table(path, columns)
     if kind in LOGS:
         return read_log(path)
     known = ", ".join((".json", *TABLES, *LOGS))

@@ -193,12 +193,43 @@ def _cells(line: str, number: int) -> list[Cell]:
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
     delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    line = 1
     try:
         for cells in reader:
             asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
             if asked:
-                raise Unreadable(source, reader.line_num, asked, comma(cells[asked - 1]))
+                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
             if cells:
-                yield [(cell, reader.line_num, i) for i, cell in enumerate(cells, 1)]
+                yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
+            line = reader.line_num + 1  # a quoted cell may go over several
     except csv.Error as error:
-        raise Unreadable(source, reader.line_num, 1, f"is no well-formed CSV: {error}") from None
+        record = "".join(text.splitlines(keepends=True)[line - 1 :])
+        opened, ends = _open_quote(record, delimiter)
+        if opened is None:
+            raise Unreadable(source, line, 1, f"is no well-formed CSV: {error}") from None
+        before = record[:opened]
+        at = (line + before.count("\n"), opened - before.rfind("\n"))
+        closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
+        what = closed if ends < len(record) else "never closed"
+        why = f"is no well-formed CSV: the quote that opens here is {what}; close it where its cell ends"
+        raise Unreadable(source, *at, why) from None
+
+
+def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
+    """Where the quoted cell begins that makes a record no CSV, and where its quote is closed inside a cell; the
+    record's length if it never is."""
+    at = 0
+    while at < len(record):
+        if record[at] != '"':  # a quote inside a plain cell is a character like others
+            at = (
+                min((i for i in (record.find(delimiter, at), record.find("\n", at)) if i >= 0), default=len(record)) + 1
+            )
+            continue
+        closed = re.compile(r'(?:[^"]|"")*"(?!")').match(record, at + 1)
+        if not closed:
+            return at, len(record)
+        behind = record[closed.end() : closed.end() + 1]
+        if behind not in ("", delimiter, "\n", "\r"):
+            return at, closed.end()
+        at = closed.end() + 1
+    return None, 0

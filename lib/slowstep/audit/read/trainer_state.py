@@ -40,7 +40,8 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
         if isinstance(entry, dict):
             said = {name: entry[name] for name in FIGURES if name in entry}
             for name, value in said.items():
-                refuse_odd(name, value, path, text, max(0, text.rfind(f'"{name}"')))
+                at = max(0, text.rfind(f'"{name}"'))
+                refuse_odd(name, value, path, (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)))
             figures |= {FIGURES[name]: value for name, value in said.items() if _number(value)}
     if _number(state.get("max_steps")) and figures.get("steps", 0) < state["max_steps"]:
         figures = {name: value for name, value in figures.items() if not name.endswith("_per_second")}
@@ -56,15 +57,14 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
     return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
 
 
-def refuse_odd(name: str, value: Any, path: Path, text: str, at: int) -> None:
-    """Unreadable, with its place in the text, if what Trainer is to have said of its speed is none; 0.0 is rounded."""
+def refuse_odd(name: str, value: Any, path: Path, place: tuple[int, int]) -> None:
+    """Unreadable, with its line and column, if what Trainer is to have said of its speed is none; 0.0 is rounded."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         found = math.nan
     if not 0 <= found < math.inf:
-        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-        raise Unreadable(str(path), line, column, f"{name}: expected a number, 0 or more, found {value!r}")
+        raise Unreadable(str(path), *place, f"{name}: expected a number, 0 or more, found {value!r}")
 
 
 def _number(value: Any) -> bool:

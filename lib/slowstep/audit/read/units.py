@@ -4,58 +4,55 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import parse
+from slowstep.audit.read.ratios import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
-from slowstep.audit.run import BESIDE, QUESTIONS, SAY, TIMED
+from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
 
-SECOND, STEP = r"(?:s|secs?|seconds?)", r"(?:it|iters?|iterations?|steps?|batch|batches)"
-SAMPLE, TOKEN = r"(?:samples?|examples?|ex|seqs?|sequences?|images?|imgs?)", r"(?:toks?|tokens?)"
+WHOLE_JOB = ("total time", "training time", "train time", "wall time", "runtime")
+"""How a header says that the whole job is timed; its unit stands behind it in brackets, or in each cell."""
 
-UNITS = (
-    (rf"{SECOND}\s*(?:/|per)\s*{STEP}", "seconds_per_step", 1.0),
-    (rf"(?:ms|milliseconds?)\s*(?:/|per)\s*{STEP}", "seconds_per_step", 1e-3),
-    (rf"{STEP}\s*(?:/|per)\s*{SECOND}", "steps_per_second", 1.0),
-    (rf"{SAMPLE}\s*(?:/|per)\s*{SECOND}", "samples_per_second", 1.0),
-    (rf"{TOKEN}\s*(?:/|per)\s*{SECOND}", "tokens_per_second", 1.0),
-    (rf"{SECOND}\s*(?:/|per)\s*epoch", "seconds_per_epoch", 1.0),
-    (r"(?:mins?|minutes?)\s*(?:/|per)\s*epoch", "seconds_per_epoch", 60.0),
-    (r"(?:h|hrs?|hours?)\s*(?:/|per)\s*epoch", "seconds_per_epoch", 3600.0),
+TIMED_WORDS = {"time", "duration", "latency"}
+"""Words for a time, beside what is timed: `time per step`, `epoch time`."""
+
+DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
+    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock")
+}
+"""Words of a header that change nothing about its unit."""
+
+ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
+"""Words of a header whose speed is not that of training."""
+
+ALIASES = (
+    dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
+    | dict.fromkeys(("hardware flops utilization", "hardware flops utilisation"), "hfu")
+    | dict.fromkeys(("gpu util", "gpu utilization", "gpu utilisation", "utilization", "util"), "utilisation")
+    | dict.fromkeys(("gpus", "#gpus", "# gpus", "num gpus", "n gpus", "gpu count", "world size"), "devices")
+    | dict.fromkeys(("global batch size", "effective batch size", "total batch size"), "samples_per_step")
 )
-"""Units as they are written, what they measure, and how many of the kit's own unit one of them is."""
-
-TIMES = (
-    {"ms": 1e-3, "milliseconds": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0}
-    | {"min": 60.0, "mins": 60.0, "minutes": 60.0}
-    | {"h": 3600.0, "hr": 3600.0, "hrs": 3600.0, "hours": 3600.0}
-)
-"""Units of time, where a header says what is timed."""
-
-TIMED_BY = (
-    (("epoch time", "time per epoch", "time/epoch"), "seconds_per_epoch"),
-    (("step time", "time per step", "time/step", "iteration time", "time per iteration"), "seconds_per_step"),
-    (("batch time", "time per batch", "time/batch"), "seconds_per_step"),
-    (("total time", "training time", "train time", "wall time", "runtime"), "seconds"),
-)
-"""How a header says what is timed; its unit stands behind it in brackets, or in each cell: `epoch time (min)`."""
+"""Headers that name a figure in other words than the kit's."""
 
 EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds or milliseconds can mean nothing else; a save's may."""
 
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
+PERCENT = {"%": 1.0, "percent": 1.0}
 OTHERS = {
-    "utilisation": {"%": 1.0},
+    "utilisation": PERCENT,
+    "mfu": PERCENT,
+    "hfu": PERCENT,
     "cost": MONEY,
     "price_per_hour": {unit + per: 1.0 for unit in MONEY for per in ("", "/h", "/hr", "/hour")},
     "memory_allocated_gib": MEMORY,
     "memory_reserved_gib": MEMORY,
     "memory_used_gib": MEMORY,
 }
-"""Units of cells under a header that names the figure, and how many of the kit's own one of them is."""
+"""Units of a header or cell that go with the name of a figure, and how many of the kit's own one of them is."""
 
 CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 
@@ -108,6 +105,10 @@ class Column:
     tell)."""
     name: str = ""
     scale: float = 1.0
+    inverted: bool = False
+    """Whether its numbers are one over what the kit holds: epochs an hour for the seconds of one."""
+    unit: str = ""
+    """The unit in the header, where it tells more than the scale: a percentage."""
 
 
 MEASURED = ("figure", "timed", "phase")
@@ -116,25 +117,69 @@ MEASURED = ("figure", "timed", "phase")
 
 def column(header: str, settings: set[str]) -> Column:
     """By the words and the unit of its header; `settings` are the names that the ecosystem knows."""
-    text = plain(header).lower()
+    text = re.sub(r"\s+", " ", plain(header).lower())
     name = text.replace(" ", "_")
     if text in LABELS:
         return Column("label")
-    if name in TITLES or name in BESIDE:
-        return Column("figure", name)
+    if _named(text):
+        return Column("figure", _named(text))
     if name in settings:
         return Column("setting", name)
-    unit = _unit(_bracketed(text) or text)
+    bracketed = _bracketed(text)
+    rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
+    words = re.split(r"[\s_]+", rest.replace("/", " / "))
+    if ELSEWHERE & {*words, *bracketed.split()}:
+        return Column("open")
+    unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
-        return Column("figure", *unit)
-    timed = next((quantity for words, quantity in TIMED_BY if text.startswith(words)), None)
-    if timed:
-        scale = TIMES.get(_bracketed(text))
-        return Column("figure", timed, scale) if scale else Column("timed", timed)
-    first = re.split(r"[\s_(]+", text)[0]
-    if first in EACH_STEP and _bracketed(text) in TIMES:
-        return Column("phase", first, TIMES[_bracketed(text)])
-    return Column("open", next((q for q in (name, first, *text.split()[-1:]) if q in QUESTIONS), ""))
+        return Column("figure", unit.quantity, unit.scale, unit.inverted)
+    if bracketed in OTHERS.get(_named(rest), {}):
+        return Column("figure", _named(rest), OTHERS[_named(rest)][bracketed], unit=bracketed)
+    if any(rest.startswith(start) for start in WHOLE_JOB):
+        return Column("figure", "seconds", TIMES[bracketed]) if bracketed in TIMES else Column("timed", "seconds")
+    unit = _timed("s", words) if TIMED_WORDS & {*words} else None
+    if unit:
+        return Column("timed", unit.quantity, unit.scale)
+    if words[0] in EACH_STEP and bracketed in TIMES:
+        return Column("phase", words[0], TIMES[bracketed])
+    return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
+
+
+def _named(text: str) -> str:
+    """The figure that a header names, empty if it is none."""
+    name = ALIASES.get(text.replace("_", " "), text.replace(" ", "_"))
+    return name if name in TITLES or name in BESIDE else ""
+
+
+def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
+    """The unit that stands in brackets, is the whole header, or its end behind words that change nothing."""
+    if bracketed.removeprefix("per ").removeprefix("/") in DEVICES:
+        rest, bracketed = f"{rest}/{bracketed}", ""
+    found, words = ratio(bracketed) or ratio(text), rest.split(" ")
+    if found:
+        return found
+    while words and not found:
+        found = ratio(" ".join(words))
+        words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
+    many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
+    if found and many:
+        million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
+        return replace(found, scale=found.scale * (1e6 if million else 1e3))
+    return found
+
+
+def _timed(unit: str, words: list[str]) -> Unit | None:
+    """What is timed, in a unit of time that stands in brackets or last: `step (ms)`, `time / 1k iterations (min)`.
+
+    A single thing is timed, or a number of them; the time of `steps` alone could be that of all.
+    """
+    if not unit and words[-1] in TIMES:
+        *words, unit = words
+    said = " ".join(w for w in words if w not in DESCRIBED | TIMED_WORDS)
+    of = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
+    several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", of) and THINGS.get(of) and not said.startswith(("/", "per"))
+    found = ratio(f"{unit}/{of}") if unit in TIMES and of and not several else None
+    return found if found and found.quantity.startswith("seconds_per") else None
 
 
 def figure(cell: str, held: Column) -> tuple[str, str] | None:
@@ -148,11 +193,14 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
             raise ValueError(f"expected a number, found '{text}'")
         return None
     number, tail = found.groups()
-    unit = _unit(tail.lower()) if tail else None
+    unit = ratio(tail) if tail else None
     if held.kind in MEASURED:
-        return _measured(held.name, number, _scale(held, tail, unit))
+        percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
+        inverted = held.inverted and not (tail and unit)
+        name, said = _measured(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
+        return name, said + percent
     if unit:
-        return _measured(unit[0], number, unit[1])
+        return _measured(unit.quantity, number, unit.scale, unit.inverted)
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
@@ -163,17 +211,17 @@ def is_number(cell: str) -> bool:
     return bool(plain(cell)) and bool(CELL.match(plain(cell)))
 
 
-def _scale(held: Column, tail: str, unit: tuple[str, float] | None) -> float:
+def _scale(held: Column, tail: str, unit: Unit | None) -> float:
     """The kit's units in one of the cell's: the column's, unless the cell says another of the same kind."""
     if not tail:
         if held.kind == "timed":
             raise ValueError("in what unit? Write it in the header, as in 'step time (ms)', or in the cell")
         return held.scale
-    if unit and unit[0] == held.name:
-        return unit[1]
+    if unit and unit.quantity == held.name:
+        return unit.scale
     said = tail.lower().rstrip(".")
     if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
-        return TIMES[said]
+        return TIMES[said] * (held.scale if held.kind == "timed" else 1.0)
     if said in TIMES and held.name == "hours":
         return TIMES[said] / 3600
     if said in OTHERS.get(held.name, {}):
@@ -181,14 +229,18 @@ def _scale(held: Column, tail: str, unit: tuple[str, float] | None) -> float:
     raise ValueError(f"the column holds {(TITLES | BESIDE).get(held.name, held.name)}, and the cell says '{tail}'")
 
 
-def _measured(name: str, number: str, scale: float) -> tuple[str, str]:
+def _measured(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
     """With as many digits as it had, in the kit's unit."""
     found = parse(number, counted=name in COUNTS)
-    if name.startswith(TIMED) and found.high <= 0:
+    if (inverted or name.startswith(TIMED)) and found.low <= 0 and (inverted or found.high <= 0):
         raise ValueError(f"expected more than 0, found {number}")
-    if scale == 1.0:
+    if scale == 1.0 and not inverted:
         return name, number
-    return name, " - ".join(format(Decimal(repr(end * scale)), "f") for end in (found.low, found.high))
+    if inverted:  # what was written stays in the middle, with room for the farther end
+        middle, farthest = scale / found.middle, scale / found.low
+        return name, " ± ".join(format(Decimal(repr(value)), "f") for value in (middle, farthest - middle))
+    ends = (found.low * scale, found.high * scale)
+    return name, " - ".join(format(Decimal(repr(end)), "f") for end in ends)
 
 
 def plain(text: str) -> str:
@@ -196,10 +248,7 @@ def plain(text: str) -> str:
     return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()
 
 
-def _unit(text: str) -> tuple[str, float] | None:
-    return next(((name, scale) for unit, name, scale in UNITS if re.fullmatch(unit, text.strip())), None)
-
-
 def _bracketed(text: str) -> str:
-    found = re.search(r"[(\[]([^)\]]+)[)\]]\s*$", text)
-    return found[1].strip() if found else ""
+    """What stands in brackets at the end, or a percent sign there."""
+    found = re.search(r"[(\[]([^)\]]+)[)\]]\s*$|(?<=\w)\s*(%)$", text)
+    return (found[1] or found[2]).strip() if found else ""

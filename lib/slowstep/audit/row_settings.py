@@ -1,0 +1,105 @@
+"""The settings of a row: what it says, laid over the parameter file's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slowstep.audit.relations import TITLES
+from slowstep.factors import CATALOGUE
+from slowstep.settings import TRAINED, Settings, SettingsError, override
+from slowstep.settings.convert import to_plain
+from slowstep.settings.ecosystem import RENAMED, SECTIONS
+from slowstep.settings.errors import nearest
+
+Path = tuple[str, ...]
+"""The names on the way to a value."""
+
+
+def row_settings(said: Mapping[str, Any], base: Settings, key: str, cells: Mapping[str, str] | None = None) -> Settings:
+    """The file's settings with what a row says; SettingsError with the key, or the cell, of what can't be so.
+
+    A row may name a setting (`max_length`), its place (`dataset.max_length`), a section that holds several, or a factor
+    of the catalogue (`weights`), whose level then applies. What a section does not mention stays as in the file.
+    """
+    cells, problems = cells or {}, []
+    leaves: dict[Path, Any] = {}
+    factors: dict[str, Any] = {}
+    for name, value in said.items():
+        place = place_of(name)
+        if not place and name in CATALOGUE:
+            factors[name] = value
+            continue
+        if not place:
+            problems.append(f"{cells.get(name, f'{key}.{name}')}: {_unknown(name)}")
+        for path, leaf in _leaves(tuple(place.split(".")), value) if place else ():
+            if any(path[: len(other)] == other[: len(path)] for other in leaves):
+                problems.append(f"{key}.{name}: this row says {'.'.join(path)} twice; leave one of the two out.")
+            leaves[path] = leaf
+    if problems:
+        raise SettingsError(problems)
+    whole = to_plain(base)
+    for path, leaf in leaves.items():
+        _put(whole, path, leaf)
+    sections = {path[0]: whole[path[0]] for path in leaves}
+    own = override(base, sections, key, {place_of(name): cell for name, cell in cells.items()})
+    for name, value in factors.items():
+        own = _with_level(own, name, value, cells.get(name, f"{key}.{name}"))
+    return own
+
+
+def place_of(name: str) -> str:
+    """The dotted key of a setting that is given by its own name, `per_device_train_batch_size`; empty if there is no
+    such setting."""
+    if "." in name or name in TRAINED:
+        return name
+    name = RENAMED.get(name, name)
+    for section in ("dataset", "model"):
+        if name in _fields(section):
+            return f"{section}.{name}"
+    return next((f"{s}.{name}" for s, held in SECTIONS.items() if name in held.fields()), "")
+
+
+def _with_level(own: Settings, name: str, value: Any, key: str) -> Settings:
+    """The settings at a level of a factor, with what the level needs."""
+    factor = CATALOGUE[name]
+    if value == factor.current(own):
+        return own
+    wrong = factor.accepts(value) or factor.refuses(value, own)
+    if wrong:
+        raise SettingsError(f"{key}: {wrong}.")
+    level = factor.level(value, own)
+    return override(own, level.given | level.overrides, key)
+
+
+def _unknown(name: str) -> str:
+    """Why a name is no setting, and which was meant."""
+    if name in TITLES:
+        return f"'{name}' is a figure and no setting; write it in the row's `figures`."
+    known = {*TRAINED, *CATALOGUE, *_fields("dataset"), *_fields("model")}
+    known |= {field for section in SECTIONS.values() for field in section.fields()}
+    return f"no such setting or factor as '{name}'.{nearest(name, known)}"
+
+
+def _fields(section: str) -> Iterator[str]:
+    return iter(Settings.__dataclass_fields__[section].default.__dataclass_fields__)
+
+
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """The single values of a section, each with its way."""
+    if not isinstance(value, Mapping) or not value:
+        yield path, value
+        return
+    for name, held in value.items():
+        yield from _leaves((*path, str(name)), held)
+
+
+def _put(data: dict[str, Any], path: Path, value: Any) -> None:
+    """Set one value, in sections that are made where there are none; an empty section leaves one that is there."""
+    *sections, last = path
+    for section in sections:
+        if not isinstance(data.get(section), dict):
+            data[section] = {}
+        data = data[section]
+    if value != {} or not isinstance(data.get(last), dict):
+        data[last] = value

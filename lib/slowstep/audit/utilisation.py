@@ -1,0 +1,88 @@
+"""Reported MFU and HFU against each other, against throughput, and against what a device can do.
+
+MFU counts the FLOPs that the model needs, HFU also those of recomputation (PaLM, arXiv 2204.02311, appendix B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.audit.differences import changed
+from slowstep.audit.figures import Figure, shown
+from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.physics import Sizes, per_token
+from slowstep.audit.run import Run
+from slowstep.judgement.devices import peak_of
+
+RECOMPUTED = 3 / 2
+"""HFU over MFU at most: a frozen base needs 4 N FLOPs a token, and 6 N where its forward pass is computed again; where
+all weights are trained it is 8 N over 6 N."""
+
+SPARE = 0.1
+"""People count a model's FLOPs in several ways, and round: so much beyond all of them is no contradiction."""
+
+APART = 1.25
+"""MFU a token of two rows may differ by so much without a question."""
+
+
+def impossible_utilisation(run: Run) -> list[Finding]:
+    """More than the device, and model FLOPs beyond all FLOPs."""
+    mfu, hfu = run.given.get("mfu"), run.given.get("hfu")
+    texts = [
+        f"{name} of {value} % is more than the device can compute: it, the FLOPs or the peak is not what is given"
+        for name, value in (("an MFU", mfu), ("an HFU", hfu))
+        if value and value.low > 100
+    ]
+    if mfu and hfu and hfu.high < mfu.low:
+        texts.append(
+            f"an HFU of {hfu} % is less than the MFU of {mfu} %, and it counts all that MFU counts, and recomputation"
+        )
+    if mfu and hfu and mfu.bounded and (hfu / mfu).low > RECOMPUTED * (1 + SPARE):
+        texts.append(
+            f"an HFU of {hfu} % is {times((hfu / mfu).middle)} the MFU of {mfu} %, and computing the forward pass "
+            f"again makes it {RECOMPUTED:g} times at most"
+        )
+    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in texts]
+
+
+def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """A reported MFU or HFU that does not follow from tokens a second, the model's FLOPs and the device's peak."""
+    flops, peak, rate = per_token(run, sizes), peak_of(device), run.tokens_at_full_length
+    if not flops or not peak or not rate or not rate.bounded:
+        return []
+    whole = 6.0 * sizes["matmul_parameters"]  # what is also counted where most weights are frozen
+    least, most = flops.weights + flops.adapter, max(flops.needed, whole + flops.attention)
+    counted = "tokens_per_second" in run.solved.known
+    found = []
+    for name, again in (("mfu", 0.0), ("hfu", flops.recomputation)):
+        said = run.given.get(name)
+        if said is None or said.low > 100:
+            continue
+        of_peak = 100 / (peak.tflops * 1e12)
+        follows = rate * ((flops.needed + again) * of_peak) / run.devices
+        low, high = ((rate * ((f + again) * of_peak) / run.devices) for f in (least, most))
+        allowed = Figure(low.low * (1 - SPARE) if counted else 0.0, high.high * (1 + SPARE), follows.middle)
+        if not said.meets(allowed):
+            at = "as if each sample were as long as it may be, " if not counted else ""
+            found.append(
+                f"{name.upper()} is given as {said} %, and follows as {follows} % from {rate} tokens/s ({at}on "
+                f"{shown(run.devices.middle)} × {device}): {times((said / follows).middle)} what it should be, if the "
+                "model, the device and its number are as given"
+            )
+    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+
+
+def unlike_tokens(runs: Sequence[Run]) -> list[str]:
+    """What has to be asked of rows whose MFU and tokens a second do not keep their ratio."""
+    rates = [(r, r.tokens_at_full_length / r.devices) for r in runs if "mfu" in r.given and r.tokens_at_full_length]
+    rates = [(r, rate) for r, rate in rates if rate.bounded and r.given["mfu"].bounded]
+    for run, rate in rates[1:]:
+        first, before = rates[0]
+        speed, used = rate / before, run.given["mfu"] / first.given["mfu"]
+        same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
+        if same and speed.gap(used) > APART - 1:
+            return [
+                f"'{run.label}' has {times(speed.middle)} the tokens a second of '{first.label}' on each device, and "
+                f"{times(used.middle)} its MFU: were they of another model, length or device?"
+            ]
+    return []

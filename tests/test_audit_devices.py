@@ -1,0 +1,59 @@
+"""Devices by the names that tools and people give them: the right data sheet, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.audit import audit
+from slowstep.judgement.devices import PEAKS, peak_of
+from slowstep.settings.load import validate
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"),
+        ("A100 (40 GB, SXM)", "NVIDIA A100-SXM4-40GB"),
+        ("A100 40GB PCIe", "NVIDIA A100-PCIE-40GB"),
+        ("NVIDIA B200", "NVIDIA B200"),
+        ("H100 80GB HBM3", "NVIDIA H100 80GB HBM3"),
+        ("H100 SXM5 80 GB", "NVIDIA H100 80GB HBM3"),
+        ("h100-pcie", "NVIDIA H100 PCIe"),
+        ("RTX 4090", "NVIDIA GeForce RTX 4090"),
+        ("rtx4090 24GB", "NVIDIA GeForce RTX 4090"),
+        ("L4", "NVIDIA L4"),
+        ("L40S", "NVIDIA L40S"),
+        ("A10G", "NVIDIA A10G"),
+        ("MI300X", "AMD Instinct MI300X"),
+    ],
+)
+def test_a_device_is_known_by_what_tools_print(said: str, known: str) -> None:
+    """With its vendor or without, and however its words are parted and ordered."""
+    assert peak_of(said) is PEAKS[known]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("", "NVIDIA", "RTX", "H100", "A100", "A100 PCIe", "A100-80GB", "V100", "MI300"),
+        *("RTX 4090 D", "RTX 4090 Laptop GPU", "A10-24Q", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"),
+        *("L40 24GB", "H100 80GB HBM3e", "A100 SXM5 80GB"),
+    ],
+)
+def test_what_could_be_another_device_is_unknown(said: str) -> None:
+    """A part of a device, a mobile sibling, a name that several have: no peak is better than another device's."""
+    assert peak_of(said) is None
+
+
+def test_every_known_name_is_one_device() -> None:
+    """What a driver prints finds its own figures, whose source is named; no two devices share a name."""
+    assert all(peak_of(name) is peak for name, peak in PEAKS.items())
+    assert all(peak.source.startswith("data sheet: ") for peak in PEAKS.values())
+
+
+def test_an_ambiguous_device_is_asked_about() -> None:
+    """With those that it could be."""
+    data = {"name": "own", "reported": {"device": "A100 PCIe", "rows": [{"label": "a", "figures": {"hours": "1.0"}}]}}
+    (question,) = (q for q in audit(validate(data, "own")).questions if "A100 PCIe" in q)
+
+    assert "It could be NVIDIA A100-PCIE-40GB, NVIDIA A100 80GB PCIe." in question

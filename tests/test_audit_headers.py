@@ -1,0 +1,105 @@
+"""Headers as people write them: each unit is read for what it is, and what could be several things is left open."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from slowstep.audit import audit
+from slowstep.audit.read.ratios import ratio
+from slowstep.settings import SettingsError
+from slowstep.settings.load import validate
+
+
+def known(header: str, cell: str = "12") -> dict[str, float]:
+    """What a table of one row says under a header, by quantity."""
+    table = f"run;{header}\na;{cell}\n"
+    (run,) = audit(validate({"name": "own", "reported": {"table": table}}, "own")).runs
+    return {quantity: figure.middle for quantity, figure in run.given.items()}
+
+
+@pytest.mark.parametrize(
+    ("header", "quantity", "scale"),
+    [
+        ("step (ms)", "seconds_per_step", 1e-3),
+        ("step_time_ms", "seconds_per_step", 1e-3),
+        ("avg step time [s]", "seconds_per_step", 1),
+        ("min / 1k iterations", "seconds_per_step", 0.06),
+        ("time per 100 steps (s)", "seconds_per_step", 0.01),
+        ("epoch (min)", "seconds_per_epoch", 60),
+        ("h/epoch", "seconds_per_epoch", 3600),
+        ("it/s", "steps_per_second", 1),
+        ("steps/min", "steps_per_second", 1 / 60),
+        ("samples per second", "samples_per_second", 1),
+        ("samples/sec/device", "samples_per_second_per_device", 1),
+        ("Throughput (tokens/s/GPU)", "tokens_per_second_per_device", 1),
+        ("tok/s (per GPU)", "tokens_per_second_per_device", 1),
+        ("tok/GPU/s", "tokens_per_second_per_device", 1),
+        ("TGS", "tokens_per_second_per_device", 1),
+        ("k tokens/s", "tokens_per_second", 1e3),
+        ("tokens/s (k)", "tokens_per_second", 1e3),
+        ("tokens/day", "tokens_per_second", 1 / 86400),
+        ("tokens per step", "tokens_per_step", 1),
+        ("MFU (%)", "mfu", 1),
+        ("HFU", "hfu", 1),
+        ("GPU util (%)", "utilisation", 1),
+        ("#GPUs", "devices", 1),
+        ("global batch size", "samples_per_step", 1),
+    ],
+)
+def test_a_header_says_what_its_numbers_are(header: str, quantity: str, scale: float) -> None:
+    """Any count of steps, samples or tokens, any unit of time, strokes, per, brackets, and one device's share."""
+    assert known(header) == {quantity: pytest.approx(12 * scale)}
+
+
+def test_times_and_speeds_are_turned_over() -> None:
+    """Two epochs an hour are 1800 s each, and 0.5 ms a token 2000 tokens a second."""
+    assert known("epochs/hour", "2")["seconds_per_epoch"] == pytest.approx(1800, rel=1e-4)
+    assert known("ms/token", "0.500")["tokens_per_second"] == pytest.approx(2000, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("s/it/GPU", "samples/GPU", "bits/s", "MB/s", "m/s", "k/s", "steps (s)", "tokens/sec/8 GPUs", "loss"),
+        *("eval samples/s", "inference speed (tokens/s)", "s/it (eval)"),
+    ],
+)
+def test_what_is_no_speed_of_training_is_not_read(header: str) -> None:
+    """Another thing, another part of the job, or a share of what is not shared."""
+    with pytest.raises(SettingsError, match="no column holds a figure"):
+        known(header)
+
+
+def test_a_share_is_a_percentage() -> None:
+    """0.41 under `MFU` is 41 %, and under `MFU (%)` it is what stands there."""
+    assert known("MFU", "0.41") == known("MFU", "41 %") == known("MFU (%)", "41") == {"mfu": pytest.approx(41)}
+    assert known("MFU (%)", "0.41") == {"mfu": pytest.approx(0.41)}
+
+
+def test_figures_of_a_device_and_of_all_belong_together() -> None:
+    """16,000 tokens a second in all and 2,000 a device are those of 8 devices, which nobody has to say."""
+    table = "run,tokens/s,tokens/s/GPU\na,16000,2000\n"
+    (run,) = audit(validate({"name": "own", "reported": {"table": table}}, "own")).runs
+    wrong = "run,tokens/s,tokens/s/GPU,gpus\na,16000,2000,4\n"
+    found = audit(validate({"name": "own", "reported": {"table": wrong}}, "own"))
+
+    assert run.devices.middle == pytest.approx(8)
+    assert "tokens/s a device is given as 2000 and follows as 4000" in found.faults[0].text
+
+
+def test_an_unknown_figure_is_told_those_that_are_known() -> None:
+    """All of them where none comes near."""
+    data = {"name": "own", "reported": {"rows": [{"label": "a", "figures": {"velocity": "3"}}]}}
+    with pytest.raises(SettingsError, match=r"no such figure. Known are seconds_per_step, .*mfu, hfu\."):
+        audit(validate(data, "own"))
+
+
+def test_every_unit_of_time_goes_with_every_thing() -> None:
+    """Singular or plural, with a stroke or a word between them."""
+    things = ("it", "iteration", "step", "sample", "seq", "token", "epoch")
+    ways = itertools.product(("us", "ms", "s", "sec", "min", "h", "day"), ("/", " / ", " per ", "_per_"), things)
+    units = [u for time, by, thing in ways for u in (f"{time}{by}{thing}", f"{thing}s{by}{time}")]
+
+    assert [u for u in units if ratio(u) is None] == []

@@ -1,0 +1,142 @@
+"""Figures that cannot be true, or hardly: told, and kept out of what is said of all rows; and rounding."""
+
+from __future__ import annotations
+
+import pytest
+
+from slowstep.audit import Audit, Kind, audit
+from slowstep.audit.lines import claim_lines, finding_lines
+from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
+from slowstep.settings.load import validate
+
+SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096}
+MODEL = {
+    "model": {"init": "random", "model_type": "llama"},
+    "dataset": {"max_length": 2048},
+    "training_arguments": {"per_device_train_batch_size": 4},
+}
+
+
+def of_table(table: str, sizes: dict | None = None, file: dict | None = None, **reported: object) -> Audit:
+    return audit(validate({"name": "own", **(file or {}), "reported": {"table": table, **reported}}, "own"), sizes)
+
+
+def told(found: Audit, kind: Kind) -> dict[str, str]:
+    return {f.where: f.text for f in found.findings if f.kind is kind}
+
+
+def test_an_impossible_row_is_in_no_comparison() -> None:
+    """417 % MFU: not the fastest, not beside the others, and marked in the table."""
+    found = of_table("run,samples/s,s/it,MFU (%)\na,3.0,1.0,31\nb,40,2.0,417\nc,3.1,1.02,32\n")
+
+    assert "417 % is more than the device can compute" in told(found, Kind.PHYSICS)["b"]
+    assert not any("'b'" in line for line in claim_lines(found) if "times as fast" in line)
+    assert not any("'b'" in f.text for f in found.findings if f.kind is Kind.RANKING)
+    assert "b" not in {row["run"] for row in reported_speeds(found).rows}
+    assert "b (impossible)" in str(reported_rows(found).rows)
+    assert "'b' is" not in reported_conclusion(found, None).markdown
+
+
+def test_what_the_model_needs_makes_a_row_impossible() -> None:
+    """By its tokens a second alone, where the sizes of the model are known."""
+    table = "run,tokens/s,s/it\na,3000,1.0\nb,90000,0.9\n"
+    found = of_table(table, SIZES, MODEL, device="NVIDIA A100-SXM4-80GB")
+
+    assert found.impossible == {"b"}
+    assert of_table(table, None, MODEL, device="NVIDIA A100-SXM4-80GB").impossible == set()
+
+
+def test_a_claim_on_an_impossible_row_does_not_hold() -> None:
+    """Thirteen times faster by figures that can't be true."""
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "13"}
+    (judged,) = of_table("run,samples/s,MFU\na,3.00,31 %\nb,39.0,417 %\n", claims=[claim]).claims
+
+    assert str(judged.judgement).startswith("can't")
+    assert "'b' can't be true" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("mfu", "hfu", "said"),
+    [("35", "30", "is less than the MFU"), ("30", "60", "1.5 times at most"), ("30", "40", ""), ("30", "30", "")],
+)
+def test_hfu_holds_mfu_and_recomputation(mfu: str, hfu: str, said: str) -> None:
+    """It is never less, and never more than another forward pass makes it."""
+    found = told(of_table(f"run,s/it,MFU (%),HFU (%)\na,1.0,{mfu},{hfu}\n"), Kind.PHYSICS)
+
+    assert bool(found) == bool(said)
+    assert said in found.get("a", "")
+
+
+@pytest.mark.parametrize(("mfu", "wrong"), [("42", False), ("40", False), ("84", True), ("0.42", True), ("21", True)])
+def test_mfu_is_held_against_throughput(mfu: str, wrong: bool) -> None:
+    """3000 tokens a second of 7 B parameters are about 42 % of an A100, however the FLOPs are counted."""
+    found = of_table(f"run,tokens/s/GPU,MFU (%)\na,3000,{mfu}\n", SIZES, MODEL, device="NVIDIA A100-SXM4-80GB")
+
+    assert ("a" in told(found, Kind.PHYSICS)) == wrong
+
+
+def test_mfu_and_tokens_keep_their_ratio() -> None:
+    """Twice the tokens at the same MFU is asked about; on twice the devices it is as it should be."""
+    asked, fine = (of_table(f"run,tokens/s,MFU (%),gpus\na,3000,31,8\nb,6000,31,{n}\n").questions for n in (8, 16))
+
+    assert any("were they of another model, length or device?" in q for q in asked)
+    assert not any("another model" in q for q in fine)
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd"),
+    [
+        (("2.1", "2.2", "21.5", "2.3"), ["c"]),
+        (("2.1", "2120", "2.2"), ["b"]),
+        (("0.21", "2.1", "2.2"), ["a"]),
+        (("1.0", "9.0", "80", "700"), []),
+        (("2.1", "21"), []),
+        (("2.1", "2.9", "1.4"), []),
+    ],
+)
+def test_a_value_unlike_its_neighbours_is_pointed_at(cells: tuple[str, ...], odd: list[str]) -> None:
+    """Ten times those beside it, which agree; a series that grows has none."""
+    rows = "".join(f"{name},{cell}\n" for name, cell in zip("abcd", cells, strict=False))
+    found = of_table(f"run,s/it\n{rows}")
+
+    assert list(told(found, Kind.NEIGHBOURS)) == odd
+    assert all(any(f"{Kind.NEIGHBOURS}: {name}" in line for line in finding_lines(found)) for name in odd)
+
+
+def test_a_larger_step_is_no_slip() -> None:
+    """Ten times the batch takes ten times as long."""
+    table = "run,per_device_train_batch_size,s/it\na,1,0.21\nb,10,2.0\nc,1,0.22\n"
+
+    assert told(of_table(table), Kind.NEIGHBOURS) == {}
+
+
+def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
+    """Milliseconds among seconds."""
+    rows = [{"label": "a", "figures": {"seconds_per_step": ["2.1", "2.2", "2120"]}}]
+    found = audit(validate({"name": "own", "reported": {"rows": rows}}, "own"))
+
+    assert "one repeat is 2120 s/step" in told(found, Kind.NEIGHBOURS)["a"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "speed_up", "judgement"),
+    [
+        ("51.5", "50.0", "1.03", "holds"),
+        ("51", "50", "1.02", "can't"),
+        ("2.1", "2.0", ">1", "can't"),
+        ("2.10", "2.00", ">1", "holds"),
+        ("3", "2", ">1.5", "can't"),
+        ("3.10", "2.00", ">1.5", "holds"),
+        ("2.13", "1.06", "2", "holds"),
+        ("1", "1", "1.0", "can't"),
+        ("2.13", "2.13", "1.0", "holds"),
+        ("2.13", "1.06", "3", "contradicted"),
+    ],
+)
+def test_a_claim_within_rounding_is_undecided(a: str, b: str, speed_up: str, judgement: str) -> None:
+    """2 % where rounding alone allows 0 to 4 %, faster where it allows no change; more digits decide."""
+    rows = [{"label": label, "figures": {"seconds_per_step": value}} for label, value in (("a", a), ("b", b))]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed_up}
+    (judged,) = audit(validate({"name": "own", "reported": {"rows": rows, "claims": [claim]}}, "own")).claims
+
+    assert str(judged.judgement).startswith(judgement)
