@@ -83,7 +83,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
     if done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
         tell(f"{name}: up to date", None)
         return done
-    began = time.time()
+    began = time.monotonic()
     store.path("summaries", name).unlink(missing_ok=True)  # of an earlier run, with other settings perhaps
     run = NotebookRun(notebook=name, status="interrupted", determinants=depends, machine=str(this_machine()))
     store.write(run, "notebooks", name)
@@ -101,7 +101,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
         run = replace(run, report=f"{name}.html")
     except Exception as error:  # a report that can't be drawn must not cost the others theirs
         run = replace(run, status="failed", reason=run.reason or f"its report can't be drawn: {error}")
-    run = replace(run, seconds=time.time() - began)
+    run = replace(run, seconds=time.monotonic() - began)
     store.write(run, "notebooks", name)
     tell(f"{name}: {run.status} after {run.seconds:.0f} s" + (f": {run.reason}" if run.reason else ""), None)
     return run
