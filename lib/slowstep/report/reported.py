@@ -17,7 +17,8 @@ from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
 from slowstep.audit.work import WHOLE, equal_work, read_from, with_speed, work_done
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
-from slowstep.report.words import escape, sentence
+from slowstep.report.markdown import escape
+from slowstep.report.words import sentence
 from slowstep.settings.reported import Claim
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}

@@ -91,10 +91,3 @@ def strength(verdict: Verdict) -> str:
 def sentence(text: str) -> str:
     """First letter large, a full stop at the end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
-
-
-def escape(text: str) -> str:
-    """Untrusted text (names, paths, error messages) for Markdown: nothing in it is markup."""
-    for mark in "\\`*_{}[]<>#|":
-        text = text.replace(mark, "\\" + mark)
-    return text
