@@ -176,7 +176,7 @@ def _wrapped(paths: Sequence[Path], outputs: Path) -> Path:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from slowstep.batch import notebooks
+    from slowstep.batch import notebooks, unusable_records
     from slowstep.report.html import render
     from slowstep.report.index import write_index
 
@@ -188,6 +188,9 @@ def _report(given: argparse.Namespace) -> int:
             run = Store(executed.parent / "records").read(NotebookRun, "notebooks", notebook.stem)
             failed = run.reason if run and run.status != "ok" else ""
             render(executed, executed.with_suffix(".html"), f"{executed.parent.name}: {notebook.stem}", failed)
+    for folder in sorted(p for p in outputs.iterdir() if (p / "records").is_dir()):
+        for line in unusable_records(folder):
+            say(line, error=True)
     say(f"open {write_index(outputs)}")
     return 0
 
