@@ -14,6 +14,7 @@ from slowstep.settings.ecosystem import FOREACH
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
+from slowstep.settings.weights import damaged
 
 Problem = tuple[str, str]
 
@@ -94,6 +95,8 @@ def _model(s: Settings) -> Iterator[Problem]:
                 "model.name_or_path",
                 f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
             )
+        elif is_folder:
+            yield from (("model.name_or_path", message) for message in damaged(path))
     if s.quantization:
         four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
         if four and eight:

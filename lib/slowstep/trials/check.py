@@ -45,7 +45,7 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     yield "quantization", "BitsAndBytesConfig refuses it", lambda: model.quantization_config(s)
     yield "model", "the model's configuration can't be had", lambda: model.model_config(s)
     yield "model.tokenizer", "the tokenizer can't be had", lambda: data.load_tokenizer(s)
-    yield "dataset", "the data can't be had", lambda: data.read_examples(s)
+    yield "dataset", "the data can't be had", lambda: data.inspect(s)
 
 
 def _trackers(report_to: Any) -> list[Any]:
