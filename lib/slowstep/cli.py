@@ -27,8 +27,8 @@ from slowstep.records.store import write_atomically
 from slowstep.report import claim_lines, finding_lines
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, load
 from slowstep.summary import NotebookRun
-from slowstep.system import explained
-from slowstep.terminal import drop_output, is_live, say, say_over
+from slowstep.system import explained, temporary_folder
+from slowstep.terminal import drop_output, is_live, say, say_lines, say_over
 from slowstep.trials.entry import enter_check
 from slowstep.trials.helper import errand
 from slowstep.trials.progress import Progress
@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
     given = parser.parse_args(arguments)
     try:
+        if given.command != "report":
+            temporary_folder()
         return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
     except SettingsError as error:
         for problem in error.problems:
@@ -127,10 +129,10 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
         raise SettingsError(_placed(problem, loaded) for problem in error.problems) from None
     # no claim is judged by the model's sizes, which take PyTorch some seconds to find out
     for line in claim_lines(found):
-        say(line)
+        say_lines(line)
     sizes = model_sizes(loaded.settings, Store(folder / "records"))
     for line in finding_lines(audit_figures(loaded.settings, sizes) if sizes is not None else found):
-        say(line)
+        say_lines(line)
     from slowstep.batch import audit
     from slowstep.report.index import write_index
 

@@ -41,12 +41,13 @@ def explained(error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Give errors of the system that name no path this one: a write to a full disk says only that it is full."""
+def naming(path: Path, instead: bool = False) -> Iterator[None]:
+    """Give errors of the system that name no path this one: a write to a full disk says only that it is full.
+    `instead` of the one that they name, too, where that is a temporary file's."""
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
+        if (error.filename is None or instead) and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from slowstep.visible import visible
+from slowstep.visible import visible, visible_lines
 
 CLEAR_LINE = "\r\033[K"
 
@@ -17,6 +17,11 @@ CLEAR_LINE = "\r\033[K"
 def say(text: object = "", *, error: bool = False) -> None:
     """Write one line; to the stream of errors if it is one. Line ends within the text are written out."""
     _write(visible(text) + "\n", error)
+
+
+def say_lines(text: object) -> None:
+    """Write a text of several lines, whose line ends the kit itself has set."""
+    _write(visible_lines(text) + "\n", error=False)
 
 
 def say_over(text: object, *, ended: bool) -> None:

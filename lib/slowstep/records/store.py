@@ -106,8 +106,8 @@ def _set_aside(path: Path) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old content or the new, whatever dies in between; OSError names it."""
-    with naming(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path, instead=True):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -20,6 +20,7 @@ from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.report.markdown import escape
 from slowstep.report.words import sentence
 from slowstep.settings.reported import Claim
+from slowstep.visible import visible
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
@@ -153,7 +154,7 @@ def claim_lines(audit: Audit) -> list[str]:
     if not audit.claims:
         rows = [sentence(text) for text in compared(audit)]
         return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
-    return [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in audit.claims]
+    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in audit.claims]
 
 
 def finding_lines(audit: Audit) -> list[str]:
