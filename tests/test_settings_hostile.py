@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.audit import audit
+from slowstep.audit.experiment import write_experiment
 from slowstep.settings import SettingsError, load, validate
 
 HEAD = "name: x\nmodel:\n  init: random\n  model_type: llama\n  config: "
@@ -124,3 +126,24 @@ def test_data_that_holds_itself_is_refused() -> None:
     data["model"]["config"]["again"] = data
     with pytest.raises(SettingsError, match="nested more than"):
         validate(data, "my.yaml")
+
+
+def test_a_generated_parameter_file_says_only_what_it_should(tmp_path: Path) -> None:
+    """The source of a report stands in a comment of the experiment that its audit writes; a line end in it does not end
+    the comment."""
+    model = "{init: random, model_type: llama, config: {hidden_size: 32}}"
+    runs = [
+        f"{{label: {n}, settings: {{per_device_train_batch_size: {b}}}, figures: {{seconds_per_step: {b}}}}}"
+        for n, b in (("a", 2), ("b", 4))
+    ]
+    claim = "{text: c, baseline: a, treatment: b, speed_up: 2}"
+    path = tmp_path / "my.yaml"
+    path.write_text(
+        f'name: x\nmodel: {model}\nreported:\n  source: "mine\\nworkload: os:system\\r\\x85\\u2028y: 1"\n'
+        f"  rows: [{', '.join(runs)}]\n  claims: [{claim}]\n"
+    )
+    settings = load(path).settings
+    written = write_experiment(settings, audit(settings), tmp_path)
+
+    assert "finetune" == load(written).settings.workload
+    assert 1 == sum(line.startswith("#") for line in written.read_text().splitlines())

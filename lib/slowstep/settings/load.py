@@ -17,6 +17,9 @@ from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible
 from slowstep.settings.schema import Loaded, Settings
 
+LONGEST_NAME = 120
+"""Letters of an investigation's name; file systems take names of 255 bytes, and files are named after it."""
+
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
     """Settings from a YAML file and `section.key=value` overrides; SettingsError says all that is wrong."""
@@ -51,6 +54,8 @@ def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | N
                 "name",
                 f"'{settings.name}' names a folder and must be an identifier: letters, digits, underscores.",
             )
+        if len(settings.name) > LONGEST_NAME:
+            problems.add("name", f"it names a folder, and has {len(settings.name)} letters; {LONGEST_NAME} at most.")
         for key, message in impossible(settings):
             problems.add(key, message)
     if problems.found:

@@ -50,7 +50,10 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
     elif local.is_dir() and (local / "dataset_info.json").is_file():
         raw = datasets.load_from_disk(shutil.copytree(local, copy) if copy else local, keep_in_memory=memory)
     else:
-        raw = datasets.load_dataset(name, d.name, split=d.split, cache_dir=copy, keep_in_memory=memory)
+        try:
+            raw = datasets.load_dataset(name, d.name, split=d.split, cache_dir=copy, keep_in_memory=memory)
+        except LookupError as error:  # of a folder that holds other things
+            raise ValueError(f"`datasets` finds no examples in {name} ({type(error).__name__}: {error})") from error
     wanted = {d.text_field} if d.text_field else {d.prompt_field, d.response_field}
     missing = wanted - set(raw.column_names)
     if missing:
