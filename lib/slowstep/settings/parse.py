@@ -17,7 +17,7 @@ from slowstep.settings.errors import SettingsError
 from slowstep.settings.plain import DEEPEST, MOST_VALUES
 
 LARGEST_FILE = 500_000
-"""Bytes. Parameter files are written by hand; the largest in params/ has 8 thousand."""
+"""Bytes. Parameter files are written by hand; the largest in params/ has 6 thousand."""
 
 MERGE = "tag:yaml.org,2002:merge"
 
