@@ -31,6 +31,17 @@ def test_what_can_not_be_tested_here_is_named(tmp_path: Path, capsys: pytest.Cap
     assert "torch_compile" not in said
 
 
+@pytest.mark.parametrize("workload", ["nosuch:Thing", "os:nothing", "os:getcwd"])
+def test_a_workload_that_can_not_be_had_is_refused(
+    workload: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A module that is not there, and a name in it that is no class, are told by key and without a traceback."""
+    assert checked(f"workload: '{workload}'", tmp_path) == 2
+    said = capfd.readouterr().err
+    assert "workload: it can't be had" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.skipif(importlib.util.find_spec("mlflow") is not None, reason="mlflow is installed")
 def test_a_tracker_that_is_not_installed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trainer would refuse it at the first step of each trial."""

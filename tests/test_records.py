@@ -153,3 +153,61 @@ def test_names_hold_between_processes(quick: Settings) -> None:
     )
 
     assert identity(quick) == found.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b'{"version": 2, "record": ' + b"[" * 200_000, "nested"),
+        (b'{"version": ' + b"9" * 5000 + b"}", "digits"),
+        (b'{"version": NaN}', "no record"),
+        (b'{"version": true}', "no record"),
+        (b"\x00" * 4096, "torn"),
+        (b"\xff\xfe\x00", "no text"),
+        (b'{"version": 99, "record": {}}', "later version"),
+    ],
+)
+def test_a_file_that_is_no_record_is_told_and_kept(store: Store, content: bytes, word: str) -> None:
+    """It counts as absent, the reason is at hand, and what is measured in its place does not delete it."""
+    path = store.write(FULL, "comparisons", "x")
+    path.write_bytes(content)
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+    assert word in store.unusable[path]
+    store.write(FULL, "comparisons", "x")
+    assert FULL == store.read(ComparisonRecord, "comparisons", "x")
+    assert [content] == [p.read_bytes() for p in path.parent.glob("x.json.aside*")]
+
+
+def test_a_folder_in_place_of_a_record_is_set_aside(store: Store) -> None:
+    """Whatever lies in it stays."""
+    path = store.path("comparisons", "x")
+    path.mkdir(parents=True)
+    (path / "mine.txt").write_text("mine")
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+    store.drop("comparisons", "x")
+    store.write(FULL, "comparisons", "x")
+    assert FULL == store.read(ComparisonRecord, "comparisons", "x")
+    assert "mine" == (path.parent / "x.json.aside1" / "mine.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "change", [{"seconds": float("nan")}, {"seconds": 1e300}, {"seconds": -1.0}, {"steps": 0}, {"steps": 10**400}]
+)
+def test_a_block_that_can_not_be_is_no_block(store: Store, change: dict) -> None:
+    """Figures with which nothing can be reckoned count as no record, and end no notebook."""
+    path = store.write(FULL, "comparisons", "x")
+    path.write_text(spoil(lambda d: d["record"]["pairs"][0]["baseline"].update(change))(path.read_text()))
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+    assert "can't be" in store.unusable[path]
+
+
+def test_an_earlier_version_is_nothing_to_speak_of(store: Store) -> None:
+    """After an upgrade everything is measured anew, and no line complains of it."""
+    path = store.write(FULL, "comparisons", "x")
+    path.write_text(spoil(lambda d: d.update(version=1))(path.read_text()))
+
+    assert store.read(ComparisonRecord, "comparisons", "x") is None
+    assert {} == store.unusable

@@ -155,15 +155,21 @@ def test_the_index_leads_to_every_report(visit, diagnosed):
 def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
     """A model's name or an error message that holds markup appears as text in tables, prose and charts."""
     import nbformat
+    import plotly.graph_objects as go
 
-    from slowstep.report import Table
+    from slowstep.report import Chart, Table
     from slowstep.report.chart import Text
     from slowstep.report.html import render
-    from slowstep.report.words import escape
+    from slowstep.report.markdown import escape
 
     evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
     table, text = Table([{"name": evil}])._repr_html_(), Text(f"model {escape(evil)}")._repr_markdown_()
+    figure = go.Figure()
+    labels = [evil, "<!--<script>", '<a href="javascript:alert(1)">x</a>']
+    figure.add_scatter(x=[1, 2, 3], y=labels, mode="markers")
+    chart = Chart(figure, "<!--<script>", [{"arm": label} for label in labels])._repr_mimebundle_()
     outputs = [
+        nbformat.v4.new_output("display_data", chart),
         nbformat.v4.new_output("display_data", {"text/html": table, "text/plain": ""}),
         nbformat.v4.new_output("display_data", {"text/markdown": text, "text/plain": ""}),
         nbformat.v4.new_output("display_data", {"text/html": evil, "text/plain": ""}),
@@ -176,9 +182,15 @@ def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
     render(tmp_path / "evil.ipynb", tmp_path / "evil.html", "evil", evil)
     seen = visit(tmp_path / "evil.html")
 
+    ticks = [" ".join(text.split()) for text in seen.page.locator(".chart .ytick text").all_text_contents()]
+    links = "[...document.querySelectorAll('main a')].map(a => a.getAttribute('href') ?? a.href.baseVal)"
+
     assert seen.page.title() == "evil"
+    assert seen.complaints == []
+    assert labels == ticks
+    assert ["#Title"] == seen.page.evaluate(links)
     assert seen.page.locator("img").count() == 0
-    assert "onerror" in seen.page.locator("table").inner_text()
+    assert "onerror" in seen.page.locator("table.table").inner_text()
 
 
 def test_charts_stay_small_in_the_notebook(diagnosed):

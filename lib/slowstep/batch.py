@@ -17,13 +17,15 @@ from pathlib import Path
 
 from slowstep import __version__
 from slowstep.investigation import ROOT
+from slowstep.judgement.devices import Peak
 from slowstep.machine import this_machine, versions
 from slowstep.processes import POLL_SECONDS, Busy, end_family
-from slowstep.records import ComparisonRecord, Status, Store, identity
+from slowstep.records import ComparisonRecord, EventRecord, ProfileRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
 from slowstep.summary import NotebookRun, Summary
+from slowstep.system import naming, temporary_folder
 from slowstep.trials.progress import VARIABLE, Progress, from_file
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -46,6 +48,8 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         _forget_failures(Store(folder / "records"))
+        for line in unusable_records(folder):
+            tell(line, None)
         return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks(loaded.settings)]
 
 
@@ -55,6 +59,30 @@ def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         return _run(NOTEBOOKS / f"{AUDIT}.ipynb", loaded, overrides, outputs, tell)
+
+
+RECORDS = {
+    "comparisons": ComparisonRecord,
+    "events": EventRecord,
+    "profiles": ProfileRecord,
+    "ceilings": Peak,
+    "summaries": Summary,
+    "notebooks": NotebookRun,
+}
+"""The kinds of records that an investigation keeps."""
+
+
+def unusable_records(folder: Path) -> list[str]:
+    """A line for each record of an investigation that can't be used; what it held is measured again where it is
+    needed, and the file then kept beside the new one."""
+    store = Store(folder / "records")
+    for kind, record_type in RECORDS.items():
+        for path in sorted((store.folder / kind).glob("*.json")):
+            store.read(record_type, kind, path.stem)
+    return [
+        f"{path}: can't be used: {why}; it counts as absent, and is measured again where it is needed"
+        for path, why in store.unusable.items()
+    ]
 
 
 def _forget_failures(store: Store) -> None:
@@ -83,8 +111,8 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
     if done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
         tell(f"{name}: up to date", None)
         return done
-    began = time.time()
-    store.path("summaries", name).unlink(missing_ok=True)  # of an earlier run, with other settings perhaps
+    began = time.monotonic()
+    store.drop("summaries", name)  # of an earlier run, with other settings perhaps
     run = NotebookRun(notebook=name, status="interrupted", determinants=depends, machine=str(this_machine()))
     store.write(run, "notebooks", name)
     executed = folder / f"{name}.ipynb"
@@ -101,7 +129,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
         run = replace(run, report=f"{name}.html")
     except Exception as error:  # a report that can't be drawn must not cost the others theirs
         run = replace(run, status="failed", reason=run.reason or f"its report can't be drawn: {error}")
-    run = replace(run, seconds=time.time() - began)
+    run = replace(run, seconds=time.monotonic() - began)
     store.write(run, "notebooks", name)
     tell(f"{name}: {run.status} after {run.seconds:.0f} s" + (f": {run.reason}" if run.reason else ""), None)
     return run
@@ -109,9 +137,11 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
 
 def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: Teller) -> str:
     """Execute with papermill in a process of its own; returns why it failed, or nothing."""
-    with tempfile.TemporaryDirectory(prefix="slowstep-", ignore_cleanup_errors=True) as scratch:
+    place = temporary_folder()
+    with tempfile.TemporaryDirectory(prefix="slowstep-", dir=place, ignore_cleanup_errors=True) as scratch:
         progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
-        given.write_text(json.dumps(parameters), encoding="utf-8")
+        with naming(given):
+            given.write_text(json.dumps(parameters), encoding="utf-8")
         command = [sys.executable, "-m", "slowstep.papermill_run", str(notebook), str(target), str(given)]
         command.append(str(os.getpid()))
         with log.open("w") as output:
@@ -138,7 +168,11 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
         if child.returncode == 0:
             return ""
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return said[-1] if said else f"the notebook's process ended with status {child.returncode}"
+        if said:
+            return said[-1]
+        with naming(log), log.open("a") as output:  # where the disk is full, that is why it said nothing
+            output.write("\n")
+        return f"the notebook's process ended with status {child.returncode}"
 
 
 def _parameters(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> dict[str, object]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -28,6 +27,8 @@ from slowstep.processes import Busy
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, from_data, load
+from slowstep.system import explained, temporary_folder
+from slowstep.terminal import drop_output, is_live, say, say_lines, say_over
 from slowstep.trials.progress import Progress
 
 OUTPUTS = Path(__file__).resolve().parents[2] / "outputs"
@@ -57,12 +58,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
     given = parser.parse_args(arguments)
     try:
+        if given.command != "report":
+            temporary_folder()
         return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
-    except (SettingsError, Busy) as error:
-        print(error, file=sys.stderr)
+    except SettingsError as error:
+        for problem in error.problems:
+            say(problem, error=True)
+        return 2
+    except Busy as error:
+        say(error, error=True)
+        return 2
+    except BrokenPipeError:
+        drop_output()
+        return 1
+    except OSError as error:
+        say(explained(error), error=True)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; finished comparisons are kept, and the same command goes on from there", file=sys.stderr)
+        say(error=True)
+        say("interrupted; finished comparisons are kept, and the same command goes on from there", error=True)
         return 130
 
 
@@ -71,7 +85,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.report.index import write_index
 
     outputs = Path(given.outputs)
-    everything, began = _checked(given), time.time()
+    everything, began = _checked(given), time.monotonic()
     failed = False
     for loaded in everything:
         terminal = _Terminal(loaded.settings.name)
@@ -80,21 +94,21 @@ def _diagnose(given: argparse.Namespace) -> int:
         index = write_index(outputs)
         whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
         share = f"{measured / whole:.0%}" if whole else "none"
-        print(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
-    print(f"this call took {time.time() - began:.0f} s")
-    print(f"open {index}")
+        say(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
+    say(f"this call took {time.monotonic() - began:.0f} s")
+    say(f"open {index}")
     return 1 if failed else 0
 
 
 def _check(given: argparse.Namespace) -> int:
     machine = this_machine()
     for loaded in _checked(given):
-        print(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
+        say(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
         for section in LEVEL_SECTIONS:
             for contrast in plan(loaded.settings, section, machine):
                 reason = contrast.untestable or contrast.unmet
                 if reason:
-                    print(f"  not testable here: {section}.{contrast.name}: {reason}")
+                    say(f"  not testable here: {section}.{contrast.name}: {reason}")
     return 0
 
 
@@ -117,7 +131,9 @@ def _audit(given: argparse.Namespace) -> int:
     if not refused:
         return status
     sys.stdout.flush()
-    print("refused, and in no report:", *refused, sep="\n", file=sys.stderr)
+    say("refused, and in no report:", error=True)
+    for problem in refused:
+        say(problem, error=True)
     return 2
 
 
@@ -133,12 +149,12 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     # PyTorch takes some seconds to find out how large the model is; what does not wait for that is told at once
     early = sizing.judged_without(found)
     for line in claim_lines(found, early) if early else []:
-        print(line, flush=True)
+        say_lines(line)
     if sizing.missing:
         found = audit_figures(loaded.settings, sizing.found_out())
     late = [c for c in found.claims if c.claim not in [e.claim for e in early]]
     for line in [*(claim_lines(found, late) if late or not found.claims else []), *finding_lines(found)]:
-        print(line, flush=True)
+        say_lines(line)
     from slowstep.batch import audit
     from slowstep.report.index import write_index
 
@@ -147,8 +163,8 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     if run.status != "ok":
         return 1
     for experiment in folder.glob(f"{folder.name}_experiment.yaml"):
-        print(f"an experiment on these claims: {experiment}")
-    print(f"open {folder / run.report}")
+        say(f"an experiment on these claims: {experiment}")
+    say(f"open {folder / run.report}")
     return 0
 
 
@@ -193,7 +209,7 @@ def _around(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from slowstep.batch import notebooks
+    from slowstep.batch import notebooks, unusable_records
     from slowstep.report.html import render
     from slowstep.report.index import write_index
     from slowstep.summary import NotebookRun
@@ -206,7 +222,10 @@ def _report(given: argparse.Namespace) -> int:
             run = Store(executed.parent / "records").read(NotebookRun, "notebooks", notebook.stem)
             failed = run.reason if run and run.status != "ok" else ""
             render(executed, executed.with_suffix(".html"), f"{executed.parent.name}: {notebook.stem}", failed)
-    print(f"open {write_index(outputs)}")
+    for folder in sorted(p for p in outputs.iterdir() if (p / "records").is_dir()):
+        for line in unusable_records(folder):
+            say(line, error=True)
+    say(f"open {write_index(outputs)}")
     return 0
 
 
@@ -242,7 +261,7 @@ def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     from slowstep.trials.helper import errand
 
     store = Store(outputs / loaded.settings.name / "records")
-    key = identity("checked", loaded.settings, versions(), this_machine())
+    key = identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())
     if store.read(list, "checks", key) is not None:
         return []
     try:
@@ -259,19 +278,17 @@ class _Terminal:
     """One live line on a terminal, plain lines in a log."""
 
     def __init__(self, investigation: str):
-        self.investigation, self.live, self.last = investigation, sys.stdout.isatty(), ""
+        self.investigation, self.live, self.last = investigation, is_live(), ""
 
     def __call__(self, what: str, progress: Progress | None) -> None:
         line = progress.line() if progress and progress.notebook == what else what
         if self.live:
-            width = shutil.get_terminal_size().columns
-            ended = "" if progress or (line == what and ":" not in what) else "\n"
-            print(f"\r\033[K{self.investigation}  {line}"[: width + 4], end=ended, flush=True)
+            say_over(f"{self.investigation}  {line}", ended=not progress and ":" in what)
         elif progress is None and line != self.last and ":" in line:
-            print(f"{self.investigation}  {line}", flush=True)
+            say(f"{self.investigation}  {line}")
         elif progress and (progress.comparison, progress.pair) != self.last:
             self.last = (progress.comparison, progress.pair)
-            print(f"{self.investigation}  {line}", flush=True)
+            say(f"{self.investigation}  {line}")
 
 
 if __name__ == "__main__":

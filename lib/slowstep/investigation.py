@@ -73,7 +73,7 @@ class Investigation:
         self.store = Store(self.folder / "records")
         self.machine = this_machine()
         self.device = "cpu" if self.settings.training("use_cpu") else self.machine.device
-        self.began = time.time()
+        self.began = time.monotonic()
         self.measured: list[Measured] = []
         self.ceiling: Interval | None = None
         """What batches ready in memory bring, once that is measured."""
@@ -140,7 +140,7 @@ class Investigation:
         return self._kept(ObservationRecord, "observations", key, measure)
 
     def _observe(self, steps: int, seconds: float) -> ObservationRecord:
-        self._tell(f"observing {steps} steps", [], 0, time.time())
+        self._tell(f"observing {steps} steps", [], 0, time.monotonic())
         return self.session.observe(self.arm, steps, seconds)
 
     def _noise_steps(self) -> list[Steps]:
@@ -280,7 +280,7 @@ class Investigation:
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,
-            seconds=time.time() - self.began,
+            seconds=time.monotonic() - self.began,
             measured_seconds=self._session.measured_seconds if self._session else 0.0,
             steps=self._session.steps if self._session else 0,
         )
@@ -336,7 +336,7 @@ class Investigation:
     ) -> ComparisonRecord:
         least = 0.0 if twin else self._stall_samples
         key = self._key(baseline, treatment, most, twin, purpose, events)
-        began = time.time()
+        began = time.monotonic()
 
         def watched(pairs: list[Pair]) -> bool:
             self._tell(name, pairs, most, began)
@@ -360,7 +360,7 @@ class Investigation:
         return found
 
     def _tell(self, name: str, pairs: list[Pair], most: int, began: float) -> None:
-        elapsed = time.time() - began
+        elapsed = time.monotonic() - began
         left = elapsed / len(pairs) * (most - len(pairs)) if pairs else None
         estimate = span(change(pairs)) if len(pairs) >= LOOKS[0] else ""
         progress = Progress(
@@ -369,7 +369,7 @@ class Investigation:
             pair=len(pairs),
             of=most,
             estimate=estimate,
-            began=began,
+            began=time.time() - elapsed,  # a date: whoever shows it counts on from there
             remaining=left,
         )
         to_file(progress)

@@ -15,6 +15,8 @@ import papermill
 from papermill.exceptions import PapermillExecutionError
 
 from slowstep.processes import end_with_parent
+from slowstep.system import explained
+from slowstep.terminal import say
 
 
 def main(notebook: str, target: str, parameters: str, parent: str) -> int:
@@ -31,10 +33,14 @@ def main(notebook: str, target: str, parameters: str, parent: str) -> int:
             autosave_cell_every=0,
         )
     except PapermillExecutionError as error:
-        print(" ".join(f"{error.ename}: {error.evalue}".split()))
+        say(" ".join(f"{error.ename}: {error.evalue}".split()))
+        return 1
+    except OSError as error:
+        with_path = error if error.filename else OSError(error.errno, error.strerror, target)
+        say(f"the notebook could not be run to its end: {explained(with_path)}")
         return 1
     except BaseException as error:
-        print(" ".join(f"the notebook's kernel could not go on: {type(error).__name__}: {error}".split()))
+        say(" ".join(f"the notebook's kernel could not go on: {type(error).__name__}: {error}".split()))
         return 1
     return 0
 

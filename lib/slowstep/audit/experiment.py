@@ -17,6 +17,7 @@ from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.load import validate
+from slowstep.visible import visible
 
 SECTION = {
     "data loading": "data_loading",
@@ -69,7 +70,8 @@ def write_experiment(settings: Settings, audit: Audit, folder: Path) -> Path | N
     if data is None:
         return None
     path = folder / f"{data['name']}.yaml"
-    head = f"# Decides the claims of {settings.reported.source or settings.name}; made by the audit of its figures.\n"
+    source = " ".join((settings.reported.source or settings.name).split())  # in a comment, which a line's end would end
+    head = f"# Decides the claims of {visible(source)}; made by the audit of its figures.\n"
     write_atomically(path, head + yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     return path
 

@@ -10,6 +10,7 @@ from slowstep.audit.findings import Audit, Judged, Judgement, Kind, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.work import WHOLE, equal_work, with_speed, work_done
 from slowstep.settings.reported import Claim
+from slowstep.visible import visible
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 
@@ -46,7 +47,7 @@ def claim_lines(audit: Audit, claims: Sequence[Judged] | None = None) -> list[st
         rows = [sentence(text) for text in compared(audit)]
         return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
     told = audit.claims if claims is None else claims
-    return [f"{SIGNS[c.judgement]}: {c.claim.text}\n    {sentence(c.reason)}" for c in told]
+    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in told]
 
 
 def finding_lines(audit: Audit) -> list[str]:

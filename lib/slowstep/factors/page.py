@@ -5,6 +5,7 @@ from __future__ import annotations
 from slowstep.factors.catalogue import ROOMS
 from slowstep.factors.factor import ALL_PHASES, Factor, show
 from slowstep.settings import Settings
+from slowstep.terminal import say_lines
 
 HEAD = """\
 # The factors
@@ -53,4 +54,4 @@ def _entry(factor: Factor) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    say_lines(markdown().removesuffix("\n"))

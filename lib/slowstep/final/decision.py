@@ -12,6 +12,7 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, best_levels
 from slowstep.report.causes import causes
 from slowstep.report.chart import Table
+from slowstep.report.markdown import code, escape
 from slowstep.report.tables import hypotheses
 from slowstep.report.words import effect, hours, loss_change, money, proviso
 
@@ -19,7 +20,7 @@ from slowstep.report.words import effect, hours, loss_change, money, proviso
 def decision(inv: Investigation, choice: Choice) -> str:
     """The record: status, context, hypotheses with figures, options with scores, decision, consequences, doubts."""
     today = datetime.now(UTC).date().isoformat()
-    parts = [f"# Training configuration of {inv.settings.name}"]
+    parts = [f"# Training configuration of {escape(inv.settings.name)}"]
     parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
     parts += ["## Context", _context(inv)]
     parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
@@ -34,7 +35,7 @@ def decision(inv: Investigation, choice: Choice) -> str:
 
 def _context(inv: Investigation) -> str:
     before, facts = inv.baseline.projection, inv.baseline.facts
-    text = f"Measured on {inv.machine}, at {facts.throughput.samples_per_second:.2f} samples/s."
+    text = f"Measured on {escape(inv.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
     return text + job
 
@@ -51,15 +52,16 @@ def _options(table: Table) -> str:
 def _decided(choice: Choice) -> str:
     verdict = choice.verdict
     if choice.adopted:
-        lines = [f"Set {verdict.name}: {effect(verdict.effect)} throughput, measured together.", ""]
-        lines += [f"- `{key}: {value}`" for key, value in verdict.overrides.items()]
+        lines = [f"Set {escape(verdict.name)}: {effect(verdict.effect)} throughput, measured together.", ""]
+        lines += [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
         lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
         lines[-1] += loss_change(verdict.loss_change)
     else:
-        why = f"{verdict.name}: {verdict.reason}" if verdict else "nothing that may be acted on was shown to pay."
+        said = f"{verdict.name}: {verdict.reason}" if verdict else ""
+        why = escape(said) or "nothing that may be acted on was shown to pay."
         lines = [f"Change nothing: {why}"]
     if choice.left_out:
-        lines += [f"- left out, not missed in combination or not trainable: {', '.join(choice.left_out)}"]
+        lines += [f"- left out, not missed in combination or not trainable: {', '.join(map(escape, choice.left_out))}"]
     kept = {v.factor for v in choice.candidates}
     refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
     reasons = (
@@ -67,7 +69,7 @@ def _decided(choice: Choice) -> str:
         ("only beside what this run lacks; not allowed, or not shown to pay with it", [v for v in refused if v.given]),
     )
     for why, those in reasons:
-        names = ", ".join(f"{v.title_in_full} ({v.meaning}, {effect(v.effect)})" for v in those)
+        names = ", ".join(f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})" for v in those)
         lines += [f"- supported, but {why}: {names}"] * bool(those)
     return "\n".join(lines)
 
@@ -81,12 +83,12 @@ def _consequences(choice: Choice) -> str:
 def _doubts(inv: Investigation, choice: Choice) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
     lost = causes(choice.verdicts, inv.suspects, inv.settings.budget.minimum_effect)
-    lines += [f"Still open: {c.text}" for c in lost if c.phase]
-    open_ones = [v.name for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
+    open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
     if open_ones:
         lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]
     return "\n\n".join(lines)
 
 
 def _hours(p: Projection) -> str:
-    return ", ".join(filter(None, (hours(p), money(p))))
+    return ", ".join(filter(None, (hours(p), escape(money(p)))))

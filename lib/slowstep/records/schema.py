@@ -10,6 +10,10 @@ PHASES = ("data", "host_to_device", "forward", "backward", "optimizer", "log", "
 """Where a step's time can go, in the order of a step. Together they are the whole wall time of a block."""
 
 
+LARGEST = 1e12
+"""Beyond any number of steps and of seconds, 30 thousand years; NaN is beyond it, too."""
+
+
 class Status(StrEnum):
     """How a trial ended."""
 
@@ -50,6 +54,12 @@ class Block:
     """Seconds within `seconds` that stand for events too rare to meet: this block's share of each, measured apart."""
     disturbed: str | None = None
     """What took the machine away while it ran, if something visibly did and the pair could not be measured again."""
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no block can have, with which nothing could be reckoned: ValueError."""
+        seconds = (self.seconds, *self.phases.values(), *self.step_seconds, *self.amortised.values())
+        if not (0 < self.steps < LARGEST and self.seconds > 0 and all(-LARGEST < s < LARGEST for s in seconds)):
+            raise ValueError(f"a block of {self.steps!r:.20} steps and {self.seconds!r:.20} s can't be")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep.system import naming
 
 VERSION = 3
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
+
+UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a file ends with that is no record: torn, of another shape, a folder, nested without end."""
 
 T = TypeVar("T")
 
@@ -28,20 +32,32 @@ class Store:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.unusable: dict[Path, str] = {}
+        """Records that were asked for and can't be used, each with the reason."""
 
     def path(self, kind: str, name: str) -> Path:
         """Where a record lies: records/<kind>/<name>.json."""
         return self.folder / kind / f"{name}.json"
 
     def read(self, record_type: type[T], kind: str, name: str) -> T | None:
-        """The record, or None where there is none of this version; one that can't be read counts as absent."""
+        """Return the record, or None where there is none. One that can't be used counts as absent, and its file is
+        noted in `unusable`; one of an earlier version is nothing to speak of."""
+        path = self.path(kind, name)
         try:
-            data = json.loads(self.path(kind, name).read_text(encoding="utf-8"))
-            if data["version"] != VERSION:
+            data = _envelope(path)
+            if data["version"] < VERSION:
                 return None
             return from_plain(record_type, data["record"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except FileNotFoundError:
             return None
+        except UNUSABLE as error:
+            self.unusable[path] = _reason(error)
+            return None
+
+    def drop(self, kind: str, name: str) -> None:
+        """Let there be no such record; what is none of this kit's stays, set aside."""
+        _set_aside(self.path(kind, name))
+        self.path(kind, name).unlink(missing_ok=True)
 
     def every(self, record_type: type[T], kind: str) -> list[T]:
         """All records of a kind that can be read, in the order of their names."""
@@ -52,21 +68,59 @@ class Store:
         """Write `record`; `about` stands beside it for people who open the file."""
         data = {"version": VERSION, "kind": kind, **about, "record": to_plain(record)}
         path = self.path(kind, name)
+        _set_aside(path)
         write_atomically(path, json.dumps(data, indent=1, default=str))
         return path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old content or the new, whatever dies in between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _envelope(path: Path) -> dict[str, Any]:
+    """The file's JSON with its version; of a later version it is refused."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict) or type(data.get("version")) is not int:
+        raise ValueError("it is no record")
+    if data["version"] > VERSION:
+        raise ValueError(f"it was written by a later version of slowstep (record version {data['version']})")
+    return data
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is torn or no JSON ({error.msg} in line {error.lineno})"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, OSError):
+        return f"it can't be read ({error.strerror})"
+    return " ".join(str(error).split())[:200] if isinstance(error, ValueError) else "it has another shape"
+
+
+def _set_aside(path: Path) -> None:
+    """Rename what lies where a record is to be written, if it is none of this version or an earlier one: nobody knows
+    what it is to whom."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        _envelope(path)
+    except FileNotFoundError:
+        return
+    except UNUSABLE:
+        count = 1
+        while os.path.lexists(aside := path.with_name(f"{path.name}.aside{count}")):
+            count += 1
+        os.rename(path, aside)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old content or the new, whatever dies in between; OSError names it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path, instead=True):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise

@@ -14,6 +14,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from slowstep.report.markdown import escape
+from slowstep.visible import visible_lines
+
 MIME = "application/vnd.plotly.v1+json"
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -78,8 +81,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         if not self.rows:
-            return f"<p>{self.empty}</p>"
-        cells = self.frame.map(_cell, na_action="ignore").rename(columns=html.escape)
+            return f"<p>{html.escape(self.empty)}</p>"
+        shown = [{visible_lines(name): _shown(value) for name, value in row.items()} for row in self.rows]
+        cells = pd.DataFrame(shown).map(_cell, na_action="ignore").rename(columns=html.escape)
         return cells.to_html(index=False, escape=False, border=0, na_rep="", classes="table")
 
     def __repr__(self) -> str:
@@ -89,13 +93,17 @@ class Table:
     def markdown(self) -> str:
         """As a Markdown table, for files that are read as text."""
         if not self.rows:
-            return self.empty
+            return escape(self.empty)
 
         def line(cells: Iterable[Any]) -> str:
-            return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+            return "| " + " | ".join(map(escape, cells)) + " |"
 
         divider = "|---" * len(self.rows[0]) + "|"
         return "\n".join([line(self.rows[0]), divider, *(line(row.values()) for row in self.rows)])
+
+
+def _shown(value: object) -> object:
+    return visible_lines(value) if isinstance(value, str) else value
 
 
 def _cell(value: object) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import nh3
 from jinja2 import Environment, FileSystemLoader, select_autoescape
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 from nbconvert.exporters import TemplateExporter
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs
 
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import MIME
+from slowstep.visible import visible_lines
 
 TEMPLATES = Path(__file__).parent / "template"
 PROGRESS = "application/x-slowstep-progress"
@@ -46,11 +49,12 @@ class _Exporter(TemplateExporter):
         yield from super().default_filters()
         yield "clean", clean
         yield "markdown", lambda text: clean(markdown2html(text))
-        yield "as_json", lambda data: json.dumps(data).replace("</", "<\\/")
+        yield "as_json", figure_json
 
     def _create_environment(self) -> Environment:
         environment = super()._create_environment()
         environment.autoescape = True
+        environment.finalize = _visible
         environment.globals["plotly_js"] = get_plotlyjs
         environment.globals["figure_mime"] = MIME
         environment.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
@@ -60,7 +64,28 @@ class _Exporter(TemplateExporter):
 def clean(html: str) -> str:
     """HTML with everything but plain text and table markup taken out."""
     tags = (nh3.ALLOWED_TAGS - {"img"}) | TABLE_TAGS
-    return unbroken(nh3.clean(html, tags=tags, attributes={"*": {"class"}, "a": {"href"}}))
+    return unbroken(nh3.clean(visible_lines(html), tags=tags, attributes={"*": {"class"}, "a": {"href"}}))
+
+
+def figure_json(figure: Any) -> Markup:
+    """JSON of a figure, to stand in a script element: nothing in it ends that element or begins a comment, and of what
+    Plotly takes for markup only its own line ends are left."""
+    return htmlsafe_json_dumps(_plain_labels(figure))
+
+
+def _plain_labels(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: value if key == "meta" else _plain_labels(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_plain_labels(value) for value in data]
+    if isinstance(data, str):
+        return re.sub(r"<(?!br>|/?extra>)", "&lt;", visible_lines(data).replace("&", "&amp;"))
+    return data
+
+
+def _visible(value: Any) -> Any:
+    """What a template shows; text that is markup already was made visible as it became that."""
+    return visible_lines(value) if type(value) is str else value
 
 
 def unbroken(html: str) -> str:
@@ -70,7 +95,9 @@ def unbroken(html: str) -> str:
 
 def environment() -> Environment:
     """Jinja for pages that are no notebook."""
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=select_autoescape(["html", "j2"]))
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=select_autoescape(["html", "j2"]), finalize=_visible
+    )
     made.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
     made.filters["markdown"] = lambda text: clean(markdown2html(text))
     return made

@@ -9,7 +9,8 @@ from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
-from slowstep.report.words import escape, hours, money, proviso, share, strength
+from slowstep.report.markdown import escape
+from slowstep.report.words import hours, money, proviso, share, strength
 from slowstep.summary import Baseline
 
 ADVICE = {
@@ -67,7 +68,7 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
             f"{share(1 - (f.throughput.useful_share or 1.0))} of the computed positions are padding."
         )
     if baseline.projection:
-        cost = money(baseline.projection)
+        cost = escape(money(baseline.projection))
         costs = f" and costs {cost}" if cost else ""
         assumed = f" Here {baseline.projection.assumed}." if baseline.projection.assumed else ""
         parts.append(

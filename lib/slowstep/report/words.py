@@ -86,10 +86,3 @@ def strength(verdict: Verdict) -> str:
     if verdict.effect is None:
         return "by its bound, without a trial" if verdict.bound else "without a trial"
     return f"{verdict.effect.n} interleaved pairs"
-
-
-def escape(text: str) -> str:
-    """Untrusted text (names, paths, error messages) for Markdown: nothing in it is markup."""
-    for mark in "\\`*_{}[]<>#|":
-        text = text.replace(mark, "\\" + mark)
-    return text

@@ -26,8 +26,15 @@ class Problems:
 
     def add(self, key: str, message: str) -> None:
         """Note that `key` (a dotted path) is wrong."""
-        place = self.places.get(key, self.source)
+        place = nearest_place(self.places, key) or self.source
         self.found.append(f"{place}: {key or 'the file'}: {message}" if place else f"{key or 'the file'}: {message}")
+
+
+def nearest_place(places: Mapping[str, str], key: str) -> str:
+    """Return where a dotted key was given, or else what holds it; empty if neither is known."""
+    while key and key not in places:
+        key = key[: max(key.rfind("."), key.rfind("["), 0)]
+    return places[key] if key else ""
 
 
 def to_plain(value: Any) -> Any:

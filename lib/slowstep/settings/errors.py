@@ -24,6 +24,6 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f" Did you mean '{close[0]}'?"
-    if len(names) <= 12:
+    if 0 < len(names) <= 12:
         return f" Allowed: {', '.join(names)}."
     return ""

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from slowstep.settings import ecosystem
 from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest
+from slowstep.settings.parse import Unreadable, parse, read_yaml
+from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible
 from slowstep.settings.schema import Loaded, Settings
 
-UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
-"""What PyYAML raises: ValueError for a date such as 2020-99-99, RecursionError for a mapping that holds itself."""
+LONGEST_NAME = 120
+"""Letters of an investigation's name; file systems take names of 255 bytes, and files are named after it."""
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
@@ -36,7 +36,7 @@ def from_data(
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        places[key] = f"override {text}"
+        places[key] = f"override {text[:200]}"
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 
@@ -44,6 +44,10 @@ def from_data(
 def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | None = None) -> Settings:
     """Plain data as settings; SettingsError names every problem with its key's place, or `source` if it has none."""
     problems = Problems(source, places)
+    for key, message in unsuitable(data):
+        problems.add(key, message)
+    if problems.found:  # what is no plain data is not looked at any closer
+        raise SettingsError(problems.found)
     settings = from_plain(Settings, data, problems)
     checked = {}
     for section in ecosystem.SECTIONS:
@@ -57,6 +61,8 @@ def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | N
                 "name",
                 f"'{settings.name}' names a folder and must be an identifier: letters, digits, underscores.",
             )
+        if len(settings.name) > LONGEST_NAME:
+            problems.add("name", f"it names a folder, and has {len(settings.name)} letters; {LONGEST_NAME} at most.")
         for key, message in impossible(settings):
             problems.add(key, message)
     if problems.found:
@@ -79,33 +85,18 @@ def override(
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if not path.is_file():
+        if path.exists():
+            raise SettingsError(f"{path}: a folder or a device is no parameter file; name a file (.yaml).")
         here = path.parent if path.parent.is_dir() else Path("params")
         near = nearest(path.name, [p.name for p in here.glob("*.y*ml")]) if here.is_dir() else ""
         raise SettingsError(f"{path}: there is no such file.{near}")
     try:
-        text = path.read_text(encoding="utf-8")
-        data = yaml.safe_load(text)
-        keys = list(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ""))
-    except UNREADABLE as error:
-        raise SettingsError(f"{path}: not readable as YAML: {error}") from None
+        data, lines = read_yaml(path)
+    except OSError as error:
+        raise SettingsError(f"{path}: can't be read: {error.strerror}.") from None
     if not isinstance(data, dict):
         raise SettingsError(f"{path}: expected sections with keys (name:, model:, ...), found {type(data).__name__}.")
-    lines = dict(reversed(keys))
-    twice = [(key, line) for key, line in keys if line != lines[key]]
-    if twice:  # YAML readers keep the last in silence
-        raise SettingsError(f"{path}:{line}: {key}: given before, in line {lines[key]}." for key, line in twice)
     return data, lines
-
-
-def _key_lines(node: yaml.Node, prefix: str) -> Iterable[tuple[str, int]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            path = f"{prefix}.{key.value}" if prefix else str(key.value)
-            yield path, key.start_mark.line + 1
-            yield from _key_lines(value, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            yield f"{prefix}[{i}]", value.start_mark.line + 1
 
 
 def _find_local(data: dict[str, Any], path: Path) -> None:
@@ -136,9 +127,9 @@ def _parse_override(text: str) -> tuple[str, Any]:
             f"override '{text}': write section.key=value, as in training_arguments.gradient_checkpointing=false"
         )
     try:
-        return key.strip(), yaml.safe_load(value)
-    except UNREADABLE as error:
-        raise SettingsError(f"override '{text}': the value is not readable as YAML: {error}") from None
+        return key.strip(), parse(value)[0]
+    except Unreadable as error:
+        raise SettingsError(f"override '{text[:200]}': the value is not readable as YAML: {error}") from None
 
 
 def _set(data: dict[str, Any], key: str, value: Any) -> None:

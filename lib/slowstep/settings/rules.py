@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import keyword
 import math
 import os
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from slowstep.settings.ecosystem import FOREACH
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
+from slowstep.settings.weights import damaged
 
 Problem = tuple[str, str]
 
@@ -19,6 +22,7 @@ Problem = tuple[str, str]
 def impossible(s: Settings) -> Iterator[Problem]:
     """Everything about `s` that can't work, whatever the machine."""
     yield from _workload(s)
+    yield from _names(s)
     yield from _model(s)
     yield from _attention(s)
     yield from _dataset(s)
@@ -36,6 +40,29 @@ def _workload(s: Settings) -> Iterator[Problem]:
             f"found '{s.workload}'; expected a registered workload, or module:Class for one of your own."
             f"{nearest(s.workload, WORKLOADS)}",
         )
+
+
+OF_THE_LOADER = {
+    "trust_remote_code", "use_safetensors", "weights_only", "device_map", "quantization_config",
+    "torch_dtype", "dtype", "state_dict", "attn_implementation", "pretrained_model_name_or_path",
+    "model_type", "config", "self", "cls", "code_revision", "gguf_file", "auto_map", "kernel_config",
+    "use_kernels", "adapter_kwargs", "token", "use_auth_token", "proxies",
+}  # fmt: skip
+"""Arguments that from_pretrained and for_model take beside a configuration's values: they say where a model comes from
+and how it is loaded, which the kit decides (safetensors alone, and no code from a repository) or other keys say."""
+
+
+def _names(s: Settings) -> Iterator[Problem]:
+    """Keys that a library is given as the names of arguments."""
+    sections = {"model.config": s.model.config, "optimizer_kwargs": s.optimizer_kwargs or {}}
+    for section, given in (("training_arguments", s.training_arguments), ("peft", s.peft or {})):
+        sections |= {f"{section}.{k}": v for k, v in given.items() if k.endswith("_kwargs") and isinstance(v, dict)}
+    for section, given in sections.items():
+        for key in given:
+            if not key.isidentifier() or keyword.iskeyword(key):
+                yield section, f"found the key {key[:60]!r}; the name of an argument is letters, digits, underscores."
+    for key in s.model.config.keys() & OF_THE_LOADER:
+        yield f"model.config.{key}", "this is said by no configuration, but to what loads a model; remove it."
 
 
 def _model(s: Settings) -> Iterator[Problem]:
@@ -68,6 +95,8 @@ def _model(s: Settings) -> Iterator[Problem]:
                 "model.name_or_path",
                 f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
             )
+        elif is_folder:
+            yield from (("model.name_or_path", message) for message in damaged(path))
     if s.quantization:
         four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
         if four and eight:
@@ -204,7 +233,8 @@ def _path(text: str) -> Path:
     return Path(os.path.expanduser(text))
 
 
-def architectures() -> set[str]:
+@functools.cache
+def architectures() -> frozenset[str]:
     """The `model_type` names of the installed transformers: its folders under models/."""
     root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
-    return {p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file()}
+    return frozenset(p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file())

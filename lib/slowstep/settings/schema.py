@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from slowstep.settings.convert import nearest_place
 from slowstep.settings.ecosystem import SECTIONS
 from slowstep.settings.reported import Reported
 
@@ -207,6 +208,4 @@ class Loaded:
 
     def place(self, key: str) -> str:
         """Where a dotted key was given, or else what holds it."""
-        while key and key not in self.places:
-            key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        return self.places[key] if key else self.source
+        return nearest_place(self.places, key) or self.source

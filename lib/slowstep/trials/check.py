@@ -35,7 +35,11 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     from slowstep.workloads import data, model, named
     from slowstep.workloads.finetune import FineTune, training_arguments
 
-    if named(s.workload) is not FineTune:
+    yield "workload", "it can't be had", lambda: _workload_class(s.workload)
+    try:
+        if named(s.workload) is not FineTune:
+            return
+    except Exception:  # told by the attempt
         return
     with tempfile.TemporaryDirectory() as folder:
         yield "training_arguments", "TrainingArguments refuses it", lambda: training_arguments(s, Path(folder))
@@ -45,7 +49,16 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     yield "quantization", "BitsAndBytesConfig refuses it", lambda: model.quantization_config(s)
     yield "model", "the model's configuration can't be had", lambda: model.model_config(s)
     yield "model.tokenizer", "the tokenizer can't be had", lambda: data.load_tokenizer(s)
-    yield "dataset", "the data can't be had", lambda: data.read_examples(s)
+    yield "dataset", "the data can't be had", lambda: data.inspect(s)
+
+
+def _workload_class(name: str) -> type:
+    from slowstep.workloads import named
+
+    found = named(name)
+    if not isinstance(found, type):
+        raise TypeError(f"'{name}' is no class; a workload is one (slowstep.workloads.base says what it has)")
+    return found
 
 
 def _trackers(report_to: Any) -> list[Any]:

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from slowstep.settings import Settings
-from slowstep.workloads import stdlib_text
+from slowstep.workloads import rows, stdlib_text
 
 IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
@@ -42,11 +42,18 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
     copy = str(folder / "dataset") if folder and d.storage == "local_copy" else None
     if name.endswith((".jsonl", ".json")):
         options = {"split": "train", "cache_dir": copy, "keep_in_memory": memory}
-        raw = datasets.load_dataset("json", data_files=str(local), **options)
+        try:
+            raw = datasets.load_dataset("json", data_files=str(local), **options)
+        except Exception:
+            rows.check_file(local, settings)  # says in which line, where the library says only that
+            raise
     elif local.is_dir() and (local / "dataset_info.json").is_file():
         raw = datasets.load_from_disk(shutil.copytree(local, copy) if copy else local, keep_in_memory=memory)
     else:
-        raw = datasets.load_dataset(name, d.name, split=d.split, cache_dir=copy, keep_in_memory=memory)
+        try:
+            raw = datasets.load_dataset(name, d.name, split=d.split, cache_dir=copy, keep_in_memory=memory)
+        except LookupError as error:  # of a folder that holds other things
+            raise ValueError(f"`datasets` finds no examples in {name} ({type(error).__name__}: {error})") from error
     wanted = {d.text_field} if d.text_field else {d.prompt_field, d.response_field}
     missing = wanted - set(raw.column_names)
     if missing:
@@ -58,6 +65,20 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
     # a job smaller than the data is an epoch of that size: what happens once an epoch then happens as often
     sizes = [n for n in (d.num_samples, settings.job.samples) if n]
     return raw.select(range(min([len(raw), *sizes])))
+
+
+def inspect(settings: Settings) -> None:
+    """Read the examples as a trial does and look at them, for some seconds; ValueError says what is wrong and where."""
+    d = settings.dataset
+    name = stdlib_text.source(d.name_or_path)
+    in_json = name.endswith((".jsonl", ".json"))
+    if in_json and name == d.name_or_path:  # the built-in texts are the kit's own
+        rows.check_file(Path(name).expanduser(), settings)
+    raw = read_examples(settings)
+    if not in_json:
+        rows.check_rows(raw, settings)
+    if why := rows.no_label(OnTheFly(raw, encoder(settings, load_tokenizer(settings))), settings, IGNORED):
+        raise ValueError(f"{d.name_or_path}: {why}.")
 
 
 def load_tokenizer(settings: Settings) -> Any:
@@ -98,10 +119,10 @@ def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
 
     def encode(example: Example) -> Example:
         if d.text_field:
-            prompt, text = [], tokenizer(example[d.text_field], add_special_tokens=False)["input_ids"] + eos
+            prompt, text = [], tokenizer(_text(example, d.text_field), add_special_tokens=False)["input_ids"] + eos
         else:
-            prompt = tokenizer(example[d.prompt_field] + "\n", add_special_tokens=False)["input_ids"]
-            text = tokenizer(example[d.response_field], add_special_tokens=False)["input_ids"] + eos
+            prompt = tokenizer(_text(example, d.prompt_field) + "\n", add_special_tokens=False)["input_ids"]
+            text = tokenizer(_text(example, d.response_field), add_special_tokens=False)["input_ids"] + eos
         ids, labels = prompt + text, [IGNORED] * len(prompt) + text
         return {
             "input_ids": ids[: d.max_length],
@@ -112,6 +133,14 @@ def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
         }
 
     return encode
+
+
+def _text(example: Example, column: str) -> str:
+    value = example[column]
+    if not isinstance(value, str):
+        beside = " ".join(str(v)[:60] for k, v in example.items() if k != column)
+        raise ValueError(f"dataset: column '{column}' holds {value!r:.40} and no text, beside “{beside[:100]}”")
+    return value
 
 
 def tokenised(raw: datasets.Dataset, settings: Settings, tokenizer: Any) -> Sequence[Example]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader, Subset
@@ -19,7 +20,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 from slowstep.settings import Settings
 from slowstep.settings.ecosystem import REPORTERS
 from slowstep.settings.events import EVENTS, is_rare
-from slowstep.workloads import data, model
+from slowstep.workloads import data, model, rows
 from slowstep.workloads.base import NotTestable, Occurrence
 from slowstep.workloads.observed import trainer_facts
 
@@ -85,6 +86,10 @@ class FineTune:
         set_seed(self.arguments.seed)
         d = self.settings.dataset
         self.source, self.collate = self.load()
+        # a dataset of one's own is left alone: what it opens when it is asked here, loader workers would find open
+        own = not isinstance(self.source, datasets.Dataset | data.OnTheFly | list)
+        if not own and (why := rows.no_label(self.source, self.settings, data.IGNORED)):
+            raise NotTestable(why)
         self.evaluation = Subset(self.source, range(min(d.eval_samples, len(self.source))))
         self.examples = data.epoch(self.source, self.settings)
         if d.cached_batches:

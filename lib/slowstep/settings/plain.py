@@ -1,0 +1,51 @@
+"""What plain data may be: texts, numbers, true, false and null, in lists, and in mappings with texts as keys.
+
+Anything else has no place in JSON, in YAML that others read, or in a script: a date, bytes, a key that is a number. And
+there is a measure to it, so that nothing that reads a parameter file is kept busy for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_VALUES, DEEPEST, LARGEST = 20_000, 40, 2**63
+"""Values in a file with all aliases written out, levels of nesting, and the magnitude of a whole number (a 64-bit
+integer, which is what the libraries take); the largest file in params/ has 312 values on 5 levels."""
+
+SCALARS = (str, bool, int, float, type(None))
+
+
+def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
+    """Yield (key, message) for all that is no plain data; after one that concerns the whole, nothing more."""
+    stack: list[tuple[str, Any, int]] = [("", data, 0)]
+    for _ in range(MOST_VALUES):
+        if not stack:
+            return
+        key, value, depth = stack.pop()
+        if depth > DEEPEST:
+            yield key.partition(".")[0], f"nested more than {DEEPEST} levels deep; nothing here needs that."
+            return
+        if isinstance(value, Mapping):
+            for name in value:
+                if not isinstance(name, str):
+                    yield key, f"found the key {show(name)}, which is no text; write it in quotes."
+            stack += [(f"{key}.{n}" if key else str(n), v, depth + 1) for n, v in value.items() if isinstance(n, str)]
+        elif isinstance(value, list | tuple):
+            stack += [(f"{key}[{i}]", v, depth + 1) for i, v in enumerate(value)]
+        elif not isinstance(value, SCALARS):
+            yield key, f"found {show(value)}; write it in quotes if it is a text."
+        elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+            yield key, f"found {show(value)}; no number here has more than 64 bits."
+        elif isinstance(value, str) and (bad := next((c for c in value if c == "\0" or "\ud800" <= c < "\ue000"), "")):
+            yield key, f"found the character U+{ord(bad):04X} in a text; remove it."
+    if stack:
+        yield "", f"more than {MOST_VALUES} values, aliases (*name) written out; a parameter file has a few hundred."
+
+
+def show(value: Any) -> str:
+    """A value in a few words, whatever its size."""
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        return f"a whole number of {value.bit_length()} bits"
+    kind = {bool: "true or false", int: "a whole number", float: "a number", type(None): "null"}
+    return f"{repr(value)[:60]} ({kind.get(type(value), f'a {type(value).__name__}')})"

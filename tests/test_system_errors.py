@@ -1,0 +1,122 @@
+"""What the system refuses is one line with the path and what to do, in every command; nothing is lost or left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slowstep.records.store import write_atomically
+from slowstep.system import explained
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = {"check": "params/smoke.yaml", "audit": "params/case_001.yaml", "diagnose": "params/smoke.yaml"}
+
+
+def run(command: str, outputs: Path, limit: int | None = None, **environment: str) -> subprocess.CompletedProcess:
+    """A command of the kit as a process; `limit` bytes are the most that a file of it may have."""
+    given = [FILES[command]] if command in FILES else []
+
+    def limited() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return subprocess.run(
+        [sys.executable, "-m", "slowstep.cli", command, *given, "--outputs", str(outputs)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | environment,
+        preexec_fn=limited,
+        check=False,
+    )
+
+
+def file_as_outputs(folder: Path) -> Path:
+    (folder / "out").write_text("mine")
+    return folder / "out"
+
+
+def file_on_the_way(folder: Path) -> Path:
+    return file_as_outputs(folder) / "deeper" / "out"
+
+
+def file_as_investigation(folder: Path) -> Path:
+    (folder / "smoke").write_text("mine")
+    (folder / "case_001").write_text("mine")
+    return folder
+
+
+def no_file_system(folder: Path) -> Path:
+    return Path("/proc/nowhere/out")
+
+
+PLACES = [file_as_outputs, file_on_the_way, file_as_investigation, no_file_system]
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [*(("audit", place) for place in PLACES), ("check", file_on_the_way), ("diagnose", file_as_investigation)],
+)
+def test_outputs_that_can_not_be_written_are_named(command: str, place: Callable, tmp_path: Path) -> None:
+    """One line on the stream of errors, with the path; what lies in the way stays as it is."""
+    outputs = place(tmp_path)
+    before = {p: p.read_text() for p in tmp_path.rglob("*")}
+    done = run(command, outputs)
+
+    assert done.returncode not in (0, 1)
+    (line,) = done.stderr.splitlines()
+    assert str(outputs) in line or "/proc/nowhere" in line
+    assert "--outputs" in line or "make it" in line
+    assert before == {p: p.read_text() for p in tmp_path.rglob("*")}
+
+
+def test_a_report_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    """`slowstep report` over a folder in place of its index."""
+    (tmp_path / "index.html").mkdir()
+    done = run("report", tmp_path)
+
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert str(tmp_path / "index.html") in line
+    assert [tmp_path / "index.html"] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("command", "temporary"), [("check", "nowhere"), ("audit", "file"), ("diagnose", "nowhere")])
+def test_a_folder_for_temporary_files_that_is_none_is_named(command: str, temporary: str, tmp_path: Path) -> None:
+    """Python would take another in silence; who set TMPDIR had a reason."""
+    (tmp_path / "file").write_text("mine")
+    done = run(command, tmp_path / "out", TMPDIR=str(tmp_path / temporary))
+
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert str(tmp_path / temporary) in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
+    """A write that fails in the middle, as on a full disk: the line names the file, and no half of it is left."""
+    done = run("audit", tmp_path, limit=3000)
+    said = (done.stdout + done.stderr).splitlines()
+    told = [line for line in said if "File too large" in line]
+
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(told) == 1
+    assert "95_reported_figures.ipynb" in told[0]
+    assert [] == [p for p in tmp_path.rglob(".*") if p.name != ".lock"]
+
+
+def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
+    """Not the temporary one, of which nobody knows."""
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_atomically(tmp_path / "x.json", "text")
+
+    assert explained(caught.value).startswith(f"{tmp_path / 'x.json'}: Is a directory: ")
+    assert [tmp_path / "x.json"] == list(tmp_path.iterdir())
