@@ -118,7 +118,7 @@ def _audit(given: argparse.Namespace) -> int:
     outputs, paths = Path(given.outputs), [Path(name) for name in given.params]
     figures = [path for path in paths if path.suffix not in (".yaml", ".yml")]
     files, refused = _wrapped(figures, given.set, outputs) if figures else ([], [])
-    status = 0
+    status, audited = 0, False
     for path in [path for path in paths if path not in figures] + files:
         try:
             loaded = load(path, given.set)
@@ -126,12 +126,13 @@ def _audit(given: argparse.Namespace) -> int:
             refused += [_placed(problem, loaded) for problem in problems]
             again = [*given.set, *overrides]
             status = max(status, _audited(load(path, again) if overrides else loaded, again, outputs))
+            audited = True
         except SettingsError as error:
             refused += error.problems
     if not refused:
         return status
-    sys.stdout.flush()
-    say("refused, and in no report:", error=True)
+    if audited:
+        say("refused, and in no report:", error=True)
     for problem in refused:
         say(problem, error=True)
     return 2

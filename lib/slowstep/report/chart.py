@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from slowstep.report.markdown import escape
+from slowstep.report.markdown import escape, escape_cell
 from slowstep.visible import visible_lines
 
 MIME = "application/vnd.plotly.v1+json"
@@ -96,7 +96,7 @@ class Table:
             return escape(self.empty)
 
         def line(cells: Iterable[Any]) -> str:
-            return "| " + " | ".join(map(escape, cells)) + " |"
+            return "| " + " | ".join(map(escape_cell, cells)) + " |"
 
         divider = "|---" * len(self.rows[0]) + "|"
         return "\n".join([line(self.rows[0]), divider, *(line(row.values()) for row in self.rows)])

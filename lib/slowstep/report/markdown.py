@@ -6,8 +6,9 @@ import re
 
 from slowstep.visible import visible
 
-MARKS = re.compile(r"([\\`*_{}\[\]<>#|&~$!])")
-"""What can begin markup within a line: code, emphasis, links, images, HTML, entities, table cells, formulas."""
+MARKS = re.compile(r"([\\`*{}\[\]<>#|&~$!]|(?<![^\W_])_|_(?![^\W_]))")
+"""What can begin markup within a line: code, emphasis, links, images, HTML, entities, table cells, formulas. An
+underscore within a word begins nothing (CommonMark 0.31, section 6.2)."""
 
 AT_THE_START = re.compile(r"^([-+=]|\d+(?=[.)]))")
 """What is markup where a line begins: items of lists, rules and headings."""
@@ -19,9 +20,14 @@ ADDRESS = re.compile(r":(?=//)|(?<=www)\.|@")
 
 def escape(text: object) -> str:
     """Return `text` on one line, for Markdown: nothing in it is markup, nothing in it is hidden."""
-    line = MARKS.sub(r"\\\1", _one_line(text))
-    line = ADDRESS.sub(r"\\\g<0>", line)
+    line = escape_cell(text)
     return AT_THE_START.sub(lambda m: f"{m[1]}\\" if m[1].isdigit() else f"\\{m[1]}", line)
+
+
+def escape_cell(text: object) -> str:
+    """Return `text` for the cell of a table, in which no line begins."""
+    line = MARKS.sub(r"\\\1", _one_line(text))
+    return ADDRESS.sub(r"\\\g<0>", line)
 
 
 def code(text: object) -> str:
