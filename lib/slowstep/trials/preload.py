@@ -11,7 +11,10 @@ import contextlib
 import gc
 import sys
 import time
+import warnings
 from collections.abc import Iterator
+
+from slowstep.processes import adopt_orphans
 
 
 @contextlib.contextmanager
@@ -30,6 +33,12 @@ def hidden(package: str) -> Iterator[None]:
 
 began = time.perf_counter()
 
+# What a library says while it is imported is no reason to stop, whatever PYTHONWARNINGS asks for; nor is the server's
+# own remark on an orphan, which it adopts should a guard be killed, so that the session finds it (processes.tree).
+warnings.resetwarnings()
+warnings.simplefilter("ignore")
+adopt_orphans()
+
 with hidden("bitsandbytes"):
     import encodings.idna  # noqa: F401
 
@@ -47,5 +56,5 @@ SECONDS = time.perf_counter() - began
 gc.collect()
 gc.freeze()
 
-READY = time.time()
+READY = time.monotonic()
 """From now on a trial can be forked; one that is asked for earlier waits."""

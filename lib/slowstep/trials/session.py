@@ -31,6 +31,8 @@ from statistics import median_high
 
 from slowstep.factors import Arm
 from slowstep.machine import this_machine, versions
+from slowstep.processes import signals
+from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep.records import (
     Block,
     ComparisonRecord,
@@ -46,7 +48,7 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.events import of_whole, steps_between
 from slowstep.settings.schema import Budget
 from slowstep.trials.comparison import Comparison, Enough
-from slowstep.trials.process import TrialEnded, TrialProcess, host_memory
+from slowstep.trials.process import TrialEnded, TrialProcess
 from slowstep.trials.protocol import Measured, Observe, Occur, Occurred, Profile, Ready, Run
 
 WARMUP_CHUNK = 3
@@ -114,13 +116,15 @@ class Session:
         self.steps = 0
         """Optimizer steps trained so far, warm-up and discarded ones included."""
         self.launches = 0
-        self.caches = tempfile.TemporaryDirectory(prefix="slowstep-caches-")
+        self.caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
         self.pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
         self.lived: dict[str, Counter[str]] = {}
         """Wall time by part of each arm's launches that have ended."""
+        remove_abandoned_folders()
+        signals.watch(self, self.close)
 
     def __enter__(self) -> Session:
         return self
@@ -133,6 +137,7 @@ class Session:
         for key in list(self.resident):
             self.end(key)
         self.caches.cleanup()
+        signals.unwatch(self)
 
     # -- trials --
 
@@ -208,9 +213,8 @@ class Session:
         )
 
     def _memory(self, process: TrialProcess, peaks: Memory) -> Memory:
-        family = host_memory(process.process.pid)
         limit = peaks.limit or process.limit
-        return replace(peaks, host=max(peaks.host or 0, family), limit=limit)
+        return replace(peaks, host=max(peaks.host or 0, process.host_peak()), limit=limit)
 
     def end(self, key: str) -> None:
         """End the trial of that key and keep what it lived."""
@@ -294,7 +298,7 @@ class Session:
         `looks` names, both arms are launched anew, up to `budget.launches` launches each. Of `events` that are too rare
         to meet in a block, each block is given its share (`amortised`).
         """
-        began = time.time()
+        began = time.monotonic()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
         comparison = Comparison(self, (baseline, treatment), keys, purpose, looks, events)
         try:
@@ -305,7 +309,7 @@ class Session:
                 self.end(keys[1])
         return replace(
             record,
-            seconds=time.time() - began,
+            seconds=time.monotonic() - began,
             machine=to_plain(this_machine()),
             versions=versions(),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
