@@ -18,7 +18,7 @@ LEFT = {
     "processes": set(),
     "settings": set(),
     "factors": {"settings", "machine"},
-    "records": {"settings"},
+    "records": {"settings", "processes"},
     "workloads": {"settings", "records"},
     "trials": {"settings", "factors", "records", "machine", "processes", "workloads"},
     "judgement": {"settings", "factors", "records"},

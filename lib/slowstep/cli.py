@@ -7,6 +7,7 @@ told its claims by then.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
 import sys
@@ -22,7 +23,7 @@ from slowstep.auditing import model_sizes
 from slowstep.factors import check_levels, plan
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
-from slowstep.processes import Busy
+from slowstep.processes import Busy, signals
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
 from slowstep.report import claim_lines, finding_lines
@@ -31,6 +32,9 @@ from slowstep.summary import NotebookRun
 from slowstep.trials.entry import enter_check
 from slowstep.trials.helper import errand
 from slowstep.trials.progress import Progress
+
+KEPT = "finished comparisons are kept, and the same command goes on from there"
+"""What is said when a run is ended by a signal."""
 
 LONGEST_NAME = 80
 """Characters of a folder's name."""
@@ -56,13 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
     given = parser.parse_args(arguments)
     try:
-        return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
+        with signals.unwinding():
+            return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
     except (SettingsError, Busy) as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; finished comparisons are kept, and the same command goes on from there", file=sys.stderr)
+        print(f"\ninterrupted; {KEPT}", file=sys.stderr)
         return 130
+    except signals.Terminated as ended:
+        with contextlib.suppress(OSError):  # the terminal itself may be gone
+            print(f"\nended by {ended.signal.name}; {KEPT}", file=sys.stderr)
+        return ended.code
 
 
 def _diagnose(given: argparse.Namespace) -> int:
@@ -70,7 +79,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.report.index import write_index
 
     outputs = Path(given.outputs)
-    everything, began = _checked(given), time.time()
+    everything, began = _checked(given), time.monotonic()
     failed = False
     for loaded in everything:
         terminal = _Terminal(loaded.settings.name)
@@ -80,7 +89,7 @@ def _diagnose(given: argparse.Namespace) -> int:
         whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
         share = f"{measured / whole:.0%}" if whole else "none"
         print(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
-    print(f"this call took {time.time() - began:.0f} s")
+    print(f"this call took {time.monotonic() - began:.0f} s")
     print(f"open {index}")
     return 1 if failed else 0
 

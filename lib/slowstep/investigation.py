@@ -62,7 +62,7 @@ class Investigation:
         self.store = Store(self.folder / "records")
         self.machine = this_machine()
         self.device = "cpu" if self.settings.training("use_cpu") else self.machine.device
-        self.began = time.time()
+        self.began = time.monotonic()
         self.measured: list[Measured] = []
         self.ceiling: Interval | None = None
         """What batches ready in memory bring, once that is measured."""
@@ -226,7 +226,7 @@ class Investigation:
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,
-            seconds=time.time() - self.began,
+            seconds=time.monotonic() - self.began,
             measured_seconds=self._session.measured_seconds if self._session else 0.0,
             steps=self._session.steps if self._session else 0,
         )
@@ -262,7 +262,7 @@ class Investigation:
         b = self.settings.budget
         effort = [replace(b, exhaustive=False, noise_pairs=3, max_pairs=max(most, 3)), purpose, sorted(events)]
         key = identity(baseline.determinants(), treatment.determinants(), twin, effort, self._place())
-        began = time.time()
+        began = time.monotonic()
 
         def watched(pairs: list[Pair]) -> bool:
             self._tell(name, pairs, most, began)
@@ -286,7 +286,7 @@ class Investigation:
         return found
 
     def _tell(self, name: str, pairs: list[Pair], most: int, began: float) -> None:
-        elapsed = time.time() - began
+        elapsed = time.monotonic() - began
         left = elapsed / len(pairs) * (most - len(pairs)) if pairs else None
         estimate = span(change(pairs)) if len(pairs) >= LOOKS[0] else ""
         progress = Progress(

@@ -17,35 +17,10 @@ from typing import Any
 from slowstep.processes import end_descendants, end_family
 from slowstep.processes.owner import mark
 from slowstep.trials.guard import END, PEAK, Ended, Order, Started, guard
-
-ENVIRONMENT = {
-    # else tokenizers warns and switches itself off after the loader's fork, in some arms and not in others
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    # asking whether there is a device must not initialise the driver in the fork server
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
-    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
-}
+from slowstep.trials.server import context
 
 GUARD_SECONDS = 90.0
 """How long a guard may take to end all that a trial left; longer than it tries itself (`processes.tree.PATIENCE`)."""
-
-
-def context() -> multiprocessing.context.ForkServerContext:
-    """The fork server's context; the server imports what trials need once, while the caller goes on."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
-        del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
-    # a trial is one process on one device; Trainer would spread a batch over all that it sees
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["slowstep.trials.preload"])
-    multiprocessing.forkserver.ensure_running()
-    return server
 
 
 class Guarded:

@@ -33,11 +33,12 @@ def hidden(package: str) -> Iterator[None]:
 
 began = time.perf_counter()
 
-# What a library says while it is imported is no reason to stop, whatever PYTHONWARNINGS asks for; nor is the server's
-# own remark on an orphan, which it adopts should a guard be killed, so that the session finds it (processes.tree).
-warnings.resetwarnings()
-warnings.simplefilter("ignore")
+# An orphan comes to the server should a guard be killed, and the session finds it there.
 adopt_orphans()
+if any(action == "error" for action, *_ in warnings.filters):
+    warnings.resetwarnings()  # what a library remarks is no reason to stop, whatever PYTHONWARNINGS asks for
+    warnings.simplefilter("ignore", DeprecationWarning)
+warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
 
 with hidden("bitsandbytes"):
     import encodings.idna  # noqa: F401

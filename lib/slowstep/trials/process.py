@@ -20,10 +20,11 @@ from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
 from slowstep.trials.entry import enter
-from slowstep.trials.guarded import Guarded, context
+from slowstep.trials.guarded import Guarded
 from slowstep.trials.log import last_line, log_tail
 from slowstep.trials.memory import host_memory
 from slowstep.trials.protocol import Failed, Launch
+from slowstep.trials.server import context
 
 __all__ = ["TrialEnded", "TrialProcess", "context", "host_memory", "log_tail", "memory_limit"]
 
