@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
 import sys
@@ -32,6 +33,7 @@ from slowstep.summary import NotebookRun
 from slowstep.trials.entry import enter_check
 from slowstep.trials.helper import errand
 from slowstep.trials.progress import Progress
+from slowstep.trials.server import NO_DIRECTORY
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """What is said when a run is ended by a signal."""
@@ -59,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(ROOT / "outputs"), help="where results go")
     given = parser.parse_args(arguments)
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        print(NO_DIRECTORY, file=sys.stderr)
+        return 2
     try:
         with signals.unwinding():
             return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)

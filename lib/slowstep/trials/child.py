@@ -69,8 +69,9 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     faulthandler.enable(sys.stderr, all_threads=True)
     faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = launch.cache
+    trial = Trial(connection, launch, entered)
     try:
-        Trial(connection, launch, entered).run()
+        trial.run()
     except Stop:
         return
     except BaseException as caught:
@@ -80,7 +81,7 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
     _without_child_signals()
     _without_child_signals()  # the first may have been struck itself
     with contextlib.suppress(OSError):
-        connection.send(failure(error, memory()))
+        connection.send(failure(error, memory(), trial.killed_workers))
     with contextlib.suppress(BaseException):
         traceback.print_exception(error)
         sys.stdout.flush()
@@ -112,8 +113,13 @@ class Trial:
         self.steps = self.discards_left = self.trained = 0
         self.position = self.counted = 0
         """Samples trained on, and how many the probe had counted at the last border."""
+        self.probe: Probe | None = None
         self.ready = self.draining = self.opened = False
         self.profiling: tuple[Profiling, Profile] | None = None
+
+    def killed_workers(self, patience: float) -> list[signal.Signals]:
+        """Return the signals that ended loader workers."""
+        return self.probe.workers.killed(patience) if self.probe else []
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""

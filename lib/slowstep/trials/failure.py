@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+from collections.abc import Callable
 
 import torch
 
@@ -23,7 +25,6 @@ OUT_OF_MEMORY_TEXTS = (
     "can't allocate memory",
     "not enough memory",
     "Cannot allocate memory",
-    "is killed by signal: Killed",
 )
 """The faces of a full device or host in the text of a RuntimeError or an OSError."""
 
@@ -49,6 +50,12 @@ WORKER_KILLED = (
 FILES = "too many files are open; raise the limit (`ulimit -n 4096`), or lower dataloader_num_workers: "
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
 
+SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
+"""Signals as the loader names them, by strsignal(3)."""
+
+WORKER_SECONDS = 1.0
+"""How long after a broken connection the end of the worker becomes known, at the most."""
+
 LONGEST = 500
 """Characters of a reason."""
 
@@ -56,30 +63,56 @@ WRAPPED = re.compile(r"Caught \w+ (?:in|on) (?P<where>[^\n]*?)\.\s*\nOriginal Tr
 FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
 
 
-def failure(error: BaseException, memory: Memory) -> Failed:
-    """Return the last word of a trial that ended by `error`."""
+def failure(
+    error: BaseException, memory: Memory, killed: Callable[[float], list[signal.Signals]] = lambda _: []
+) -> Failed:
+    """Return the last word of a trial that ended by `error`.
+
+    `killed` tells which signals ended loader workers, and waits so many seconds until one is known.
+    """
     error = _first(error)
     text = _text(error)
     if isinstance(error, NotTestable):
         return Failed(status=Status.NOT_TESTABLE, reason=_plain(text), memory=memory)
     whole = f"{type(error).__name__}: {text}".rstrip(": ")
     reason = _line(_of_worker(text) or whole)
+    # a worker that dies while it hands over a batch breaks a connection, and nothing else tells of it
+    broken = isinstance(error, ConnectionError | EOFError)
+    if (broken or _of_loader(error)) and (numbers := killed(WORKER_SECONDS if broken else 0.0)):
+        whole += f" is killed by signal: {SIGNAL_TEXTS.get(numbers[0], numbers[0].name)}"
+        reason = f"a worker was ended by {numbers[0].name}: {reason}"
     if any(t in whole for t in SHARED_MEMORY_TEXTS):
         return Failed(status=Status.CRASHED, reason=SHARED_MEMORY.format(room=_room()) + reason, memory=memory)
+    if "is killed by signal: Killed" in whole:
+        return Failed(status=Status.OUT_OF_MEMORY, reason=WORKER_KILLED + reason, memory=memory)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError | OSError) and any(t in whole for t in OUT_OF_MEMORY_TEXTS)
     ):
-        hint = WORKER_KILLED if "is killed by signal: Killed" in whole else ""
-        return Failed(status=Status.OUT_OF_MEMORY, reason=hint + reason, memory=memory)
+        return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
     hint = next((hint for part, hint in (("[Errno 24]", FILES), ("[Errno 28]", DISK)) if part in whole), "")
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
 
 
 def _first(error: BaseException) -> BaseException:
-    """The exception that was handled when the loader's signal handler raised another, if it is such a one."""
-    while error.__context__ is not None and _by_signal_handler(error):
-        error = error.__context__
-    return error
+    """Return the exception that tells most where the loader itself tells of a worker that died.
+
+    Its handler of SIGCHLD raises while another exception is handled: then the one that was handled. And what it raised,
+    with the signal that ended the worker, becomes the cause of a later one that says only "exited unexpectedly".
+    """
+    chain = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
+        chain.append(before)
+    while len(chain) > 1 and _by_signal_handler(chain[0]) and not _of_loader(chain[1]):
+        if type(chain[1]).__module__ == "queue":  # the loader merely waited for its batch
+            break
+        chain.pop(0)
+    if _of_loader(chain[0]):
+        return next((each for each in chain if "is killed by signal" in _text(each)), chain[0])
+    return chain[0]
+
+
+def _of_loader(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and "DataLoader worker (pid" in _text(error)
 
 
 def _by_signal_handler(error: BaseException) -> bool:

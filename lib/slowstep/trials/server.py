@@ -12,6 +12,7 @@ from multiprocessing import forkserver, util
 from pathlib import Path
 
 from slowstep.processes.scratch import FOLDER, folder_prefix
+from slowstep.workloads.stdlib_text import cache_folder
 
 ENVIRONMENT = {
     # else tokenizers warns and switches itself off after the loader's fork, in some arms and not in others
@@ -23,6 +24,8 @@ ENVIRONMENT = {
     # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
     "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
+
+NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 
 LONGEST_SOCKET = 107
 """Characters of a socket's path that the kernel takes (unix(7))."""
@@ -39,6 +42,8 @@ def context() -> multiprocessing.context.ForkServerContext:
     for name, value in ENVIRONMENT.items():
         if not os.environ.get(name):
             os.environ[name] = value
+    if not os.environ.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface").expanduser()):
+        os.environ["HF_HOME"] = str(cache_folder() / "huggingface")
     if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
         del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
     # a trial is one process on one device; Trainer would spread a batch over all that it sees
@@ -55,6 +60,15 @@ def without_errors(warnings: str) -> str:
     """Return the value of PYTHONWARNINGS without what would turn a library's remark into an error."""
     kept = [each for each in warnings.split(",") if not "error".startswith(each.partition(":")[0].strip() or "-")]
     return ",".join(kept)
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether there is such a folder, for files to be made in it; it is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 @functools.cache
@@ -81,13 +95,10 @@ def _temporary_folder() -> None:
 
 
 def _working_directory() -> None:
-    """Say in words that the working directory is gone: nothing can be started from there."""
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise FileNotFoundError(
-            "the working directory has been deleted; change to another (cd) and start again"
-        ) from None
+        raise FileNotFoundError(NO_DIRECTORY) from None
 
 
 def _standard_streams() -> None:
