@@ -142,6 +142,7 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
         finally:
             end_descendants(os.getpid(), keep=others)
             child.wait()
+            remove_abandoned_folders()
         if child.returncode == 0:
             return ""
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

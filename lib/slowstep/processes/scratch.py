@@ -30,10 +30,15 @@ def file_prefix(name: str) -> str:
     return f".{name}.{mark()}."
 
 
-def remove_abandoned_folders(parent: Path | None = None) -> list[Path]:
-    """Remove the temporary folders of processes that have ended, and return them; `parent` is TMPDIR or its like."""
+def places() -> list[Path]:
+    """Return where temporary folders are made: in TMPDIR, or elsewhere if its path is too long for a socket's name."""
+    return list(dict.fromkeys([Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]))
+
+
+def remove_abandoned_folders(*parents: Path) -> list[Path]:
+    """Remove the temporary folders of processes that have ended, and return them; looks into `places` by itself."""
     removed = []
-    for path in _entries(parent or Path(tempfile.gettempdir())):
+    for path in [path for parent in parents or places() for path in _entries(parent)]:
         if _abandoned(path, FOLDER, stat.S_ISDIR):
             shutil.rmtree(path, ignore_errors=True)
             removed.append(path)

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from slowstep.processes import adopt_orphans, end_descendants
@@ -144,7 +143,7 @@ class _Watch:
             self.log.close()
         shutil.rmtree(self.order.folder, ignore_errors=True)
         if is_dead(self.order.owner):
-            remove_abandoned_folders(Path(self.order.folder).parent if self.order.folder else None)
+            remove_abandoned_folders()
         with contextlib.suppress(OSError):
             self.report.send(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over))
 

@@ -11,7 +11,7 @@ import tempfile
 from multiprocessing import forkserver, util
 from pathlib import Path
 
-from slowstep.processes.scratch import FOLDER, folder_prefix
+from slowstep.processes.scratch import FOLDER, folder_prefix, places
 from slowstep.workloads.stdlib_text import cache_folder
 
 ENVIRONMENT = {
@@ -77,11 +77,12 @@ def _temporary_folder() -> None:
 
     The socket's path may not be long, which TMPDIR may be. In a folder of the kit's own nothing needs to be done.
     """
-    if any(FOLDER.fullmatch(part) for part in Path(tempfile.gettempdir()).parts):
+    here = tempfile.gettempdir()
+    if any(FOLDER.fullmatch(part) for part in Path(here).parts) and len(here) + SOCKET_NAMES <= LONGEST_SOCKET:
         return
     own = folder_prefix("server")
-    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
-        if len(parent) + len(f"/{own}12345678") + SOCKET_NAMES > LONGEST_SOCKET or not os.access(parent, os.W_OK):
+    for parent in places():
+        if len(f"{parent}/{own}12345678") + SOCKET_NAMES > LONGEST_SOCKET or not os.access(parent, os.W_OK):
             continue
         folder = tempfile.mkdtemp(prefix=own, dir=parent)
         before, tempfile.tempdir = tempfile.tempdir, folder
