@@ -28,16 +28,12 @@ OUT_OF_MEMORY_TEXTS = (
 )
 """The faces of a full device or host in the text of a RuntimeError or an OSError."""
 
-SHARED_MEMORY_TEXTS = (
-    "insufficient shared memory",
-    "out of shared memory",
-    "unable to write to file </torch_",
-    "unable to open shared memory object </torch_",
-    "unable to resize file </torch_",
-    "unable to mmap",
-    "is killed by signal: Bus error",
-)
-"""The faces of a full /dev/shm, through which loader workers hand over their batches."""
+SHARED_MEMORY_TEXTS = ("shared memory", "</torch_", "is killed by signal: Bus error")
+"""The faces of a full /dev/shm, through which loader workers hand over their batches: as PyTorch says it when it makes,
+resizes or maps a file there, and as the kernel does."""
+
+NO_SEMAPHORES = "loader workers need a /dev/shm that can be written ({room}), or set dataloader_num_workers to 0: "
+"""For what multiprocessing meets where there is none."""
 
 SHARED_MEMORY = (
     "the shared memory of the loader workers ran out ({room}); enlarge it (`docker run --shm-size=8g`, "
@@ -83,6 +79,8 @@ def failure(
         reason = f"a worker was ended by {numbers[0].name}: {reason}"
     if any(t in whole for t in SHARED_MEMORY_TEXTS):
         return Failed(status=Status.CRASHED, reason=SHARED_MEMORY.format(room=_room()) + reason, memory=memory)
+    if isinstance(error, OSError) and _raised_in(error, "multiprocessing/synchronize.py"):
+        return Failed(status=Status.CRASHED, reason=NO_SEMAPHORES.format(room=_room()) + reason, memory=memory)
     if "is killed by signal: Killed" in whole:
         return Failed(status=Status.OUT_OF_MEMORY, reason=WORKER_KILLED + reason, memory=memory)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or (
@@ -102,7 +100,7 @@ def _first(error: BaseException) -> BaseException:
     chain = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
         chain.append(before)
-    while len(chain) > 1 and _by_signal_handler(chain[0]) and not _of_loader(chain[1]):
+    while len(chain) > 1 and _raised_in(chain[0], "_utils/signal_handling.py") and not _of_loader(chain[1]):
         if type(chain[1]).__module__ == "queue":  # the loader merely waited for its batch
             break
         chain.pop(0)
@@ -115,11 +113,11 @@ def _of_loader(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "DataLoader worker (pid" in _text(error)
 
 
-def _by_signal_handler(error: BaseException) -> bool:
+def _raised_in(error: BaseException, file: str) -> bool:
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    return place is not None and place.tb_frame.f_code.co_filename.endswith("_utils/signal_handling.py")
+    return place is not None and place.tb_frame.f_code.co_filename.endswith(file)
 
 
 def _text(error: BaseException) -> str:

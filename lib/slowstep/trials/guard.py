@@ -5,8 +5,7 @@ session of its own or by double forking, is a descendant of the guard, and is ki
 session asks for it, or when the session's process is gone, however that died. In the meantime it does what must go on
 while the trial is busy: it watches the memory, and writes the log, which it keeps short.
 
-It looks around ten times a second, which takes less than a thousandth of a processor (`python -m bench guard`), and
-touches no tensor: it is forked from the fork server and shares all its memory.
+It looks around five times a second, and touches no tensor: it is forked from the fork server and shares its memory.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from slowstep.processes.tree import die_with_parent
 from slowstep.trials.log import CappedLog
 from slowstep.trials.memory import MemoryWatch, go_first
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 NAP_SECONDS = 0.01
 """After each portion of the log: a trial that prints line by line shall not wake the guard for each."""
 
