@@ -18,22 +18,24 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "faults.json"
 
 
 def main(numbers: list[str]) -> int:
-    """Make the faults of those numbers (all of them without one); 0 if the kit stood all of them."""
-    wanted = [fault for fault in FAULTS if not numbers or str(fault.number) in numbers]
-    known = json.loads(RESULTS.read_text(encoding="utf-8"))["faults"] if RESULTS.is_file() else []
-    failed = 0
+    """Make the faults of those numbers or names (all of them without one); 0 if the kit stood all of them."""
+    wanted = [fault for fault in FAULTS if not numbers or {str(fault.number), fault.name} & set(numbers)]
+    failed, made = 0, []
     for fault in wanted:
         passed, said = make(fault)
         failed += not passed
         print(f"{fault.number:>2}  {'pass' if passed else 'FAIL'}  {fault.name}: {said}", flush=True)
-        outcome = {
-            "number": fault.number,
-            "fault": fault.name,
-            "outcome": "pass" if passed else "fail",
-            "said": said,
-            "date": datetime.now(UTC).date().isoformat(),
-        }
-        known = [each for each in known if each["fault"] != fault.name] + [outcome]
+        made.append(
+            {
+                "number": fault.number,
+                "fault": fault.name,
+                "outcome": "pass" if passed else "fail",
+                "said": said,
+                "date": datetime.now(UTC).date().isoformat(),
+            }
+        )
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["faults"] if RESULTS.is_file() else []
+    known = [each for each in known if each["fault"] not in [new["fault"] for new in made]] + made
     known.sort(key=lambda each: (each["number"], each["fault"]))
     about = {"machine": to_plain(this_machine()), "versions": versions(), "faults": known}
     RESULTS.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
