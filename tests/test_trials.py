@@ -94,7 +94,7 @@ def test_baseline_stays_from_one_comparison_to_the_next(session: Session, arm: M
     pids = [t.observed["pid"] for r in (first, second) for t in (r.baseline, r.treatment)]
     assert pids[0] == pids[2]
     assert len(set(pids)) == 3
-    assert [pids[0]] == [t.process.process.pid for t in session.resident.values()]
+    assert [pids[0]] == [t.process.pid for t in session.resident.values()]
 
 
 def test_a_twin_is_a_second_process_of_the_same_arm(session: Session, arm: Make) -> None:
@@ -272,7 +272,7 @@ def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> No
     record = session.compare(base, arm(w.Twin), most=2, enough=never)
 
     assert healthy(record, 2)
-    assert long_ago.process.process.pid != session.resident[key].process.process.pid
+    assert long_ago.process.pid != session.resident[key].process.process.pid
 
 
 def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
@@ -377,7 +377,7 @@ def kill_twin(session: Session, first: int, last: int) -> Callable[[list[Pair]],
     def after_pair(pairs: list[Pair]) -> bool:
         twins = [t for t in session.resident.values() if t.record.arm == "Twin"]
         if twins and first <= len(pairs) <= last:
-            os.kill(twins[0].process.process.pid, signal.SIGKILL)
+            os.kill(twins[0].process.pid, signal.SIGKILL)
         return False
 
     return after_pair

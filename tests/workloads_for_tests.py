@@ -217,7 +217,7 @@ def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
         session.launch(arm, str(key))
     for trial in session.resident.values():
         trial.process.connection.send(Run(steps=10**9))
-    trials = [psutil.Process(t.process.process.pid) for t in session.resident.values()]
+    trials = [psutil.Process(t.process.pid) for t in session.resident.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)
     family = psutil.Process().children(recursive=True)

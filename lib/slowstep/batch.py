@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +17,17 @@ from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.judgement.devices import Peak
 from slowstep.machine import this_machine, versions
-from slowstep.processes import POLL_SECONDS, Busy, end_family
-from slowstep.records import ComparisonRecord, EventRecord, ProfileRecord, Status, Store, identity
+from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked
+from slowstep.processes.scratch import folder_prefix, remove_abandoned_files, remove_abandoned_folders
+from slowstep.processes.tree import descendants
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
 from slowstep.summary import NotebookRun, Summary
 from slowstep.system import naming, temporary_folder
 from slowstep.trials.progress import VARIABLE, Progress, from_file
+from slowstep.trials.server import without_errors
 
 NOTEBOOKS = ROOT / "notebooks"
 Teller = Callable[[str, Progress | None], None]
@@ -45,8 +46,8 @@ def notebooks(settings: Settings | None = None) -> list[Path]:
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
     """Run every notebook over one parameter file; one that fails does not stop the others."""
     folder = outputs / loaded.settings.name
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with locked(folder):
+        _tidy(folder)
         _forget_failures(Store(folder / "records"))
         for line in unusable_records(folder):
             tell(line, None)
@@ -56,13 +57,14 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
     """Run the notebook that audits reported figures, and no other."""
     folder = outputs / loaded.settings.name
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with locked(folder):
+        _tidy(folder)
         return _run(NOTEBOOKS / f"{AUDIT}.ipynb", loaded, overrides, outputs, tell)
 
 
 RECORDS = {
     "comparisons": ComparisonRecord,
+    "observations": ObservationRecord,
     "events": EventRecord,
     "profiles": ProfileRecord,
     "ceilings": Peak,
@@ -83,6 +85,12 @@ def unusable_records(folder: Path) -> list[str]:
         f"{path}: can't be used: {why}; it counts as absent, and is measured again where it is needed"
         for path, why in store.unusable.items()
     ]
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what earlier runs left that were killed: their temporary folders, and files they had half written."""
+    remove_abandoned_folders()
+    remove_abandoned_files(folder)
 
 
 def _forget_failures(store: Store) -> None:
@@ -138,12 +146,15 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
 def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: Teller) -> str:
     """Execute with papermill in a process of its own; returns why it failed, or nothing."""
     place = temporary_folder()
-    with tempfile.TemporaryDirectory(prefix="slowstep-", dir=place, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("run"), dir=place, ignore_cleanup_errors=True) as scratch:
         progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
         with naming(given):
             given.write_text(json.dumps(parameters), encoding="utf-8")
         command = [sys.executable, "-m", "slowstep.papermill_run", str(notebook), str(target), str(given)]
-        command.append(str(os.getpid()))
+        command += [str(os.getpid()), scratch]
+        # what the notebook's process leaves behind comes to this one, and is ended with the notebook
+        adopt_orphans()
+        others = descendants(os.getpid())
         with log.open("w") as output:
             child = subprocess.Popen(
                 command,
@@ -151,7 +162,7 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 # trials keep their checkpoints in temporary folders, which go with this one however they end
-                env=os.environ | {VARIABLE: str(progress), "TMPDIR": scratch},
+                env=os.environ | _environment(scratch) | {VARIABLE: str(progress)},
                 start_new_session=True,
             )
         try:
@@ -159,12 +170,10 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
                 tell(notebook.stem, from_file(progress))
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(POLL_SECONDS)
-        except BaseException:
-            end_family(child.pid)
-            raise
         finally:
-            with contextlib.suppress(OSError):
-                os.killpg(child.pid, signal.SIGKILL)
+            end_descendants(os.getpid(), keep=others)
+            child.wait()
+            remove_abandoned_folders()
         if child.returncode == 0:
             return ""
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -173,6 +182,13 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
         with naming(log), log.open("a") as output:  # where the disk is full, that is why it said nothing
             output.write("\n")
         return f"the notebook's process ended with status {child.returncode}"
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    """What a notebook's process needs to run wherever the caller does: no home that can be written, strict warnings."""
+    own = {"TMPDIR": scratch, "PYTHONWARNINGS": without_errors(os.environ.get("PYTHONWARNINGS", ""))}
+    own |= {name: str(Path(scratch, name.lower())) for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    return own
 
 
 def _parameters(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> dict[str, object]:
@@ -189,13 +205,3 @@ def _sources() -> str:
 def _title(notebook: Path) -> str:
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Busy(f"{folder}: another slowstep is working there; wait for it or stop it.") from None
-        yield

@@ -7,6 +7,8 @@ told its claims by then.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
 import sys
 import time
@@ -23,13 +25,17 @@ from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.auditing import Sizing, without_refused_files
 from slowstep.factors import check_levels, plan
 from slowstep.machine import this_machine, versions
-from slowstep.processes import Busy
+from slowstep.processes import Busy, signals
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, from_data, load
 from slowstep.system import explained, temporary_folder
 from slowstep.terminal import drop_output, is_live, say, say_lines, say_over
 from slowstep.trials.progress import Progress
+from slowstep.trials.server import NO_DIRECTORY
+
+KEPT = "finished comparisons are kept, and the same command goes on from there"
+"""What is said when a run is ended by a signal."""
 
 OUTPUTS = Path(__file__).resolve().parents[2] / "outputs"
 """Where results go if nothing else is said: beside notebooks/ and params/."""
@@ -58,9 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
     given = parser.parse_args(arguments)
     try:
-        if given.command != "report":
-            temporary_folder()
-        return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
+        os.getcwd()
+    except FileNotFoundError:
+        say(NO_DIRECTORY, error=True)
+        return 2
+    try:
+        with signals.unwinding():
+            if given.command != "report":
+                temporary_folder()
+            return {"diagnose": _diagnose, "check": _check, "audit": _audit, "report": _report}[given.command](given)
     except SettingsError as error:
         for problem in error.problems:
             say(problem, error=True)
@@ -76,8 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         say(error=True)
-        say("interrupted; finished comparisons are kept, and the same command goes on from there", error=True)
+        say(f"interrupted; {KEPT}", error=True)
         return 130
+    except signals.Terminated as ended:
+        with contextlib.suppress(OSError):  # the terminal itself may be gone
+            say(error=True)
+            say(f"ended by {ended.signal.name}; {KEPT}", error=True)
+        return ended.code
 
 
 def _diagnose(given: argparse.Namespace) -> int:

@@ -14,14 +14,18 @@ from pathlib import Path
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from slowstep.processes import end_with_parent
+from slowstep.processes import adopt_orphans, end_with_parent
 from slowstep.system import explained
 from slowstep.terminal import say
 
 
-def main(notebook: str, target: str, parameters: str, parent: str) -> int:
-    """Run `notebook` to `target` with the JSON file `parameters`; 0 if every cell ran."""
-    end_with_parent(int(parent))
+def main(notebook: str, target: str, parameters: str, parent: str, scratch: str) -> int:
+    """Run `notebook` to `target` with the JSON file `parameters`; 0 if every cell ran.
+
+    It ends with the process `parent`, and deletes the folder `scratch` if that can't do it any more.
+    """
+    adopt_orphans()
+    end_with_parent(int(parent), scratch)
     logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
         papermill.execute_notebook(

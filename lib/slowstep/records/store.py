@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
+from slowstep.processes.scratch import file_prefix
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.system import naming
 
@@ -113,7 +114,7 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old content or the new, whatever dies in between; OSError names it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path, instead=True):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=file_prefix(path.name))
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

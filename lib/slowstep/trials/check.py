@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from slowstep.processes.scratch import folder_prefix
 from slowstep.settings import Settings
 
 
@@ -41,7 +42,7 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
             return
     except Exception:  # told by the attempt
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("check")) as folder:
         yield "training_arguments", "TrainingArguments refuses it", lambda: training_arguments(s, Path(folder))
     yield "training_arguments.report_to", "its tracker can't be had", lambda: _trackers(s.training("report_to"))
     if s.peft:

@@ -1,22 +1,21 @@
 """The trial process: trains one arm and serves blocks of steps on demand.
 
 It is forked from a server that has already imported this module (imports only: any tensor operation before the fork
-leaves OpenMP's threads behind and hangs the child). It leads its own process group, so that it and its loader workers
-can be ended as one, and it ends them itself when the session's process disappears.
+leaves OpenMP's threads behind and hangs the child), by a guard (`slowstep.trials.guard`) that writes its log, watches
+its memory, and ends it with all that it started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import math
 import multiprocessing
 import multiprocessing.connection
 import os
 import resource
-import shutil
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -34,6 +33,7 @@ import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status, Steps
 from slowstep.trials import heap
 from slowstep.trials.clock import clock_for
+from slowstep.trials.failure import failure
 from slowstep.trials.places import Places
 from slowstep.trials.probe import Probe
 from slowstep.trials.profiling import ANNOTATION, Profiling, warm_up_profiler
@@ -50,18 +50,7 @@ from slowstep.trials.protocol import (
     Ready,
     Run,
 )
-from slowstep.workloads import NotTestable, Workload, named
-
-OUT_OF_MEMORY_TEXTS = (
-    "out of memory",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "can't allocate memory",
-    "not enough memory",
-    "is killed by signal: Killed",
-)
-"""The faces of a full device or host in the text of a RuntimeError."""
-
+from slowstep.workloads import Workload, named
 
 ROUNDS = 3
 """After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
@@ -77,24 +66,42 @@ class Stop(BaseException):
 
 def main(connection: multiprocessing.connection.Connection, launch: Launch) -> None:
     """Entry point of the process."""
-    entered = time.time()
+    entered = time.monotonic()
     # the fork server is the kit's own affair; loader workers start as they would in the user's script
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
-    end_with_parent(launch.folder)
-    _log_to(launch.log)
+    faulthandler.enable(sys.stderr, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = launch.cache
     trial = Trial(connection, launch, entered)
     try:
         trial.run()
     except Stop:
-        pass
-    except BaseException as error:
-        traceback.print_exc()
-        sys.stderr.flush()
-        connection.send(failure(error))
-    finally:
+        return
+    except BaseException as caught:
+        error = caught
+    # No call stands between the exception and here, and Python lets a signal's handler run only at calls: an exception
+    # that the loader's handler of SIGCHLD raises for another worker that died can't take this one's place.
+    _without_child_signals()
+    _without_child_signals()  # the first may have been struck itself
+    with contextlib.suppress(OSError):
+        connection.send(failure(error, memory(), trial.killed_workers))
+    with contextlib.suppress(BaseException):
+        traceback.print_exception(error)
         sys.stdout.flush()
         sys.stderr.flush()
+    os._exit(1)  # what is left would wait for workers that may never end; the guard ends them
+
+
+def _without_child_signals() -> None:
+    """Have no handler run any more when a worker ends, whatever the handler raises meanwhile."""
+    try:
+        while signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            except BaseException:
+                continue
+    except BaseException:
+        return
 
 
 class Trial:
@@ -111,9 +118,14 @@ class Trial:
         """Steps of the request under way that its discards, or a queue being used up, took."""
         self.passed = Steps()
         """Steady steps between the last block and the one that is open."""
+        self.probe: Probe | None = None
         self.ready = self.draining = self.opened = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.looking: tuple[Places, Profile] | None = None
+
+    def killed_workers(self, patience: float) -> list[signal.Signals]:
+        """Return the signals that ended loader workers."""
+        return self.probe.workers.killed(patience) if self.probe else []
 
     def run(self) -> None:
         """Prepare, then train; `at_border` takes it from there."""
@@ -283,18 +295,6 @@ def _entering(asked: float, entered: float) -> dict[str, float]:
     return {"imports": preload.SECONDS, "process": entered - max(asked, preload.READY)}
 
 
-def failure(error: BaseException) -> Failed:
-    """What an exception says about the arm that raised it."""
-    text = f"{type(error).__name__}: {error}"
-    first = text.strip().splitlines()[0][:500]
-    if isinstance(error, NotTestable):
-        return Failed(status=Status.NOT_TESTABLE, reason=str(error), memory=memory())
-    full = isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(t in text for t in OUT_OF_MEMORY_TEXTS)
-    )
-    return Failed(status=Status.OUT_OF_MEMORY if full else Status.CRASHED, reason=first, memory=memory())
-
-
 def memory() -> Memory:
     """This process's peaks so far."""
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -311,31 +311,3 @@ def memory() -> Memory:
         host=host,
         limit=total,
     )
-
-
-def end_with_parent(folder: str = "") -> None:
-    """Lead a process group, and when the session's process ends, however it ends, delete `folder` and kill the group.
-
-    The parent's sentinel is a pipe that the kernel closes with it. Polling for a new parent would not do, since the
-    parent here is the fork server; nor would PR_SET_PDEATHSIG, which follows the server's thread.
-    """
-    os.setsid()
-    sentinel = multiprocessing.parent_process().sentinel
-
-    def watch() -> None:
-        multiprocessing.connection.wait([sentinel])
-        shutil.rmtree(folder, ignore_errors=True)  # it may hold checkpoints, and nobody else knows of it now
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True, name="end with parent").start()
-
-
-def _log_to(path: str) -> None:
-    """Send everything this process and its workers print to a file, Python's last words on a crash included."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    faulthandler.enable(sys.stderr, all_threads=True)
-    faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)

@@ -15,28 +15,22 @@ def enter(connection: Any, launch: Any) -> None:
 def enter_ceiling(connection: Any, dtype: str) -> None:
     """Measure what the device reaches."""
     from slowstep.trials.ceiling import measure
-    from slowstep.trials.child import end_with_parent
 
-    end_with_parent()
     measure(connection, dtype)
 
 
 def enter_check(connection: Any, settings: Any) -> None:
     """Try what can only be tried with the real libraries."""
     from slowstep.trials.check import check
-    from slowstep.trials.child import end_with_parent
 
-    end_with_parent()
     check(connection, settings)
 
 
 def enter_sizes(connection: Any, settings: Any) -> None:
     """Say how large the model is, {} if it can't be had."""
     from slowstep.trials.check import quiet
-    from slowstep.trials.child import end_with_parent
     from slowstep.workloads.sizes import model_sizes
 
-    end_with_parent()
     try:
         with quiet():
             found = model_sizes(settings)

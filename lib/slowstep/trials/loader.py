@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from typing import Any
 
 
@@ -50,6 +51,17 @@ class Workers:
         received = sum(len(task) == 2 for task in it._task_info.values())  # (worker,) until its batch has come
         queues = {id(q): q for q in (it._worker_result_queue, it._data_queue)}  # two where a thread pins memory
         return received + sum(q.qsize() for q in queues.values())
+
+    def killed(self, patience: float = 0.0) -> list[signal.Signals]:
+        """Return the signals that ended workers, which no worker sends itself; it may take a moment to be known."""
+        deadline = time.monotonic() + patience
+        while True:
+            codes = [worker.exitcode for worker in getattr(self._iterator, "_workers", [])]
+            found = [signal.Signals(-code) for code in codes if code is not None and code < 0]
+            found = [number for number in found if number is not signal.SIGTERM]  # so the loader ends them itself
+            if found or time.monotonic() >= deadline:
+                return found
+            time.sleep(0.01)
 
     def _pids(self) -> list[int]:
         workers = getattr(self._iterator, "_workers", [])

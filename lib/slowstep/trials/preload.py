@@ -11,7 +11,10 @@ import contextlib
 import gc
 import sys
 import time
+import warnings
 from collections.abc import Iterator
+
+from slowstep.processes import adopt_orphans
 
 
 @contextlib.contextmanager
@@ -30,6 +33,13 @@ def hidden(package: str) -> Iterator[None]:
 
 began = time.perf_counter()
 
+# An orphan comes to the server should a guard be killed, and the session finds it there.
+adopt_orphans()
+if any(action == "error" for action, *_ in warnings.filters):
+    warnings.resetwarnings()  # what a library remarks is no reason to stop, whatever PYTHONWARNINGS asks for
+    warnings.simplefilter("ignore", DeprecationWarning)
+warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
+
 with hidden("bitsandbytes"):
     import encodings.idna  # noqa: F401
 
@@ -47,5 +57,5 @@ SECONDS = time.perf_counter() - began
 gc.collect()
 gc.freeze()
 
-READY = time.time()
+READY = time.monotonic()
 """From now on a trial can be forked; one that is asked for earlier waits."""

@@ -1,17 +1,14 @@
-"""The session's side of one trial process: start it, ask it, and say how it ended."""
+"""The session's side of one trial: start it, ask it, and say how it ended."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import multiprocessing
-import multiprocessing.connection
 import os
-import shutil
 import signal
 import tempfile
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +16,22 @@ import psutil
 
 from slowstep.factors import Arm
 from slowstep.processes import family
+from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
 from slowstep.trials.entry import enter
+from slowstep.trials.guarded import Guarded
+from slowstep.trials.log import last_line, log_tail
+from slowstep.trials.memory import host_memory
 from slowstep.trials.protocol import Failed, Launch
+from slowstep.trials.server import context
 
-ENVIRONMENT = {
-    # else tokenizers warns and switches itself off after the loader's fork, in some arms and not in others
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    # asking whether there is a device must not initialise the driver in the fork server
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
-    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
-}
-POLL_SECONDS = 0.5
-TAIL_LINES = 30
+__all__ = ["TrialEnded", "TrialProcess", "context", "host_memory", "log_tail", "memory_limit"]
+
+LAST_WORDS_SECONDS = 10.0
+"""How long a trial that has failed may take to write its traceback and to end by itself."""
+
+GIB = 2**30
 
 
 class TrialEnded(Exception):
@@ -46,39 +42,36 @@ class TrialEnded(Exception):
         self.failed = failed
 
 
-def context() -> multiprocessing.context.ForkServerContext:
-    """The fork server's context; the server imports what trials need once, while the caller goes on."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
-        del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
-    # a trial is one process on one device; Trainer would spread a batch over all that it sees
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["slowstep.trials.preload"])
-    multiprocessing.forkserver.ensure_running()
-    return server
-
-
 class TrialProcess:
     """A running trial."""
 
     def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path):
         self.arm, self.log, self.budget = arm, log, budget
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="slowstep-trial-"))
-        self.peak = Memory()
         self.limit = memory_limit(budget)
-        server = context()
-        self.connection, theirs = server.Pipe()
-        launch = Launch(
-            settings=arm.settings, folder=str(self.folder), log=str(log), cache=str(cache), started=time.time()
-        )
-        self.process = server.Process(target=enter, args=(theirs, launch), name=f"slowstep {arm.label}", daemon=False)
-        self.process.start()
-        atexit.register(self.end)  # before multiprocessing's own, which would wait for the trial to end by itself
-        theirs.close()
+        folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
+        launch = Launch(settings=arm.settings, folder=str(folder), cache=str(cache), started=time.monotonic())
+        self.guarded = Guarded(enter, launch, log=log, folder=folder, limit=self.limit, name=f"slowstep {arm.label}")
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process that trains; None if it never came to be."""
+        return self.guarded.pid
+
+    @property
+    def process(self) -> Any:
+        """The guard's process, of which all that the trial started descends."""
+        return self.guarded.process
+
+    @property
+    def folder(self) -> Path:
+        """Where the trial writes."""
+        return self.guarded.folder
+
+    @property
+    def connection(self) -> Connection:
+        """The pipe to the trial."""
+        return self.guarded.connection
 
     def ask(self, request: Any, timeout: float) -> Any:
         """Send `request` (or nothing, to wait for what comes first) and return the answer; TrialEnded if none comes."""
@@ -86,64 +79,20 @@ class TrialProcess:
             try:
                 self.connection.send(request)
             except OSError:
-                self._ended()
+                raise self._ended() from None
         reply = self._receive(timeout)
         if isinstance(reply, Failed):
-            self.end()
-            limit = reply.memory.limit or self.limit
-            raise TrialEnded(replace(reply, memory=replace(reply.memory, limit=limit)))
+            raise self._failed(reply)
+        if self.host_peak() > self.limit:  # it may have been taken and given back since the guard looked
+            raise self._ended()
         return reply
 
-    def _receive(self, timeout: float) -> Any:
-        deadline = time.monotonic() + timeout
-        while True:
-            ready = multiprocessing.connection.wait([self.connection, self.process.sentinel], POLL_SECONDS)
-            if self.connection in ready:
-                try:
-                    return self.connection.recv()
-                except (EOFError, OSError):
-                    self._ended()
-            if ready:
-                self._ended()
-            self._check_memory()
-            if time.monotonic() > deadline:
-                with contextlib.suppress(OSError):
-                    os.kill(self.process.pid, signal.SIGUSR1)  # the trial writes where it hangs into its log
-                time.sleep(0.5)
-                self.end()
-                raise TrialEnded(
-                    Failed(
-                        status=Status.TIMED_OUT,
-                        reason=f"no answer within {timeout:.0f} s; its log says where it stood",
-                        memory=self.peak,
-                    )
-                )
-
-    def _ended(self) -> None:
-        """The process is gone without a word: say what its exit status tells."""
-        self.process.join(10)
-        code = self.process.exitcode
-        used = f"{(self.peak.host or 0) / 2**30:.1f} GiB of {self.limit / 2**30:.1f} GiB allowed"
-        self.end()
-        if code == -signal.SIGKILL:
-            reason = f"killed by SIGKILL, as the kernel does when memory runs out; last seen with {used}"
-            raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=self.peak))
-        if code is not None and code < 0:
-            reason = f"ended by {signal.Signals(-code).name}"
-        else:
-            reason = f"exited with status {code} and no word"
-        raise TrialEnded(Failed(status=Status.CRASHED, reason=reason, memory=self.peak))
-
-    def _check_memory(self) -> None:
-        used = host_memory(self.process.pid, enough=0.7 * self.limit)
-        self.peak = Memory(host=max(used, self.peak.host or 0), limit=self.limit)
-        if used > self.limit:
-            self.end()
-            reason = f"the trial took {used / 2**30:.1f} GiB of host memory; {self.limit / 2**30:.1f} GiB are allowed"
-            raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=self.peak))
+    def host_peak(self) -> int:
+        """Return the most of the host's memory, in bytes, that the trial has held at any time so far."""
+        return self.guarded.peak()
 
     def cpu_seconds(self) -> float:
-        """Processor time of the trial and its workers so far, those included that ended and were waited for.
+        """Return the processor time of the trial and its workers so far, those included that ended and were waited for.
 
         Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
         """
@@ -154,50 +103,68 @@ class TrialProcess:
         return seconds
 
     def end(self) -> None:
-        """Kill the process group and delete the trial's folder; harmless when repeated."""
-        if self.connection.closed:
-            return  # its number may be another process's by now
-        with contextlib.suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        if self.process.exitcode is None:
+        """End the trial with all that it started and delete its folder; harmless when repeated."""
+        self.guarded.end()
+
+    def _receive(self, timeout: float) -> Any:
+        try:
+            return self.guarded.receive(timeout)
+        except EOFError:
+            raise self._ended() from None
+        except TimeoutError:
             with contextlib.suppress(OSError):
-                os.kill(self.process.pid, signal.SIGKILL)  # if it had not yet become a group leader
-        self.process.join(10)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.connection.close()  # last, so that an end that was interrupted is made up for
-        atexit.unregister(self.end)
+                os.kill(self.pid, signal.SIGUSR1)  # the trial writes where it hangs into its log
+            time.sleep(0.5)
+            peak = self.guarded.end().peak
+            reason = f"no answer within {timeout:.0f} s; its log says where it stood"
+            raise self._over(Failed(status=Status.TIMED_OUT, reason=reason, memory=Memory(host=peak))) from None
 
+    def _failed(self, failed: Failed) -> TrialEnded:
+        """What a trial that said itself how it failed has come to; it may write its traceback before it is ended."""
+        ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
+        known = failed.memory
+        memory = replace(known, host=max(known.host or 0, ended.peak), limit=known.limit or self.limit)
+        return self._over(replace(failed, memory=memory))
 
-def log_tail(log: Path) -> str:
-    """The end of a trial's log; empty where there is none."""
-    try:
-        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:])
-    except OSError:
-        return ""
+    def _ended(self) -> TrialEnded:
+        """What a trial has come to that is gone without a word, as its exit status tells."""
+        ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
+        used = f"{_gib(ended.peak)} of {_gib(self.limit)} allowed"
+        status, said = Status.CRASHED, last_line(self.log)
+        if ended.code == -signal.SIGKILL:
+            status = Status.OUT_OF_MEMORY
+            reason = f"killed by SIGKILL, as the kernel does when memory runs out; it had taken {used}"
+        elif ended.code == -signal.SIGBUS:
+            reason = "ended by SIGBUS, as happens when /dev/shm or a disk is full under a memory-mapped file"
+        elif ended.code is not None and ended.code < 0:
+            reason = f"ended by {signal.Signals(-ended.code).name}"
+        elif ended.code is None:
+            reason = "its connection is gone"
+        else:
+            reason = f"exited with status {ended.code} and no word" + (f"; its log ends: {said}" if said else "")
+        memory = Memory(host=ended.peak or None, limit=self.limit)
+        return self._over(Failed(status=status, reason=reason, memory=memory))
+
+    def _over(self, failed: Failed) -> TrialEnded:
+        """The same, but that more memory than allowed is the reason before all others."""
+        ended = self.guarded.end()
+        if not ended.over and ended.peak <= self.limit:
+            return TrialEnded(failed)
+        allowed = f"{_gib(self.limit)} are allowed (budget.memory_limit_gib)"
+        if self.budget.memory_limit_gib is None:
+            allowed = f"{_gib(self.limit)} were to be had"
+        reason = f"the trial took {_gib(ended.peak)} of host memory; {allowed}"
+        memory = Memory(host=ended.peak, limit=self.limit)
+        return TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory))
 
 
 def memory_limit(budget: Budget) -> int:
-    """Bytes of host memory a trial may take: as set, else nine tenths of what is available now."""
+    """Return the bytes of host memory a trial may take: as set, else nine tenths of what is available now."""
     if budget.memory_limit_gib is not None:
-        return int(budget.memory_limit_gib * 2**30)
+        return int(budget.memory_limit_gib * GIB)
     return int(0.9 * psutil.virtual_memory().available)
 
 
-def host_memory(pid: int, enough: float = 0.0) -> int:
-    """Bytes that a process and its descendants hold.
-
-    Resident sizes count shared pages once a process; only when they reach `enough` is the exact (slower) share asked.
-    """
-    held = family(pid)
-    resident = 0
-    for process in held:
-        with contextlib.suppress(psutil.Error):
-            resident += process.memory_info().rss
-    if resident < enough:
-        return resident
-    exact = 0
-    for process in held:
-        with contextlib.suppress(psutil.Error):
-            full = process.memory_full_info()
-            exact += getattr(full, "pss", full.uss)
-    return exact
+def _gib(size: int) -> str:
+    """A size in GiB with three digits, so that 50 MiB don't read as nothing."""
+    return f"{size / GIB:.3g} GiB" if size < 1000 * GIB else f"{size / GIB:.0f} GiB"

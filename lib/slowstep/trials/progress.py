@@ -22,11 +22,12 @@ class Progress:
     of: int
     estimate: str = ""
     began: float = 0.0
+    """`time.monotonic()`, which all processes share."""
     remaining: float | None = None
 
     def line(self, now: float | None = None) -> str:
         """As one line: notebook, comparison, pair n of at most m, running estimate, elapsed, remaining."""
-        elapsed = (now or time.time()) - self.began
+        elapsed = (time.monotonic() if now is None else now) - self.began
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
         pair = f"  pair {self.pair} of at most {self.of}" if self.of else ""

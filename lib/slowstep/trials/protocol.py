@@ -18,11 +18,10 @@ class Launch:
 
     settings: Settings
     folder: str
-    log: str
     cache: str
     """Folder of compiled kernels: empty for an arm's first launch, which shows what compiling costs."""
     started: float
-    """`time.time()` when the session asked for the process."""
+    """`time.monotonic()`, which all processes share, when the session asked for the process."""
 
 
 @dataclass(frozen=True, kw_only=True)

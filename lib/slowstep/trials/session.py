@@ -31,6 +31,8 @@ from statistics import median_high
 
 from slowstep.factors import Arm
 from slowstep.machine import this_machine, versions
+from slowstep.processes import signals
+from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep.records import (
     Block,
     ComparisonRecord,
@@ -48,7 +50,7 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.events import of_whole, steps_between
 from slowstep.settings.schema import Budget
 from slowstep.trials.comparison import Comparison, Enough
-from slowstep.trials.process import TrialEnded, TrialProcess, host_memory
+from slowstep.trials.process import TrialEnded, TrialProcess
 from slowstep.trials.protocol import Measured, Observe, Occur, Occurred, Profile, Ready, Run
 
 WARMUP_CHUNK = 3
@@ -124,7 +126,7 @@ class Session:
         self.steps = 0
         """Optimizer steps trained so far, warm-up and discarded ones included."""
         self.launches = 0
-        self.caches = tempfile.TemporaryDirectory(prefix="slowstep-caches-")
+        self.caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
         self.pace: dict[str, float] = {}
@@ -133,6 +135,8 @@ class Session:
         """Steady steps of each arm's launches that no record holds yet."""
         self.lived: dict[str, Counter[str]] = {}
         """Wall time by part of each arm's launches that have ended."""
+        remove_abandoned_folders()
+        signals.watch(self, self.close)
 
     def __enter__(self) -> Session:
         return self
@@ -145,6 +149,7 @@ class Session:
         for key in list(self.resident):
             self.end(key)
         self.caches.cleanup()
+        signals.unwatch(self)
 
     # -- trials --
 
@@ -221,9 +226,8 @@ class Session:
         )
 
     def _memory(self, process: TrialProcess, peaks: Memory) -> Memory:
-        family = host_memory(process.process.pid)
         limit = peaks.limit or process.limit
-        return replace(peaks, host=max(peaks.host or 0, family), limit=limit)
+        return replace(peaks, host=max(peaks.host or 0, process.host_peak()), limit=limit)
 
     def end(self, key: str) -> None:
         """End the trial of that key and keep what it lived."""
@@ -317,7 +321,7 @@ class Session:
         to meet in a block, each block is given its share (`amortised`). A block holds `least_samples`
         at least, as far as that is not too long.
         """
-        began = time.time()
+        began = time.monotonic()
         keys = identity(baseline.determinants()), identity(treatment.determinants(), twin)
         comparison = Comparison(self, (baseline, treatment), keys, purpose, looks, events, least_samples)
         try:
@@ -329,7 +333,7 @@ class Session:
         return replace(
             record,
             arms=[identity(arm.determinants()) for arm in (baseline, treatment)],
-            seconds=time.time() - began,
+            seconds=time.monotonic() - began,
             machine=to_plain(this_machine()),
             versions=versions(),
             date=datetime.now(UTC).isoformat(timespec="seconds"),

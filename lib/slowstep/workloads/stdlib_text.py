@@ -11,6 +11,7 @@ import os
 import platform
 import random
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,19 @@ VOCABULARY = 4096
 
 
 def cache_folder() -> Path:
-    """Where things made once per machine lie: the corpus and its tokenizer."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowstep"
+    """Return where things made once per machine lie: the corpus and its tokenizer.
+
+    Without a home that can be written they are temporary files, made anew when those have been deleted.
+    """
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowstep"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        folder = Path(tempfile.gettempdir(), f"slowstep-cache-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise PermissionError(f"{folder}: belongs to somebody else; set XDG_CACHE_HOME to a folder.") from None
+    return folder
 
 
 def corpus(name: str = "python_stdlib") -> Path:

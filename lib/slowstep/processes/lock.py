@@ -1,0 +1,65 @@
+"""One process at a time works on an investigation, and only inside its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Busy(RuntimeError):
+    """Nobody can work on this investigation now: another process does, or its folder isn't one to write in."""
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of an investigation's folder, which is made if it is not there; Busy says why it can't be had.
+
+    The lock is the kernel's (flock): it goes with the process that holds it, however that ends. The file `.lock` is
+    opened as it is, never emptied, and never through a link.
+    """
+    _refuse_links(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ".lock"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Busy(f"{path}: the lock can't be opened: {error.strerror}. Remove what is there.") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"{folder}: another slowstep is working there; wait for it or stop it.") from None
+        except OSError as error:
+            why = f"this file system can't lock files ({error.strerror})"
+            raise Busy(f"{path}: {why}; give --outputs on a local disk.") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise Busy if a link in the folder, or the folder itself, leads elsewhere: what lies there would be changed."""
+    if folder.is_symlink():
+        raise Busy(
+            f"{folder}: is a symbolic link to {os.readlink(folder)}, where slowstep would overwrite files; "
+            "remove the link, or give another folder by --outputs."
+        )
+    inside = folder.resolve()
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent, name) for name in [*folders, *files]):
+            if path.is_symlink() and not _target(path).is_relative_to(inside):
+                raise Busy(
+                    f"{path}: is a symbolic link that leads out of the investigation's folder, to "
+                    f"{os.readlink(path)}, where nothing may be changed; remove the link."
+                )
+
+
+def _target(link: Path) -> Path:
+    """Where a link leads; to the root if it leads in a circle."""
+    try:
+        return link.resolve()
+    except (OSError, RuntimeError):
+        return Path("/")

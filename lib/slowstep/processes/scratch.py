@@ -1,0 +1,75 @@
+"""Temporary folders and files, and how those of processes that were killed are removed at the next start.
+
+Their names carry the mark of the process that made them (`slowstep.processes.owner`), so that only what the kit made
+itself is ever removed, and only when its owner has provably ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from slowstep.processes.owner import MARK, is_dead, mark
+
+FOLDER = re.compile(rf"slowstep-[a-z]+-(?P<owner>{MARK})-[a-z0-9_]{{8}}")
+FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
+
+
+def folder_prefix(kind: str) -> str:
+    """Return how the name of a temporary folder begins, for `tempfile.mkdtemp` and `TemporaryDirectory`."""
+    return f"slowstep-{kind}-{mark()}-"
+
+
+def file_prefix(name: str) -> str:
+    """Return how the name of a temporary file begins that will replace the file called `name`, for `mkstemp`."""
+    return f".{name}.{mark()}."
+
+
+def places() -> list[Path]:
+    """Return where temporary folders are made: in TMPDIR, or elsewhere if its path is too long for a socket's name."""
+    return list(dict.fromkeys([Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]))
+
+
+def remove_abandoned_folders(*parents: Path) -> list[Path]:
+    """Remove the temporary folders of processes that have ended, and return them; looks into `places` by itself."""
+    removed = []
+    for path in [path for parent in parents or places() for path in _entries(parent)]:
+        if _abandoned(path, FOLDER, stat.S_ISDIR):
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(path)
+    return removed
+
+
+def remove_abandoned_files(folder: Path) -> list[Path]:
+    """Remove the half-written files of processes that have ended, in `folder` and below; links are not followed."""
+    removed = []
+    for parent, _, _ in os.walk(folder):
+        for path in _entries(Path(parent)):
+            if _abandoned(path, FILE, stat.S_ISREG):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    removed.append(path)
+    return removed
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _abandoned(path: Path, shape: re.Pattern[str], is_kind: object) -> bool:
+    named = shape.fullmatch(path.name)
+    if not named or not is_dead(named["owner"]):
+        return False
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return is_kind(found.st_mode) and found.st_uid == os.getuid()

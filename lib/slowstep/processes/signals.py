@@ -1,0 +1,100 @@
+"""SIGTERM and SIGHUP end a program as Ctrl-C does: everything it started ends, and it says so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+from slowstep.terminal import say
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+_guests: list[object] = []
+"""Who had the handlers set by `watch`, and still needs them."""
+
+_handlers: dict[int, object] = {}
+"""The handlers that `watch` has set."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM or SIGHUP came; unwinds the program, whose exit status becomes 128 and the signal's number."""
+
+    def __init__(self, number: int):
+        super().__init__(128 + number)
+        self.signal = signal.Signals(number)
+
+
+@contextlib.contextmanager
+def unwinding() -> Iterator[None]:
+    """Within it SIGTERM and SIGHUP raise Terminated, and SIGINT KeyboardInterrupt; what comes after that is ignored.
+
+    So an impatient second Ctrl-C can't keep the first from ending what was started. A signal that the caller of this
+    program has set to be ignored (nohup) stays ignored.
+    """
+    if not _in_main_thread():
+        yield
+        return
+    wanted = [number for number in (signal.SIGINT, *ENDING) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in wanted}
+
+    def unwind(number: int, _: object) -> None:
+        for each in wanted:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+    for number in wanted:
+        signal.signal(number, unwind)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch(guest: object, end: Callable[[], None]) -> None:
+    """Let SIGTERM and SIGHUP end this process in an orderly way, if nobody else handles them; `end` is called first.
+
+    Undone by `unwatch`. In a notebook's kernel, which takes the exception for one of its cells, the process ends by
+    the signal itself.
+    """
+    if not _in_main_thread():
+        return
+
+    def handle(number: int, _: object) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            say(error=True)
+            say(f"slowstep: ended by {signal.Signals(number).name}; its trials end, too", error=True)
+        if "ipykernel" not in sys.modules:
+            raise Terminated(number)
+        end()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    _guests.append(guest)
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, handle)
+            _handlers[number] = handle
+
+
+def unwatch(guest: object) -> None:
+    """Give the signals back when the last one who asked for `watch` needs it no more."""
+    if not _in_main_thread() or guest not in _guests:
+        return
+    _guests.remove(guest)
+    if _guests:
+        return
+    for number, handler in _handlers.items():
+        if signal.getsignal(number) is handler:
+            signal.signal(number, signal.SIG_DFL)
+    _handlers.clear()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

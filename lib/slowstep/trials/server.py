@@ -1,0 +1,113 @@
+"""The fork server, which imports once what every trial needs, and the environment that it gives them."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+from multiprocessing import forkserver, util
+from pathlib import Path
+
+from slowstep.processes.scratch import FOLDER, folder_prefix, places
+from slowstep.workloads.stdlib_text import cache_folder
+
+ENVIRONMENT = {
+    # else tokenizers warns and switches itself off after the loader's fork, in some arms and not in others
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    # asking whether there is a device must not initialise the driver in the fork server
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
+}
+
+NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
+
+LONGEST_SOCKET = 107
+"""Characters of a socket's path that the kernel takes (unix(7))."""
+
+SOCKET_NAMES = len("/pymp-12345678/listener-12345678")
+"""What multiprocessing adds to the path of the folder."""
+
+
+def context() -> multiprocessing.context.ForkServerContext:
+    """Return the fork server's context; the server imports what trials need while the caller goes on."""
+    _working_directory()
+    _standard_streams()
+    os.environ["PYTHONWARNINGS"] = without_errors(os.environ.get("PYTHONWARNINGS", ""))
+    for name, value in ENVIRONMENT.items():
+        if not os.environ.get(name):
+            os.environ[name] = value
+    if not os.environ.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface").expanduser()):
+        os.environ["HF_HOME"] = str(cache_folder() / "huggingface")
+    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
+        del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
+    # a trial is one process on one device; Trainer would spread a batch over all that it sees
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
+    _temporary_folder()
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["slowstep.trials.preload"])
+    forkserver.ensure_running()
+    return server
+
+
+def without_errors(warnings: str) -> str:
+    """Return the value of PYTHONWARNINGS without what would turn a library's remark into an error."""
+    kept = [each for each in warnings.split(",") if not "error".startswith(each.partition(":")[0].strip() or "-")]
+    return ",".join(kept)
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether there is such a folder, for files to be made in it; it is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+@functools.cache
+def _temporary_folder() -> None:
+    """Have multiprocessing put its socket into a folder that the next start removes should this process be killed.
+
+    The socket's path may not be long, which TMPDIR may be. In a folder of the kit's own nothing needs to be done.
+    """
+    here = tempfile.gettempdir()
+    if any(FOLDER.fullmatch(part) for part in Path(here).parts) and len(here) + SOCKET_NAMES <= LONGEST_SOCKET:
+        return
+    own = folder_prefix("server")
+    for parent in places():
+        if len(f"{parent}/{own}12345678") + SOCKET_NAMES > LONGEST_SOCKET or not os.access(parent, os.W_OK):
+            continue
+        folder = tempfile.mkdtemp(prefix=own, dir=parent)
+        before, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            util.get_temp_dir()  # made once, and used for whatever follows
+        finally:
+            tempfile.tempdir = before
+        # right after multiprocessing has removed its own, which it does with the priority -100
+        util.Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=-101)
+        return
+
+
+def _working_directory() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise FileNotFoundError(NO_DIRECTORY) from None
+
+
+def _standard_streams() -> None:
+    """Open what is closed of standard input, output and error: a pipe to a trial must not take their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115  for as long as the process lives

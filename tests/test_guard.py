@@ -1,0 +1,295 @@
+"""What a trial starts, takes and prints: nothing outlives it, its limit holds at all times, its log stays small."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import workloads_that_misbehave as w
+from slowstep.factors import Arm
+from slowstep.records import Status
+from slowstep.settings.schema import Budget
+from slowstep.trials.log import CappedLog, log_tail
+from slowstep.trials.process import TrialEnded, TrialProcess
+from slowstep.trials.protocol import Failed, Observe, Run
+
+Make = Callable[..., Arm]
+SOON = 60.0
+MIB, GIB = 2**20, 2**30
+WORKERS = {"training_arguments.dataloader_num_workers": 2}
+
+
+@pytest.fixture
+def started(budget: Budget, tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
+    """Starts a trial of an arm, and ends it with the test."""
+    trials = []
+
+    def start(arm: Arm, limit: float | None = None) -> TrialProcess:
+        allowed = replace(budget, memory_limit_gib=limit)
+        trials.append(TrialProcess(arm, tmp_path / "log", allowed, cache=tmp_path / "cache"))
+        return trials[-1]
+
+    yield start
+    for trial in trials:
+        trial.end()
+
+
+def fate(trial: TrialProcess, steps: int = 6) -> Failed:
+    """How a trial ended that was asked for some steps."""
+    try:
+        trial.ask(None, SOON)
+        for _ in range(steps):
+            trial.ask(Run(steps=1), SOON)
+    except TrialEnded as ended:
+        return ended.failed
+    raise AssertionError("the trial goes on")
+
+
+def of(trial: TrialProcess) -> list[psutil.Process]:
+    """Every process that a trial has started, wherever it stands."""
+    return psutil.Process(trial.process.pid).children(recursive=True)
+
+
+def wait(condition: Callable[[], object]) -> bool:
+    """Whether something comes true soon."""
+    deadline = time.monotonic() + SOON
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended; one that only waits to be collected has."""
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+# -- nothing outlives a trial --
+
+
+@pytest.mark.parametrize("workload", [w.StartsOthers, w.StartsOthersForEver])
+def test_what_escapes_from_its_group_ends_with_the_trial(
+    workload: type, started: Callable[..., TrialProcess], arm: Make
+) -> None:
+    """Processes in sessions of their own, double-forked ones, and one that forks without end: all are gone."""
+    trial = started(arm(workload))
+    trial.ask(None, SOON)
+    family = of(trial)
+    trial.end()
+
+    assert len(family) >= 2  # the trial and what it started
+    assert [] == living(family)
+    assert [] == [p for p in psutil.process_iter(["cmdline"]) if marked(p, trial) and living([p])]
+
+
+def marked(process: psutil.Process, trial: TrialProcess) -> bool:
+    """Whether it is one of those that try to outlive this trial."""
+    told = process.info["cmdline"] or []
+    return w.ESCAPED in told and str(trial.folder) in told
+
+
+def test_what_escapes_ends_with_a_trial_that_crashes(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """The kernel gives the orphans of a trial that is gone to its guard, which ends them."""
+    trial = started(arm(w.StartsOthersAndDies))
+    trial.ask(None, SOON)
+    family = of(trial)
+    failed = fate_of_asked(trial)
+
+    assert "SIGSEGV" in failed.reason
+    assert len(family) >= 5
+    assert [] == living(family)
+
+
+def fate_of_asked(trial: TrialProcess) -> Failed:
+    """How a trial that is ready ends."""
+    with pytest.raises(TrialEnded) as ended:
+        trial.ask(Run(steps=10), SOON)
+    return ended.value.failed
+
+
+@pytest.mark.parametrize("victim", ["the trial", "the guard"])
+def test_what_escapes_ends_when_somebody_is_killed(
+    victim: str, started: Callable[..., TrialProcess], arm: Make
+) -> None:
+    """Trial or guard, whichever is killed from outside: the next question finds it, and nothing is left."""
+    trial = started(arm(w.StartsOthers, WORKERS))
+    trial.ask(None, SOON)
+    family = of(trial)
+    os.kill(trial.pid if victim == "the trial" else trial.process.pid, signal.SIGKILL)
+    failed = fate_of_asked(trial)
+
+    assert failed.status in (Status.OUT_OF_MEMORY, Status.CRASHED)
+    assert wait(lambda: not living(family))
+    assert not trial.folder.exists()
+
+
+def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """SIGKILL of the session's process: what its trials had started in sessions of their own is gone, too."""
+    launch = tmp_path / "launch.pickle"
+    launch.write_bytes(pickle.dumps(([arm(w.StartsOthers)], budget, str(tmp_path), 2)))
+    code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        family = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
+        escaped = [p for p in family if w.ESCAPED in p.cmdline()]
+    finally:
+        owner.kill()
+        owner.wait()
+
+    assert len(escaped) >= 4
+    assert wait(lambda: not living(family))
+    assert wait(lambda: not list(tmp_path.glob("slowstep-[tc]*")))  # nor the trial's folder, nor the caches
+
+
+# -- memory --
+
+
+@pytest.mark.parametrize("workload", [w.Hoards, w.HoardsInAStep, w.HoardsInAWorker])
+def test_memory_taken_for_a_moment_counts(workload: type, started: Callable[..., TrialProcess], arm: Make) -> None:
+    """In start-up, in a step or by another process, and given back before anybody looked: out of memory."""
+    failed = fate(started(arm(workload), limit=0.75))
+
+    assert Status.OUT_OF_MEMORY is failed.status
+    assert 0.75 * GIB == failed.memory.limit < failed.memory.host
+    assert "0.75 GiB are allowed" in failed.reason
+
+
+def test_memory_taken_between_blocks_counts(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """A trial that waits for its turn is watched as one that trains."""
+    trial = started(arm(w.HoardsWhileIdle), limit=1.0)
+    trial.ask(None, SOON)
+    trial.ask(Run(steps=1), SOON)
+    trial.ask(Observe(), SOON)
+    gone = wait(lambda: trial.guarded._report.poll(0))  # the guard says that it has ended the trial
+    failed = fate_of_asked(trial)
+
+    assert gone
+    assert Status.OUT_OF_MEMORY is failed.status
+    assert failed.memory.limit < failed.memory.host
+
+
+def test_a_limit_that_imports_alone_exceed_is_told(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """0.05 GiB are less than PyTorch takes by itself: no trial is healthy under it."""
+    failed = fate(started(arm(w.Tiny), limit=0.05))
+
+    assert Status.OUT_OF_MEMORY is failed.status
+    assert "0.05 GiB are allowed" in failed.reason
+
+
+def test_memory_that_is_shared_counts_once(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """Loader workers share what the trial holds; eight of them are no reason to end it."""
+    trial = started(arm(w.Tiny, {"training_arguments.dataloader_num_workers": 8}), limit=1.2)
+    trial.ask(None, SOON)
+    for _ in range(3):
+        trial.ask(Run(steps=50), SOON)
+
+    assert trial.host_peak() < 1.2 * GIB
+
+
+# -- logs --
+
+
+def test_a_log_stays_small(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """20 MiB printed by Python, by the trial's descriptors and by another program: first and last words are kept,
+    with a line that says how much is left out, and the stack of the crash."""
+    trial = started(arm(w.Babbles))
+    failed = fate(trial)
+    log = trial.log.read_bytes()
+
+    assert "SIGSEGV" in failed.reason
+    assert len(log) < 5 * MIB
+    assert log.startswith(b"the first words")
+    assert b"MiB of output left out here" in log
+    assert b"the last words" in log
+    assert "in fail" in log_tail(trial.log)
+
+
+@pytest.mark.parametrize("portion", [7, 1000, 65536])
+@pytest.mark.parametrize("size", [0, 999, 2000, 2001, 3500, 100_000])
+def test_a_capped_log_is_its_beginning_and_its_end(portion: int, size: int, tmp_path: Path) -> None:
+    """Whatever the portions; and what is left out is as much as the line says."""
+    text = b"".join(b"%06d\n" % n for n in range(size // 7 + 1))[:size]
+    log = CappedLog(str(tmp_path / "log"), kept=1000)
+    for begin in range(0, size, portion):
+        log.write(text[begin : begin + portion])
+        assert os.path.getsize(tmp_path / "log") < 5000
+    log.close()
+    found = (tmp_path / "log").read_bytes()
+    head, _, tail = found.partition(b"... ")
+
+    assert text.startswith(head)
+    if tail:
+        kept = tail.partition(b"\n")[2]
+        assert text.endswith(kept)
+        assert min(len(head), len(kept)) >= 740
+        assert size - len(head) - len(kept) == log.left_out
+    else:
+        assert text == found
+
+
+def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
+    """What a link at the log's place leads to is left alone."""
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "log").symlink_to(tmp_path / "precious")
+    log = CappedLog(str(tmp_path / "log"))
+    log.write(b"overwritten")
+    log.close()
+
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+# -- the true reason --
+
+
+@pytest.mark.parametrize(
+    ("workload", "status", "words"),
+    [
+        (w.WorkerRaises, Status.CRASHED, ["ValueError: row ", "has no text", "loader worker", "in raises"]),
+        (w.WorkerRaisesKey, Status.CRASHED, ["KeyError: 'text'", "in raises_key"]),
+        (w.WorkerChains, Status.CRASHED, ["LookupError: the column is not there", "in chained"]),
+        (w.WorkersKilled, Status.OUT_OF_MEMORY, ["loader worker was killed by SIGKILL", "dataloader_num_workers"]),
+        (w.WorkerBusError, Status.CRASHED, ["shared memory", "/dev/shm has", "--shm-size"]),
+        (w.WorkerFullDisk, Status.CRASHED, ["OSError: [Errno 28]", "disk is full", "TMPDIR"]),
+        (w.WorkerFiles, Status.CRASHED, ["OSError: [Errno 24]", "ulimit -n"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_worker_is_heard(
+    workload: type, status: Status, words: list[str], started: Callable[..., TrialProcess], arm: Make
+) -> None:
+    """A loader worker's own last line is the reason, with its place; a worker that was killed is said to be."""
+    trial = started(arm(workload, WORKERS))
+    failed = fate(trial, steps=10)
+
+    assert status is failed.status
+    assert [] == [word for word in words if word not in failed.reason]
+    assert "Traceback" in trial.log.read_text(encoding="utf-8")
+
+
+def test_many_workers_that_die_at_once_hide_no_reason(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """Each one's end makes the loader raise again, while the first is told: the first is the reason every time."""
+    lost = arm(w.LosesItsWorkers, {"training_arguments.dataloader_num_workers": 6})
+    reasons = {fate(started(lost)).status for _ in range(4)}
+
+    assert {Status.OUT_OF_MEMORY} == reasons
+
+
+def test_a_clock_that_jumps_back_makes_nothing_negative(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """The wall clock of a trial is set back by a day: no block, and no part of the start, lasts less than nothing."""
+    trial = started(arm(w.ClockJumpsBack))
+    startup = trial.ask(None, SOON).startup
+    blocks = [trial.ask(Run(steps=3), SOON).block for _ in range(3)]
+
+    assert min(startup.values()) >= 0
+    assert all(0 < block.seconds < 3600 and min(block.phases.values()) >= 0 for block in blocks)
