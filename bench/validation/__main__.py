@@ -31,10 +31,9 @@ def main(names: Sequence[str]) -> int:
     for part in every.values():
         if part.name not in kept and kept.keys() & set(part.needs):
             renew(part)
-    missing = every.keys() - {name for name, known in results.read().items() if "figures" in known}
+    missing = results.missing(every)
     if missing:
-        print(f"no page yet: {', '.join(sorted(missing))} not measured")
-        return 0
+        print(f"not measured yet: {', '.join(sorted(missing))}")
     figures = results.collected(every)
     page.write(figures, results.where(every), OUTPUTS / "index.html")
     table.renew()

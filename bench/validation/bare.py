@@ -20,7 +20,7 @@ from slowstep.trials.helper import errand
 
 WARM_STEPS = 30
 """Batches that loader workers made during the slow first steps are used up by then."""
-STEPS = 80
+STEPS = 120
 """A multiple of everything that the scenarios do every few steps."""
 
 TIMEOUT = 600.0

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from bench import probe
-from bench.validation import attribution, calibration, diagnosed, identical, prediction, price, results, truth
+from bench.validation import (
+    attribution,
+    calibration,
+    diagnosed,
+    identical,
+    prediction,
+    price,
+    results,
+    shares,
+    truth,
+)
 from bench.validation.scenarios import Scenario, scenarios
 from slowstep.investigation import ROOT
 from slowstep.machine import this_machine, versions
@@ -99,6 +109,11 @@ def parts() -> dict[str, Part]:
             sources=("bench/probe.py", "bench/validation/attribution.py", "params/quick.yaml", *TRAINS),
         ),
         Part(name="price", measure=_diagnosed, judge=_price, sources=("params/quick.yaml", *TRAINS, *JUDGES)),
+        Part(
+            name="shares",
+            measure=shares.measure,
+            sources=("bench/validation/shares.py", *JUDGES),
+        ),
         Part(
             name="calibration",
             measure=calibration.measure,

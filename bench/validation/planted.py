@@ -6,13 +6,15 @@ or the model. The sizes are constants here, decided before anything was run.
 
 from __future__ import annotations
 
+import itertools
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 from transformers import TrainerCallback
 
 from slowstep.workloads import data
@@ -38,6 +40,18 @@ TRACKER_SECONDS = 0.03
 
 STALL_SECONDS, STALL_EVERY = 0.4, 8
 """A housekeeping job in every so many steps."""
+
+SHARD_ITEMS, SHARD_SECONDS = 480, 1.5
+"""Items of a shard, and opening the next one: a stall in one of sixty steps of eight items."""
+
+ITEM_SECONDS, HEAVY_EVERY, HEAVY_TIMES = 0.001, 50, 100
+"""An item, how often one is heavy, and how many times as long that takes."""
+
+LOOK_EVERY, LOOK_BATCHES, LOOK_BATCH = 20, 20, 8
+"""Steps between two looks at the accuracy on the training set, the batches of one, and the samples of a batch."""
+
+MASK_ROWS = 96
+"""Rows of a mask that is filled element by element."""
 
 HIDDEN_SECONDS = 0.03
 """A wait in the forward pass."""
@@ -124,6 +138,78 @@ class OpensIndex(FineTune):
                 time.sleep(INDEX_SECONDS)
 
         return Slow(examples, read), collate
+
+
+class OpensShards(FineTune):
+    """Now and then the next shard of the data is opened, and everybody waits."""
+
+    def load(self) -> tuple[Sequence[Any], Any]:
+        examples, collate = super().load()
+        read = itertools.count(1)
+
+        def wait() -> None:
+            if next(read) % SHARD_ITEMS == 0:
+                time.sleep(SHARD_SECONDS)
+
+        return Slow(examples, wait), collate
+
+
+class HeavyItems(FineTune):
+    """Most items come at once, and one in fifty takes a hundred times as long."""
+
+    def load(self) -> tuple[Sequence[Any], Any]:
+        examples, collate = super().load()
+        heavy = random.Random(0)
+
+        def wait() -> None:
+            time.sleep(ITEM_SECONDS * (HEAVY_TIMES if heavy.random() * HEAVY_EVERY < 1 else 1))
+
+        return Slow(examples, wait), collate
+
+
+class LooksAtAccuracy(FineTune):
+    """Now and then the run evaluates on some batches of its training set, to see that it learns."""
+
+    def build_trainer(self) -> None:
+        super().build_trainer()
+        loader = DataLoader(self.examples, batch_size=LOOK_BATCH, collate_fn=self.collate)
+        self.trainer.add_callback(Look(loader))
+
+
+class Look(TrainerCallback):
+    """The look of `LooksAtAccuracy`: no call of `evaluate`, but a loop of one's own."""
+
+    def __init__(self, loader: DataLoader):
+        self.loader = loader
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: nn.Module, **_: Any) -> None:
+        if state.global_step % LOOK_EVERY:
+            return
+        model.eval()
+        right = seen = 0
+        with torch.no_grad():
+            for batch in itertools.islice(self.loader, LOOK_BATCHES):
+                found = model(**batch).logits.argmax(-1)
+                for row, labels in zip(found.tolist(), batch["labels"].tolist(), strict=True):
+                    right += sum(a == b for a, b in zip(row, labels, strict=True))
+                    seen += len(labels)
+        print(f"accuracy {right / seen:.3f}")
+        model.train()
+
+
+class BuildsMask(FineTune):
+    """A hook before the forward pass fills a mask in Python."""
+
+    def build_model(self) -> None:
+        super().build_model()
+
+        def build(*_: Any) -> None:
+            mask = torch.zeros(MASK_ROWS, MASK_ROWS)
+            for row in range(MASK_ROWS):
+                for column in range(row):
+                    mask[row, column] = 1.0
+
+        self.model.register_forward_pre_hook(build)
 
 
 class CallsTracker(FineTune):

@@ -42,12 +42,12 @@ def here_and_now() -> dict[str, Any]:
 
 
 def collected(names: Iterable[str]) -> dict[str, Any]:
-    """The figures of these parts, all of them known, as page and table show them.
+    """The figures of those of these parts that are known, as page and table show them.
 
     Rooms (`planted/…`, `healthy/…`, `prediction/…`) become their rows with their sums.
     """
     known, figures = read(), {}
-    for name in names:
+    for name in (n for n in names if "figures" in known.get(n, {})):
         room, _, one = name.partition("/")
         row = known[name]["figures"] | {about: known[name][about] for about in ABOUT}
         if one:
@@ -58,6 +58,12 @@ def collected(names: Iterable[str]) -> dict[str, Any]:
         figures[room][key] = sum(row[counted] for row in figures[room]["rows"])
         figures[room]["total"] = len(figures[room]["rows"])
     return figures
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those of these parts that were never measured."""
+    known = read()
+    return [name for name in names if "figures" not in known.get(name, {})]
 
 
 SUMS = (

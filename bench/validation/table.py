@@ -16,7 +16,9 @@ def markdown() -> str:
     every = parts()
     lines = ["| asked | measured | wanted |", "|---|---|---|"]
     lines += [f"| {row['asked']} | {row['measured']} | {row['wanted']} |" for row in summary(results.collected(every))]
-    return "\n".join([*lines, "", results.where(every)])
+    open_ones = [name.replace("_", " ") for name in results.missing(every)]
+    told = [f"Not measured yet: {', '.join(open_ones)}."] if open_ones else []
+    return "\n".join([*lines, "", results.where(every), *told])
 
 
 def renewed(text: str) -> str:

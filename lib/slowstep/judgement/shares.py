@@ -23,7 +23,7 @@ from slowstep.judgement.intervals import Interval
 NOMINAL = 0.95
 """What the intervals claim to cover."""
 
-P = 0.04
+P = 0.03
 """Two-sided p of the two intervals, which makes up for their being only approximate."""
 
 FAR = 2.0

@@ -17,7 +17,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.shares import long_steps, share
 from slowstep.records import PHASES, Steps
 
-MISSED = 0.04
+MISSED = 0.03
 """The chance that is allowed that stalls of a rate that matters are missed altogether."""
 
 SEEN_ONCE = -math.log(MISSED)
