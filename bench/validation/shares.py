@@ -1,7 +1,7 @@
 """The intervals of shares, and refutations by a bound, on simulated waits whose truth is known.
 
 A step computes for 0.1 s, give or take, and waits before it. A wait may be even, scattered, heavy-tailed, or none but
-in one of so many steps. The intervals are held against the true share, and a bound that refutes a wait which is worth the
+in one of so many steps. The intervals are held against the true share. A bound that refutes a wait which is worth the
 minimum effect is a false refutation.
 """
 

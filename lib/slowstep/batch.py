@@ -16,13 +16,24 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.judgement.devices import Peak
+from slowstep.judgement.timeline import contradicted, timeline
 from slowstep.machine import this_machine, versions
 from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_files, remove_abandoned_folders
 from slowstep.processes.tree import descendants
-from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store, identity
+from slowstep.records import (
+    ComparisonRecord,
+    EventRecord,
+    ObservationRecord,
+    ProfileRecord,
+    Status,
+    Store,
+    identity,
+    steps_of_arm,
+)
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
+from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import content_of
 from slowstep.summary import NotebookRun, Summary
 from slowstep.system import naming, temporary_folder
@@ -32,6 +43,9 @@ from slowstep.trials.server import without_errors
 NOTEBOOKS = ROOT / "notebooks"
 Teller = Callable[[str, Progress | None], None]
 
+
+FIRST = "00_baseline"
+"""The notebook that says where the time goes."""
 
 AUDIT = "95_reported_figures"
 """The notebook that needs figures to be reported, and nothing to be trained."""
@@ -51,7 +65,25 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         _forget_failures(Store(folder / "records"))
         for line in unusable_records(folder):
             tell(line, None)
-        return [_run(notebook, loaded, overrides, outputs, tell) for notebook in notebooks(loaded.settings)]
+        runs = {n.stem: _run(n, loaded, overrides, outputs, tell) for n in notebooks(loaded.settings)}
+        moved = contradictions(folder)
+        if moved:
+            tell(
+                f"{FIRST}: drawn again, since later steps of the baseline show another share of {', '.join(moved)}",
+                None,
+            )
+            first = NOTEBOOKS / f"{FIRST}.ipynb"
+            runs[FIRST] = _run(first, loaded, overrides, outputs, tell, again=True)
+        return list(runs.values())
+
+
+def contradictions(folder: Path) -> list[str]:
+    """The phases of which the first notebook said what later steps of the baseline contradict."""
+    store = Store(folder / "records")
+    said = store.read(Summary, "summaries", FIRST)
+    if said is None:
+        return []
+    return contradicted(said.shares, timeline(steps_of_arm(store, said.arm, to_plain(this_machine()))))
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
@@ -102,7 +134,10 @@ def _forget_failures(store: Store) -> None:
             path.unlink()
 
 
-def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
+def _run(
+    notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller, again: bool = False
+) -> NotebookRun:
+    """Run one notebook, unless it is up to date; `again` does it even so."""
     name, folder = notebook.stem, outputs / loaded.settings.name
     store = Store(folder / "records")
     depends = identity(
@@ -116,7 +151,7 @@ def _run(notebook: Path, loaded: Loaded, overrides: Sequence[str], outputs: Path
         _sources(),
     )
     done = store.read(NotebookRun, "notebooks", name)
-    if done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
+    if not again and done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
         tell(f"{name}: up to date", None)
         return done
     began = time.monotonic()

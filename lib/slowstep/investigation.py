@@ -32,6 +32,7 @@ from slowstep.records import (
     Steps,
     Store,
     identity,
+    steps_of_arm,
 )
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
@@ -110,7 +111,7 @@ class Investigation:
         """The baseline measured: where its time goes, how noisy it is, what it costs."""
         record = self.noise
         failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
-        facts = baseline_facts(record, change(record.pairs), self._observed_steps(), self.settings.budget.rarest_stall)
+        facts = baseline_facts(record, change(record.pairs), self._every_step(), self.settings.budget.rarest_stall)
         if facts is None:
             logs = self.folder / "records" / "logs"
             why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
@@ -158,14 +159,11 @@ class Investigation:
         samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
         return apart * samples if apart > 1 else 0.0
 
-    def _observed_steps(self) -> list[Steps]:
-        """Every steady step of the baseline that any record of the investigation holds, but those of the A/A."""
-        own, found = identity(self.arm.determinants()), list(self.observation.trial.steps)
-        machine = to_plain(self.machine)
-        for record in self.store.every(ComparisonRecord, "comparisons"):
-            if record.machine == machine and record.arms[:1] == [own] and record.arms[1:] != [own]:
-                found += record.baseline.steps
-        return found
+    def _every_step(self) -> list[Steps]:
+        """Every steady step of the baseline that any record of the investigation holds."""
+        if not self.observation.trial.steps and not self._noise_steps():
+            return []
+        return steps_of_arm(self.store, identity(self.arm.determinants()), to_plain(self.machine))
 
     @cached_property
     def events(self) -> EventRecord:
@@ -277,6 +275,8 @@ class Investigation:
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
             cause=cause,
+            arm=identity(self.arm.determinants()),
+            shares=self.baseline.facts.shares,
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,

@@ -9,6 +9,7 @@ from slowstep.factors import Contrast
 from slowstep.judgement.comparison import Reading
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
@@ -70,6 +71,10 @@ class Summary:
     notebook: str
     verdicts: list[Verdict] = field(default_factory=list)
     cause: str = ""
+    arm: str = ""
+    """Identity of the baseline."""
+    shares: dict[str, Interval] = field(default_factory=dict)
+    """Of the baseline's phases, as they were known then."""
     suspects: list[Suspect] = field(default_factory=list)
     """Where the baseline loses time, whatever the cause."""
     minimum_effect: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -79,9 +79,9 @@ class BaselineFacts:
 
 
 def baseline_facts(
-    record: ComparisonRecord, noise: Interval, others: Iterable[Steps] = (), rarest_stall: int = 500
+    record: ComparisonRecord, noise: Interval, every: Sequence[Steps] = (), rarest_stall: int = 500
 ) -> BaselineFacts | None:
-    """The facts in an A/A record and in `others`, steps of the baseline that were timed elsewhere.
+    """The facts in an A/A record, the shares from `every` step of the baseline that is known, or else the record's own.
 
     None if the record holds no blocks.
     """
@@ -93,7 +93,7 @@ def baseline_facts(
     return BaselineFacts(
         blocks=blocks,
         noise_steps=own,
-        timeline=timeline([*own, *others]),
+        timeline=timeline(every or own),
         throughput=throughput(blocks),
         length=mean_length(blocks, observed),
         flops=flops_of(blocks, observed),

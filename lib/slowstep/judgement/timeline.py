@@ -8,7 +8,7 @@ count as evidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,10 @@ MISSED = 0.03
 SEEN_ONCE = -math.log(MISSED)
 """So many times the distance between stalls has to be observed, for one of them at least to be met: stalls that come
 in one of n steps at random are all missed by N steps with the chance (1 - 1/n)^N, about exp(-N/n)."""
+
+
+NOTICED = 0.01
+"""A share that moves by less is the same to whoever reads it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,15 @@ class Timeline:
             return 1
         number = stalls.sum() ** 2 / (stalls**2).sum()
         return max(1, round(len(stalls) / number))
+
+
+def contradicted(before: Mapping[str, Interval], now: Timeline) -> list[str]:
+    """The phases whose share lies outside of what was said `before`, by more than a hundredth of the time."""
+    return [
+        phase
+        for phase, share in before.items()
+        if phase in now.phases and not share.lower - NOTICED <= now.share(phase).mean <= share.upper + NOTICED
+    ]
 
 
 def timeline(launches: Iterable[Steps]) -> Timeline:

@@ -1,5 +1,6 @@
 """What was measured, as plain data: the only thing that passes between notebooks, runs and machines."""
 
+from slowstep.records.arms import steps_of_arm
 from slowstep.records.schema import (
     PHASES,
     Block,
@@ -35,4 +36,5 @@ __all__ = [
     "TrialRecord",
     "Work",
     "identity",
+    "steps_of_arm",
 ]

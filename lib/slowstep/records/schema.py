@@ -180,6 +180,7 @@ class ObservationRecord:
     """Identity of the arm."""
     trial: TrialRecord
     seconds: float = 0.0
+    machine: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -360,7 +360,10 @@ class Session:
             failed = ended.failed
             record = TrialRecord(arm=arm.label, status=failed.status, reason=failed.reason, log=self.log_of[key].name)
         return ObservationRecord(
-            arm=key, trial=replace(record, steps=self.timed_steps(key)), seconds=time.perf_counter() - began
+            arm=key,
+            trial=replace(record, steps=self.timed_steps(key)),
+            seconds=time.perf_counter() - began,
+            machine=to_plain(this_machine()),
         )
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
