@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -196,7 +197,7 @@ def test_rare_stalls_are_seen_before_anything_is_refuted(opened: Callable[..., I
     assert ["tokenize=once"] == measured(stalls)
     assert ["data"] == [s.phase for s in stalls.suspects]
     assert 0.25 < stalls.baseline.facts.share("data") < 0.4
-    assert "one step in 60 is a long one" in stalls.suspects[0].why
+    assert re.search(r"one step in (5|6)\d is a long one", stalls.suspects[0].why)
 
 
 def test_too_short_an_observation_refutes_no_wait(opened: Callable[..., Investigation]) -> None:
