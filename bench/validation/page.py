@@ -97,6 +97,7 @@ def _measured(part: dict[str, Any]) -> str:
 
 def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
     aa = f["aa"]
+    sizes = {r["part"]: r for r in f["truth"]["rows"]}
     return [
         "# Can the verdicts be trusted?",
         Text(_verdict(f)),
@@ -117,7 +118,7 @@ def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
         "## Planted causes\n\nOne cause each, diagnosed blind.",
         Table([_shown(r) for r in f["planted"]["rows"]]),
         "The size of each cause, from a plain Trainer's runs with and without it:",
-        Table([_size(cause["truth"], cause) for cause in f["planted"]["rows"] if cause["truth"]]),
+        Table([_size(sizes[cause["part"]], cause) for cause in f["planted"]["rows"] if cause["part"] in sizes]),
         "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
         Table([_shown(r) for r in f["healthy"]["rows"]]),
         "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training, with "

@@ -49,7 +49,7 @@ def collected(names: Iterable[str]) -> dict[str, Any]:
     known, figures = read(), {}
     for name in (n for n in names if "figures" in known.get(n, {})):
         room, _, one = name.partition("/")
-        row = known[name]["figures"] | {about: known[name][about] for about in ABOUT}
+        row = known[name]["figures"] | {about: known[name][about] for about in ABOUT} | {"part": one}
         if one:
             figures.setdefault(room, {"rows": []})["rows"].append(row)
         else:
