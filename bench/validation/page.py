@@ -110,6 +110,7 @@ def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
         _dots(f["calibration"]["rows"], "power at +10%", "A true gain of 10 % found, by regime and rule.", 0.95),
         "Shares and bounds, from as many steps as the kit observes, where a wait is even, heavy-tailed or rare:",
         Table(_rounded(f["shares"]["rows"])),
+        _measured(f["shares"]),
         Table(_rounded(f["calibration"]["rows"])),
         "## Identical arms, really trained\n\nEach arm against a second launch of itself, several times. The mean "
         f"ratio is {aa['mean_ratio']:.4f} [{aa['mean_ratio_low']:.4f}, {aa['mean_ratio_high']:.4f}].",
