@@ -194,7 +194,7 @@ def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured])
     verdict = replace(measured, outcome=Outcome.SUPPORTED)
     text = str(conclusion("Data loading", [verdict]))
 
-    assert "both arms with dataloader\\_num\\_workers=" in text
+    assert "both arms with dataloader_num_workers=" in text
     assert "can be set as it is" not in text
 
 

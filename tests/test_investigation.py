@@ -14,7 +14,7 @@ from slowstep.factors import CATALOGUE, Arm
 from slowstep.final.choice import choose
 from slowstep.investigation import Investigation
 from slowstep.judgement.verdict import Outcome
-from slowstep.machine import this_machine
+from slowstep.machine import this_machine, versions
 from slowstep.records import (
     ComparisonRecord,
     EventRecord,
@@ -76,7 +76,13 @@ class Trials:
         taken = next((made[:n] for n in range(1, most) if enough(made[:n])), made)
         found = record(taken, observed=seen(treatment))
         arms = [identity(arm.determinants()) for arm in (baseline, treatment)]
-        return replace(found, arms=arms, machine=HERE, baseline=replace(found.baseline, observed=seen(baseline)))
+        return replace(
+            found,
+            arms=arms,
+            machine=HERE,
+            versions=versions(),
+            baseline=replace(found.baseline, observed=seen(baseline)),
+        )
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """As many steps as are asked for, with a stall in one of so many, if there are stalls."""
@@ -87,7 +93,7 @@ class Trials:
             found = replace(found, phases=found.phases | {"data": data})
         found = replace(found, position=[1000 + p for p in found.position])
         trial = TrialRecord(arm="baseline", status=Status.OK, steps=[found])
-        return ObservationRecord(arm=identity(arm.determinants()), trial=trial, machine=HERE)
+        return ObservationRecord(arm=identity(arm.determinants()), trial=trial, machine=HERE, versions=versions())
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
         """Nothing that stands out."""
@@ -218,7 +224,7 @@ def test_later_steps_of_the_baseline_correct_the_first(opened: Callable[..., Inv
     blocks = [block([0.1] * 5, shares={"data": 0.5})]
     own = identity(inv.arm.determinants())
     late = replace(steps_of(blocks, 2000), position=list(range(10**6, 10**6 + 2000)))
-    found = record(pairs([0.0] * 3), arms=[own, "another"], machine=HERE)
+    found = record(pairs([0.0] * 3), arms=[own, "another"], machine=HERE, versions=versions())
     inv.store.write(replace(found, baseline=replace(found.baseline, steps=[late])), "comparisons", "later")
     again = Investigation(inv.loaded, inv.folder.parent, "again")
     again._session, again.peak = inv._session, None

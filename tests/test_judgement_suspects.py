@@ -10,7 +10,7 @@ from simulated import SHARES, facts, profiled
 from slowstep.factors import Meaning
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Suspect, suspects, unexplained
+from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.report.causes import causes
 
@@ -137,9 +137,22 @@ def test_a_change_explains_what_it_takes_away() -> None:
     """Time that is gone under a supported change is explained, whatever the change is; time that stays is not."""
     waiting = found(data=0.6)
 
-    assert [] == unexplained(waiting, [{"data": 0.02}], MINIMUM)
-    assert [("data", 0.3)] == [(s.phase, stays) for s, stays in unexplained(waiting, [{"data": 0.3}], MINIMUM)]
-    assert ["data"] == [s.phase for s, _ in unexplained(waiting, [{"data": 0.9, "forward": 0.0}], MINIMUM)]
+    assert [] == unexplained(waiting, [Left(least={"data": 0.02})], MINIMUM)
+    assert [("data", 0.3)] == [
+        (s.phase, stays) for s, stays in unexplained(waiting, [Left(least={"data": 0.3})], MINIMUM)
+    ]
+    assert ["data"] == [s.phase for s, _ in unexplained(waiting, [Left(least={"data": 0.9, "forward": 0.0})], MINIMUM)]
+
+
+def test_pairs_that_met_no_stall_explain_none() -> None:
+    """Where the baseline of the same pairs did not wait either, that nobody waits there says nothing of the change."""
+    (waiting,) = found(data=0.6)
+    quiet = Left(least={"data": 0.0}, most={"data": 0.01}, before={"data": 0.01})
+    telling = replace(quiet, before={"data": 0.35})
+
+    assert [waiting] == [s for s, _ in unexplained([waiting], [quiet], MINIMUM)]
+    assert [] == unexplained([waiting], [telling], MINIMUM)
+    assert (False, True) == (gone(waiting, quiet), gone(waiting, telling))
 
 
 def test_a_gain_elsewhere_explains_nothing() -> None:

@@ -17,6 +17,7 @@ from slowstep import __version__
 from slowstep.investigation import ROOT
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.timeline import contradicted, timeline
+from slowstep.judgement.verdict import Outcome
 from slowstep.machine import this_machine, versions
 from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_files, remove_abandoned_folders
@@ -47,6 +48,9 @@ Teller = Callable[[str, Progress | None], None]
 FIRST = "00_baseline"
 """The notebook that says where the time goes."""
 
+LAST = "90_final_config"
+"""The notebook that says what to change."""
+
 AUDIT = "95_reported_figures"
 """The notebook that needs figures to be reported, and nothing to be trained."""
 
@@ -72,9 +76,20 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
                 f"{FIRST}: drawn again, since later steps of the baseline show another share of {', '.join(moved)}",
                 None,
             )
-            first = NOTEBOOKS / f"{FIRST}.ipynb"
-            runs[FIRST] = _run(first, loaded, overrides, outputs, tell, again=True)
+            for name in (FIRST, *_by_bound(folder)):
+                runs[name] = _run(NOTEBOOKS / f"{name}.ipynb", loaded, overrides, outputs, tell, again=True)
         return list(runs.values())
+
+
+def _by_bound(folder: Path) -> list[str]:
+    """The notebooks that refuted something by shares that are contradicted now, and the last, which sums up."""
+    every = Store(folder / "records").every(Summary, "summaries")
+    refuted = [
+        s.notebook
+        for s in every
+        if any(v.outcome is Outcome.REFUTED and not v.effect and v.bound and v.bound.evidence for v in s.verdicts)
+    ]
+    return [n for n in dict.fromkeys([*refuted, LAST]) if refuted and n != FIRST]
 
 
 def contradictions(folder: Path) -> list[str]:
@@ -83,7 +98,7 @@ def contradictions(folder: Path) -> list[str]:
     said = store.read(Summary, "summaries", FIRST)
     if said is None:
         return []
-    return contradicted(said.shares, timeline(steps_of_arm(store, said.arm, to_plain(this_machine()))))
+    return contradicted(said.shares, timeline(steps_of_arm(store, said.arm, to_plain(this_machine()), versions())))
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
@@ -126,7 +141,12 @@ def _tidy(folder: Path) -> None:
 
 
 def _forget_failures(store: Store) -> None:
-    """Drop the comparisons in which a trial crashed or hung or the baseline failed: the next run tries them again."""
+    """Drop the comparisons in which a trial crashed or hung or the baseline failed, and observations that failed: the
+    next run tries them again."""
+    for path in (store.folder / "observations").glob("*.json"):
+        seen = store.read(ObservationRecord, "observations", path.stem)
+        if seen and seen.trial.status is not Status.OK:
+            store.drop("observations", path.stem)
     for path in (store.folder / "comparisons").glob("*.json"):
         record = store.read(ComparisonRecord, "comparisons", path.stem)
         again = (Status.CRASHED, Status.TIMED_OUT)

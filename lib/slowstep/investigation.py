@@ -31,6 +31,7 @@ from slowstep.records import (
     Status,
     Steps,
     Store,
+    TrialRecord,
     identity,
     steps_of_arm,
 )
@@ -127,6 +128,7 @@ class Investigation:
             facts=facts,
             reading=reading(record.pairs),
             peak=self.peak,
+            unobserved=_failure(self.observation.trial),
             projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
         )
 
@@ -159,11 +161,17 @@ class Investigation:
         samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
         return apart * samples if apart > 1 else 0.0
 
+    @cached_property
+    def _stalling(self) -> dict[str, float]:
+        """The phases in which the baseline stalls now and then, with the share of its time that it spends there."""
+        steps, least = self.baseline.facts.timeline, self.settings.budget.minimum_effect / 2
+        return {p: self.baseline.facts.share(p) for p in WAITS if steps.spacing([p], least) > 1}
+
     def _every_step(self) -> list[Steps]:
-        """Every steady step of the baseline that any record of the investigation holds."""
-        if not self.observation.trial.steps and not self._noise_steps():
+        """Every steady step of the baseline that any record of the investigation holds; observed now, if need be."""
+        if not self.noise.pairs or not self.observation:
             return []
-        return steps_of_arm(self.store, identity(self.arm.determinants()), to_plain(self.machine))
+        return steps_of_arm(self.store, identity(self.arm.determinants()), to_plain(self.machine), versions())
 
     @cached_property
     def events(self) -> EventRecord:
@@ -266,7 +274,7 @@ class Investigation:
         arms, events = (contrast.baseline, contrast.treatment), contrast.events
         record = self._comparison(name, *arms, budget.max_pairs, stop, purpose=purpose, events=events)
         device = str(record.baseline.observed.get("device", self.device))
-        verdict = judge(prior, contrast, record, budget.minimum_effect, device)
+        verdict = judge(prior, contrast, record, budget.minimum_effect, device, self._stalling)
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
     def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
@@ -369,7 +377,7 @@ class Investigation:
             pair=len(pairs),
             of=most,
             estimate=estimate,
-            began=time.time() - elapsed,  # a date: whoever shows it counts on from there
+            began=began,
             remaining=left,
         )
         to_file(progress)
@@ -377,6 +385,11 @@ class Investigation:
             from slowstep.report.live import show_line
 
             self._line = show_line(progress.line(), self._line)
+
+
+def _failure(trial: TrialRecord) -> str:
+    """Why a trial failed, in words; empty if it did not."""
+    return "" if trial.status is Status.OK else f"{trial.status}: {trial.reason}"
 
 
 def _computed_in(s: Settings) -> str:

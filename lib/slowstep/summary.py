@@ -24,6 +24,8 @@ class Baseline:
     facts: BaselineFacts
     reading: Reading
     peak: Peak | None
+    unobserved: str
+    """Why the baseline could not be observed by itself; empty if it was."""
     projection: Projection | None
 
     @property

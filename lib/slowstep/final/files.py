@@ -19,7 +19,7 @@ from slowstep.settings.convert import to_plain
 def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     """Configuration files as the ecosystem reads them, a script, a parameter file, and the decision record."""
     folder, s = inv.folder / "final", choice.settings
-    epochs = {"num_train_epochs": s.job.epochs} if s.job.samples and s.job.epochs else {}
+    epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:
         values["lora_config.yaml"] = s.peft

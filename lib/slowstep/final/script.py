@@ -108,9 +108,9 @@ def _model(s: Settings) -> dict[str, Any]:
 
 def _training(s: Settings) -> dict[str, Any]:
     given = s.training_arguments
-    # these the script sets itself; the number of epochs where the job says how many samples it has
+    # these the script sets itself; the number of epochs where the job has one
     own = {"output_dir", "max_steps", "remove_unused_columns"}
-    own |= {"num_train_epochs"} if s.job.samples and s.job.epochs else set()
+    own |= {"num_train_epochs"} if s.job.epochs else set()
     return {
         "arguments": {key: value for key, value in given.items() if key not in own},
         "max_steps": given.get("max_steps", -1),

@@ -64,6 +64,8 @@ class Suspect:
     why: str
     consists_of: list[str] = field(default_factory=list)
     """Lines of code or operators, with their shares, largest first."""
+    comparable: bool = True
+    """Whether the blocks of a changed run tell how much of it is left; a profile tells only of the baseline."""
 
     @property
     def ratio(self) -> float:
@@ -100,21 +102,37 @@ def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
     return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
 
 
-def unexplained(
-    found: Sequence[Suspect], left: Sequence[Mapping[str, float]], minimum: float
-) -> list[tuple[Suspect, float]]:
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a change leaves of the time that is lost, as shares of the wall time, 0 to 1, by phase."""
+
+    least: Mapping[str, float]
+    """That the changed run still loses at the least; what is not in it is not known to be gone."""
+    most: Mapping[str, float] = field(default_factory=dict)
+    """That it loses at the most."""
+    before: Mapping[str, float] = field(default_factory=dict)
+    """That the baseline spent in the same pairs: stalls that those did not meet can't be missing from the others."""
+
+
+def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:
     """The suspects that no change takes away, each with the share of the wall time that stays at best.
 
-    `left` holds, for each supported change, the least share of the wall time that a phase still loses under it; what is
-    not in it is not known to be gone.
+    `left` holds what each supported change leaves.
     """
-    stays = [(s, min([s.share.mean, *(changed.get(s.phase, s.share.mean) for changed in left)])) for s in found]
+    stays = [
+        (s, min([s.share.mean, *(one.least.get(s.phase, s.share.mean) for one in left if met(s, one))])) for s in found
+    ]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
 
 
-def gone(suspect: Suspect, at_most: Mapping[str, float]) -> bool:
-    """Whether a changed run, which loses these shares at most, is shown to lose little of what the suspect loses."""
-    return at_most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
+def met(suspect: Suspect, left: Left) -> bool:
+    """Whether the baseline of the same pairs lost about what the suspect says, so that its absence means something."""
+    return suspect.comparable and left.before.get(suspect.phase, 1.0) >= LITTLE * suspect.share.lower
+
+
+def gone(suspect: Suspect, left: Left) -> bool:
+    """Whether a changed run is shown to lose little of what the suspect loses."""
+    return met(suspect, left) and left.most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
 
 
 def achieved(facts: BaselineFacts, phase: str) -> float | None:
@@ -142,7 +160,7 @@ def _between(facts: BaselineFacts, least: float) -> Suspect | None:
     if at_places >= in_stalls:
         known = min(at_places, share.upper)
         lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)
-        share = share if known >= share.lower else replace(share, mean=known, lower=lower, upper=upper)
+        share = share if known >= share.mean else replace(share, mean=known, lower=min(lower, share.lower), upper=upper)
     else:
         share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - (share.mean - in_stalls)))
     if share.mean < least:
@@ -168,6 +186,7 @@ def _pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
         share, why = _from_profile(known, facts.shares[phase]), "no operator runs there for milliseconds"
         if known < least or not named:
             return None
+        return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named), comparable=False)
     return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
 
 

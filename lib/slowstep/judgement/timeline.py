@@ -44,7 +44,8 @@ class Evidence:
         return int(self.steps / SEEN_ONCE)
 
     def __str__(self) -> str:
-        missed = f"a stall rarer than one in {self.rarest:,} steps could have been missed" if self.rarest > 1 else "few"
+        rarer = f"a stall rarer than one in {self.rarest:,} steps"
+        missed = f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
         return f"seen on {self.steps:,} distinct steps, {self.seconds:.0f} s of them; {missed}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -16,7 +16,7 @@ from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.suspects import lost
+from slowstep.judgement.suspects import LITTLE, Left, lost
 from slowstep.judgement.timeline import timeline
 from slowstep.judgement.units import speed_up, work
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
@@ -59,6 +59,8 @@ class Verdict:
     """Share of the wall time a phase that the changed run still loses at least (`slowstep.judgement.suspects`)."""
     left_at_most: dict[str, float] = field(default_factory=dict)
     """The same at most; empty where the comparison is void."""
+    before: dict[str, float] = field(default_factory=dict)
+    """Share of the wall time a phase that the baseline spent in the same pairs."""
     loss_change: float | None = None
     """Relative change of the loss over the first samples, where both arms trained on the same."""
     warnings: list[str] = field(default_factory=list)
@@ -77,6 +79,11 @@ class Verdict:
     def title_in_full(self) -> str:
         """Its name, with what both arms were given."""
         return f"{self.name} {self.condition}".rstrip()
+
+    @property
+    def leaves(self) -> Left:
+        """What it leaves of the time that is lost."""
+        return Left(least=self.left, most=self.left_at_most, before=self.before)
 
     @property
     def gain(self) -> float:
@@ -129,8 +136,19 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     return replace(verdict, bound=limit)
 
 
-def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum: float, device: str) -> Verdict:
-    """The verdict on a comparison, `prior` being what was known before it. Holm comes afterwards (`holm`)."""
+def judge(
+    prior: Verdict,
+    contrast: Contrast,
+    record: ComparisonRecord,
+    minimum: float,
+    device: str,
+    stalls: Mapping[str, float] | None = None,
+) -> Verdict:
+    """The verdict on a comparison, `prior` being what was known before it. Holm comes afterwards (`holm`).
+
+    `stalls` holds the shares of the phases in which the baseline is known to stall now and then: pairs that did not
+    meet those stalls refute no change that acts there.
+    """
     failed = _failed(record)
     if failed:
         outcome, reason = failed
@@ -144,6 +162,7 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         kind=read.kind,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
+        before=_shares([p.baseline for p in record.pairs]),
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
@@ -165,6 +184,17 @@ def judge(prior: Verdict, contrast: Contrast, record: ComparisonRecord, minimum:
         reason = (
             f"the median pair shows {percent(read.effect.ratio)}, and over all the time measured the change is "
             f"{percent(read.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
+        )
+    missed = [
+        phase
+        for phase in contrast.touched(device)
+        if (stalls or {}).get(phase, 0.0) * LITTLE > verdict.before.get(phase, 0.0)
+    ]
+    if outcome is Outcome.REFUTED and missed:
+        outcome = Outcome.INCONCLUSIVE
+        reason = (
+            f"the baseline stalls now and then in {' and '.join(sorted(missed))}, where it spends "
+            f"{stalls[missed[0]]:.1%} of its time, and these pairs met too little of that to say what the change brings"
         )
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
@@ -302,6 +332,12 @@ def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     removed = (waits - a_sample("treatment", WAITS)) / whole
     faster = whole / a_sample("treatment", PHASES)
     return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
+
+
+def _shares(blocks: Sequence[Block]) -> dict[str, float]:
+    """Share of the time of all blocks a phase."""
+    whole = sum(b.seconds for b in blocks)
+    return {phase: sum(b.phases[phase] for b in blocks) / whole for phase in PHASES}
 
 
 def _left(record: ComparisonRecord) -> dict[str, Interval]:

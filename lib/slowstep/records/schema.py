@@ -76,6 +76,14 @@ class Steps:
     phases: dict[str, list[float]] = field(default_factory=dict)
     """Seconds a phase; one that took no time in any of the steps is left out."""
 
+    def __post_init__(self) -> None:
+        """Refuse columns of unlike length, and figures that no step can have: ValueError."""
+        columns = self.phases.values()
+        if any(len(column) != len(self.position) for column in columns):
+            raise ValueError("steps whose columns differ in length can't be")
+        if not all(-LARGEST < s < LARGEST for column in columns for s in column):
+            raise ValueError("a step of such a length can't be")
+
     def __len__(self) -> int:
         return len(self.position)
 
@@ -181,6 +189,7 @@ class ObservationRecord:
     trial: TrialRecord
     seconds: float = 0.0
     machine: dict[str, object] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

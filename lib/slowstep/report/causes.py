@@ -38,7 +38,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     conditions than this run's, which lacks what they need, are left out."""
     supported = best_levels([v for v in verdicts if not v.conditional])
     real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
-    open_ones = unexplained(suspects, [v.left for v in real], minimum)
+    open_ones = unexplained(suspects, [v.leaves for v in real], minimum)
     found = [_factor(v) for v in real]
     for suspect, stays in open_ones:
         likely = _likely(suspect, verdicts)
@@ -62,7 +62,7 @@ def _likely(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
         and not v.conditional
         and v.meaning is not Meaning.DIAGNOSTIC
         and suspect.phase in CATALOGUE[v.factor].touches
-        and gone(suspect, v.left_at_most)
+        and gone(suspect, v.leaves)
         and v.effect.ratio > 1
         and v.effect.high >= suspect.least
     ]
@@ -93,7 +93,7 @@ def _phase(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed:
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     """Under which changes the time is gone, whatever came of them; else that no change takes it away."""
-    relieving = [v for v in verdicts if gone(suspect, v.left_at_most)]
+    relieving = [v for v in verdicts if suspect.phase in CATALOGUE[v.factor].touches and gone(suspect, v.leaves)]
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
     if shown:
         return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."

@@ -75,8 +75,10 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
             f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
         )
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
+    if baseline.unobserved:
+        parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
-    unknown = [v for v in verdicts if not v.bound and v.outcome is Outcome.INCONCLUSIVE]
+    unknown = [v for v in verdicts if v not in worth and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)
     if worth or unknown:
         names = [f"{escape(v.name)} (at most {percent(v.bound.ratio)})" for v in worth] + [

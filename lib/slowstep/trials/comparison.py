@@ -189,6 +189,7 @@ class Comparison:
             if block.disturbed is not None and len(self.redone) < self.session.budget.redo_blocks:
                 arm = ("baseline", "treatment")[side]
                 self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.disturbed}")
+                self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
                 return None
             blocks[side] = block
         return blocks

@@ -31,9 +31,9 @@ class Mark(NamedTuple):
 def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
     """Name the phase after each mark, those of an evaluation in the loop put together.
 
-    A forward pass without gradients is evaluation, and so is what lies between two of them: fetching its batches, its
-    losses, its sums. `training` holds the iterators whose batches are trained on; asking one of those is never part of
-    an evaluation.
+    A forward pass without gradients is evaluation, and so is what lies between two of them, and between the last and
+    the end of its loader: fetching its batches, its losses, its sums. `training` holds the iterators whose batches are
+    trained on; asking one of those is never part of an evaluation.
     """
     names = [mark.phase for mark in marks]
     inside = [
@@ -45,8 +45,11 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
             continue
         after = i + 1
         while after < len(names) and inside[after]:
-            names[after] = "evaluate"
             after += 1
+        again = after < len(names) and marks[after].phase == "evaluate"
+        looped = any(marks[k].phase == "data" for k in range(i + 1, after))  # its loader was asked once more, in vain
+        if again or looped:
+            names[i + 1 : after] = ["evaluate"] * (after - i - 1)
         before = i
         while before > 0 and inside[before - 1]:
             before -= 1

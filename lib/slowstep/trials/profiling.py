@@ -137,11 +137,6 @@ class Profiling:
         )
 
 
-def _named(event: Any, name: str) -> bool:
-    """Whether it is a name for a stretch of time, and no operator."""
-    return event.is_user_annotation or name.startswith(ANNOTATION)
-
-
 def _union(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     """Starts and ends, in order, of the stretches that at least one span covers."""
     sorted_spans = np.array(sorted(spans), dtype=float).reshape(-1, 2)

@@ -272,6 +272,7 @@ class Session:
         behind = start - trial.soonest - 2 * trial.step_samples  # batches may hold more than they did so far
         if behind > 0:
             self._run(trial, Run(samples=behind), behind, "discarded steps")
+            trial.timed.append(trial.timed.pop().since(trial.discard))  # they may have found batches ready
 
     def _run(self, trial: Trial, request: Run, samples: float, part: str) -> Measured:
         """The answer to a request that takes about so many samples; what the block took counts as that part of the
@@ -341,9 +342,12 @@ class Session:
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for so many more steps, or for so long, and time each of them."""
-        self.keep_only({identity(arm.determinants())})
         key, began, trained = identity(arm.determinants()), time.perf_counter(), 0
+        self.keep_only({key})
+        record = TrialRecord(arm=arm.label, status=Status.OK)
         try:
+            if steps <= 0 or seconds <= 0:
+                return ObservationRecord(arm=key, trial=record)
             trial = self.launch(arm, key)
             at_once = max(1, round(OBSERVED_AT_ONCE / trial.step_seconds))
             while trained < steps and (spent := time.perf_counter() - began) < seconds:
@@ -364,6 +368,7 @@ class Session:
             trial=replace(record, steps=self.timed_steps(key)),
             seconds=time.perf_counter() - began,
             machine=to_plain(this_machine()),
+            versions=versions(),
         )
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
