@@ -404,3 +404,83 @@ def test_device_time_comes_back_in_its_phase() -> None:
     assert max(block.phases, key=block.phases.get) == "forward"
     assert block.seconds == pytest.approx(sum(block.phases.values()), rel=1e-9)
     assert block.work.samples == 6 * BATCH
+
+
+# -- evaluation in the loop, and hooks --
+
+
+def loop_with_a_look(
+    clock: HandClock, between: Callable[..., None], after: Callable[..., None], pre_hook: Callable[..., None] = nothing
+) -> Callable[[], None]:
+    """A plain loop that looks at its own training set after each step, as people write it."""
+    planted = Planted()
+    model = Model(planted)
+    model.register_forward_pre_hook(lambda *_: pre_hook() if torch.is_grad_enabled() else None)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(Examples(planted), batch_size=BATCH)
+    looked = DataLoader(Examples(Planted(item=clock.pass_second)), batch_size=BATCH)
+
+    def train() -> None:
+        while True:
+            for batch in loader:
+                model(**batch)["loss"].backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                with torch.no_grad():
+                    for seen in looked:
+                        model(**seen)
+                        between()
+                after()
+
+    return train
+
+
+def test_an_evaluation_in_the_loop_is_one_phase() -> None:
+    """Its batches and its sums belong to the evaluation and not to waiting or to what lies between the phases; what
+    the loop does after it does not."""
+    clock = HandClock()
+    block = record(loop_with_a_look(clock, clock.pass_second, nothing), steps=3, clock=clock).block
+    batches = EXAMPLES // BATCH
+
+    # a step ends where the next asks for data: a block of three steps holds the looks after two of them and one before
+    assert 0.0 == block.phases["data"]
+    assert 0.0 == block.phases["other"]
+    assert block.phases["evaluate"] in [n * batches * (BATCH + 1) for n in (2, 3)]
+
+
+def test_a_hook_before_the_forward_pass_belongs_to_it() -> None:
+    """A mask that a hook builds before the model is called is time of the forward pass."""
+    clock = HandClock()
+    train = loop_with_a_look(HandClock(), nothing, nothing, pre_hook=clock.pass_second)
+    block = record(train, steps=3, clock=clock).block
+
+    assert (3.0, 0.0) == (block.phases["forward"], block.phases["other"])
+
+
+class Enough(BaseException):
+    """Leaves a training that has no end."""
+
+
+def test_every_step_is_timed_by_itself() -> None:
+    """Steps have the sample at which they begin; those before a block are timed, too, and add up to it in it."""
+    clock, passed, blocks = HandClock(), [], []
+    train = loop_with_a_look(clock, clock.pass_second, nothing)
+    borders = iter(range(100))
+
+    def at_border() -> None:
+        border = next(borders)
+        if border == 2:
+            passed.append(probe.open())
+        elif border == 5:
+            blocks.append(probe.close())
+            raise Enough
+
+    probe = Probe(clock, at_border)
+    with pytest.raises(Enough), probe.attached():
+        train()
+    (before,), ((block, steps),) = passed, blocks
+
+    assert [0, BATCH] == before.position
+    assert [2 * BATCH, 3 * BATCH, 4 * BATCH] == steps.position
+    assert block.phases == {p: sum(steps.phases.get(p, [0.0])) for p in PHASES}
+    assert steps.seconds == block.step_seconds

@@ -128,7 +128,9 @@ def make(fault: Fault) -> tuple[bool, str]:
             )
         except subprocess.TimeoutExpired:
             return False, f"no end within {SECONDS:.0f} s"
-    said = (done.stdout + done.stderr).strip().replace(folder, "TMP").replace(str(ROOT), ".")
+    said = (done.stdout + done.stderr).strip()
+    for path, name in ((folder, "TMP"), (str(ROOT), "."), (str(Path.home()), "~")):
+        said = said.replace(path, name)
     passed = done.returncode == fault.status and "Traceback" not in said and all(w in said for w in fault.expected)
     return passed, " ".join(said.split())[:400] or f"status {done.returncode}"
 
