@@ -97,7 +97,6 @@ def _measured(part: dict[str, Any]) -> str:
 
 def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
     aa = f["aa"]
-    sizes = {r["part"]: r for r in f["truth"]["rows"]}
     return [
         "# Can the verdicts be trusted?",
         Text(_verdict(f)),
@@ -119,7 +118,7 @@ def _parts(f: dict[str, Any], where: str) -> list[str | Chart | Table | Text]:
         "## Planted causes\n\nOne cause each, diagnosed blind.",
         Table([_shown(r) for r in f["planted"]["rows"]]),
         "The size of each cause, from a plain Trainer's runs with and without it:",
-        Table([_size(sizes[cause["part"]], cause) for cause in f["planted"]["rows"] if cause["part"] in sizes]),
+        Table([_size(r) for r in f["truth"]["rows"]]),
         "## Healthy runs\n\nNothing is wrong with these; a supported change would be a false alarm.",
         Table([_shown(r) for r in f["healthy"]["rows"]]),
         "## Whole jobs, projected and trained\n\nFrom the start of the interpreter to the end of training, with "
@@ -161,8 +160,8 @@ def _gain(size: Sequence[float] | None) -> str:
     return "" if size is None else f"{size[0] - 1:+.1%} [{size[1] - 1:+.1%}, {size[2] - 1:+.1%}]"
 
 
-def _size(r: dict[str, Any], cause: dict[str, Any]) -> dict[str, Any]:
-    name, gain = cause["name"].replace("_", " "), _gain(_interval(r))
+def _size(r: dict[str, Any]) -> dict[str, Any]:
+    name, gain = r["part"].replace("_", " "), _gain(_interval(r))
     return {"cause": name, "gain without it": gain, "pairs of runs": r["pairs"]} | _at(r)
 
 
