@@ -263,7 +263,7 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "optimizer": _arithmetic("optimizer", "the optimizer"),
     "clipping": _on_host(_arithmetic("optimizer", "clipping with the optimizer")),
     "host_work": _on_host(_waiting(("other",), "what Trainer does between the phases")),
-    "log": _waiting(("log",), "logging"),
+    "log": _on_host(_waiting(("log",), "logging")),
     "save": _event("save"),
     "save_interval": _event("save", "save_steps"),
     "evaluate": _event("evaluate"),

@@ -47,8 +47,8 @@ def write_index(outputs: Path) -> Path:
 def overview(folder: Path) -> Overview:
     """What the records of one investigation say."""
     store = Store(folder / "records")
-    runs = _all(store, NotebookRun, "notebooks")
-    summaries = {s.notebook: s for s in _all(store, Summary, "summaries")}
+    runs = store.every(NotebookRun, "notebooks")
+    summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
     final = summaries.get(FINAL)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
@@ -67,8 +67,3 @@ def overview(folder: Path) -> Overview:
         machine=next((r.machine for r in runs if r.machine), ""),
         trained=any(r.notebook != AUDIT for r in runs),
     )
-
-
-def _all(store: Store, kind: type, folder: str) -> list:
-    names = sorted(p.stem for p in (store.folder / folder).glob("*.json"))
-    return [r for r in (store.read(kind, folder, name) for name in names) if r is not None]
