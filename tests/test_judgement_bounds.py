@@ -94,6 +94,18 @@ def test_persistent_workers_can_save_only_the_start_of_an_epoch() -> None:
     assert ratio("epoch_start", True, epoch=10_000_000) < 1.01 < 1.5 < ratio("epoch_start", True, epoch=1000)
 
 
+def test_few_examples_are_no_evidence_about_the_data_of_a_large_job() -> None:
+    """Where the trials' examples come again before the job's do, the steps beyond them tell nothing of a rare slow
+    item; waits that have nothing to do with data are told by every step."""
+    known = {"device": "cpu", "distinct_steps": 250}
+    repeated, whole = facts(observed=known | {"epoch_steps": 2500}), facts(observed=known | {"epoch_steps": 250})
+
+    assert not bound("data", repeated, None, None).suffices
+    assert "250 distinct steps" in str(bound("data", repeated, None, None))
+    assert bound("data", whole, None, None).suffices
+    assert bound("log", repeated, None, None).suffices
+
+
 def test_the_ceiling_overrules_the_wait() -> None:
     """Where batches in memory bring more than the wait explains, data loading may bring that much."""
     known = replace(facts(), data_ceiling=interval([0.39, 0.40, 0.41]))

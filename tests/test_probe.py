@@ -284,6 +284,17 @@ def test_validation_of_a_plain_loop_is_not_trained_work() -> None:
     assert sum(useful(i) for i in range(4 * BATCH)) == block.work.useful_tokens
 
 
+def test_a_validation_beside_a_loader_that_fetches_ahead_is_not_trained_work() -> None:
+    """accelerate fetches a batch ahead: at an epoch's end the last one is trained on after its loader was asked in
+    vain, and a validation lies between its fetching and its training."""
+    loop = Loop(Planted(), validate=True)
+    loop.loader = accelerate.Accelerator(cpu=True).prepare(loop.loader)
+    block = record(loop.train, steps=2 * EXAMPLES // BATCH).block
+
+    assert block.work.samples == 2 * EXAMPLES
+    assert block.work.useful_tokens == 2 * sum(useful(i) for i in range(EXAMPLES))
+
+
 def test_real_sleeps_are_seen_by_the_real_clock() -> None:
     """With the host's clock, a dataset that sleeps makes the data phase at least as long and the largest."""
     block = record(Loop(Planted(item=lambda: time.sleep(0.02))).train, steps=8).block
@@ -455,6 +466,30 @@ def test_a_hook_before_the_forward_pass_belongs_to_it() -> None:
     block = record(train, steps=3, clock=clock).block
 
     assert (3.0, 0.0) == (block.phases["forward"], block.phases["other"])
+
+
+def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
+    """A stack that is looked at knows no more than the last mark; what that was part of is told afterwards."""
+    clock, places = HandClock(), []
+    train = loop_with_a_look(clock, lambda: places.append(probe.last_mark()), nothing)
+    borders = iter(range(100))
+
+    def at_border() -> None:
+        border = next(borders)
+        if border == 1:
+            probe.open()
+            places.clear()
+        elif border == 3:
+            told.extend(probe.phases())
+            raise Enough
+
+    told: list[str] = []
+    probe = Probe(clock, at_border)
+    with pytest.raises(Enough), probe.attached():
+        train()
+
+    assert len(places) == 2 * EXAMPLES // BATCH
+    assert {"evaluate"} == {told[mark] for mark in places}
 
 
 class Enough(BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
 from slowstep.trials.profiling import _union
 from slowstep.trials.session import PROFILED_STEPS, Session
+from workloads_for_tests import Raises
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +56,19 @@ def test_a_profiled_trial_serves_for_nothing_else(profiled: tuple[ProfileRecord,
 def test_two_profiles_stand_side_by_side(profiled: tuple[ProfileRecord, Path, dict]) -> None:
     """Chart and table show both, and one that failed is left out."""
     both = {"baseline": profiled[0], "final": profiled[0]}
+    failed = {"other": replace(profiled[0], failed="crashed: SIGKILL")}
 
     assert {"operator", "baseline", "final"} == set(operators(both).rows[0])
-    assert len(device_idle(both | {"failed": None}).rows) == 2
+    assert len(device_idle(both | failed).rows) == 2
+    assert "SIGKILL" in repr(device_idle(failed))
+
+
+def test_a_profile_that_fails_is_a_record_that_says_why(session: Session, arm: Callable[..., Arm]) -> None:
+    """It is kept like any other, so that no notebook tries again in silence."""
+    record = session.profile(arm(Raises), Path("none.json.gz"))
+
+    assert record.failed.startswith("crashed: ")
+    assert record.operators == []
 
 
 def test_overlapping_spans_are_covered_once() -> None:

@@ -138,6 +138,8 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"job.epochs": float("inf")}, "job.epochs", "found inf"),
         ({"budget.minimum_effect": 0}, "budget.minimum_effect", "found 0.0; it must be above 0"),
         ({"budget.minimum_effect": float("nan")}, "budget.minimum_effect", "found nan"),
+        ({"training_arguments.learning_rate": float("nan")}, "training_arguments.learning_rate", "found nan"),
+        ({"training_arguments.learning_rate": "nan"}, "training_arguments.learning_rate", "expected a number, found"),
         ({"budget.block_seconds": -1.5}, "budget.block_seconds", "found -1.5; it must be above 0"),
         ({"budget.max_pairs": 2}, "budget.max_pairs", "found 2; an interval needs at least 3 pairs."),
         ({"budget.launches": 0}, "budget.launches", "found 0; an arm is launched at least once."),

@@ -2,11 +2,13 @@
 
 What was measured on this machine with the same sources is kept, so that a stopped validation goes on where it was.
 Parts can be named, one by one or by their room: `python -m bench.validation planted/slow_disk prediction`. The page
-shows what is known of the others, wherever it was measured.
+shows what is known of the others, wherever it was measured. `--again` measures the named parts once more, and keeps
+what came out before beside it; `--known-sizes` takes the sizes of the planted causes as they are known.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -15,9 +17,14 @@ from bench.validation import page, prediction, results, table
 from bench.validation.parts import OUTPUTS, Part, parts
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure the named parts, or all, and draw the page if every part is known."""
-    every = parts()
+    parser = argparse.ArgumentParser(prog="python -m bench.validation", description="measure how well slowstep judges")
+    parser.add_argument("names", nargs="*", metavar="part", help="what to measure; all if none is named")
+    parser.add_argument("--again", action="store_true", help="measure although it is known")
+    parser.add_argument("--known-sizes", action="store_true", help="take the sizes of planted causes as they are known")
+    options = parser.parse_args(arguments)
+    every, names = parts(), options.names
     unknown = [name for name in names if not any(_of(name, part) for part in every)]
     if unknown:
         rooms = ", ".join(dict.fromkeys(part.partition("/")[0] for part in every))
@@ -25,9 +32,11 @@ def main(names: Sequence[str]) -> int:
         return 2
     os.environ.update(prediction.ENVIRONMENT)
     asked = [part for part in every.values() if not names or any(_of(name, part.name) for name in names)]
-    kept = dict.fromkeys(name for part in asked for name in (*part.needs, part.name))
+    known = results.read() if options.known_sizes else {}
+    needed = {name for part in asked for name in part.needs if "figures" not in known.get(name, {})}
+    kept = dict.fromkeys(name for part in asked for name in (*needed.intersection(part.needs), part.name))
     for name in kept:
-        keep(every[name])
+        keep(every[name], again=options.again and name not in needed)
     for part in every.values():
         if part.name not in kept and kept.keys() & set(part.needs):
             renew(part)
@@ -48,11 +57,13 @@ def _of(name: str, part: str) -> bool:
     return part == name or part.startswith(f"{name}/")
 
 
-def keep(part: Part) -> None:
-    """Measure a part if it was not, judge it, and keep it."""
+def keep(part: Part, again: bool = False) -> None:
+    """Measure a part if it was not, or `again`; judge it, and keep it with what came out of the same key before."""
     known, key = results.read().get(part.name), part.key()
-    if known is None or known["key"] != key or ("figures" not in known and not part.at_hand()):
-        known = {"key": key} | results.here_and_now()
+    if again or known is None or known["key"] != key or ("figures" not in known and not part.at_hand()):
+        same = known is not None and known["key"] == key and "figures" in known
+        earlier = [*known.get("earlier", ()), known["figures"]] if same else []
+        known = {"key": key} | results.here_and_now() | {"earlier": earlier}
         known |= {"measured": part.measured()}
         results.write(part.name, known)  # a stop while it is judged loses nothing
     renew(part)

@@ -177,8 +177,13 @@ def _shown(r: dict[str, Any]) -> dict[str, str]:
         "also supported": ", ".join(r["others"]),
         "gain stated": _gain(r["size"]),
         "gain measured without the kit": _gain(r["truth"] and _interval(r["truth"])),
-        "right": "yes" if r["correct"] else "NO" + "".join(f"; {x}" for x in r["failed"]),
+        "right": ", ".join(_right(figures) for figures in (*r["earlier"], r)),
     } | _at(r)
+
+
+def _right(figures: dict[str, Any]) -> str:
+    """Of one time that a scenario was diagnosed."""
+    return "yes" if figures["correct"] else "NO" + "".join(f"; {x}" for x in figures["failed"])
 
 
 def _job(r: dict[str, Any]) -> dict[str, Any]:

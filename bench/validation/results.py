@@ -50,6 +50,7 @@ def collected(names: Iterable[str]) -> dict[str, Any]:
     for name in (n for n in names if "figures" in known.get(n, {})):
         room, _, one = name.partition("/")
         row = known[name]["figures"] | {about: known[name][about] for about in ABOUT} | {"part": one}
+        row["earlier"] = known[name].get("earlier", [])
         if one:
             figures.setdefault(room, {"rows": []})["rows"].append(row)
         else:

@@ -40,7 +40,7 @@ from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
 from slowstep.trials.entry import enter_ceiling
 from slowstep.trials.helper import errand
-from slowstep.trials.process import TrialEnded, context
+from slowstep.trials.process import context
 from slowstep.trials.progress import Progress, to_file
 from slowstep.trials.session import Session
 
@@ -117,11 +117,12 @@ class Investigation:
             logs = self.folder / "records" / "logs"
             why = f"{failed.status}: {failed.reason} (log: {logs / failed.log})" if failed else "it gave no blocks"
             raise Unmeasurable(f"the baseline can't be trained: {why}")
+        profile = self.profile(self.arm)
         facts = replace(
             facts,
             occasional=occasional_shares(self.settings, facts.blocks, self.events),
             peak_flops=self.peak.most if self.peak else None,
-            profile=self.profile(self.arm),
+            profile=None if profile.failed else profile,
         )
         return Baseline(
             record=record,
@@ -129,6 +130,7 @@ class Investigation:
             reading=reading(record.pairs),
             peak=self.peak,
             unobserved=_failure(self.observation.trial),
+            unprofiled=profile.failed,
             projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
         )
 
@@ -179,14 +181,11 @@ class Investigation:
         key = identity("events", self.arm.determinants(), self._place())
         return self._kept(EventRecord, "events", key, lambda: self.session.occasional(self.arm))
 
-    def profile(self, arm: Arm) -> ProfileRecord | None:
-        """Where the operators' time goes in `arm`, by torch.profiler in a trial of its own; None if that failed."""
+    def profile(self, arm: Arm) -> ProfileRecord:
+        """Where the operators' time goes in `arm`, by torch.profiler in a trial of its own."""
         key = identity("profile", arm.determinants(), self._place())
         trace = self.folder / "traces" / f"{self.notebook}-{key}.json.gz"
-        try:
-            return self._kept(ProfileRecord, "profiles", key, lambda: self.session.profile(arm, trace))
-        except TrialEnded:
-            return None
+        return self._kept(ProfileRecord, "profiles", key, lambda: self.session.profile(arm, trace))
 
     @cached_property
     def peak(self) -> Peak | None:

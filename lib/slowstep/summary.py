@@ -26,6 +26,8 @@ class Baseline:
     peak: Peak | None
     unobserved: str
     """Why the baseline could not be observed by itself; empty if it was."""
+    unprofiled: str
+    """Why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
 
     @property

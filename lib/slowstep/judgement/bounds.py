@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slowstep.judgement.facts import BaselineFacts
@@ -83,7 +83,8 @@ def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Aske
     def of_phases(facts: BaselineFacts, asked: Asked) -> Bound:
         share = facts.most(*phases)
         why = f"{words} is at most {share:.1%} of the step"
-        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence, suffices=facts.sees_stalls)
+        evidence = facts.data_evidence if "data" in phases else facts.evidence
+        return Bound(ratio=speed_up(share), why=why, evidence=evidence, suffices=facts.sees_stalls(evidence))
 
     return of_phases
 
@@ -101,7 +102,7 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if ceiling.low <= waiting.ratio:
         return waiting  # a few pairs may have met none of the waits that many steps have
     why = "that is the most that batches ready in memory bring"
-    return Bound(ratio=max(1.0, ceiling.high), why=why, evidence=facts.evidence, suffices=facts.sees_stalls)
+    return replace(waiting, ratio=max(1.0, ceiling.high), why=why)
 
 
 def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
@@ -189,7 +190,8 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
             why += f", and with {asked.value} steps between in place of {now} this falls by {share:.1%}"
         if rare or facts.share(event):  # it was met, and how often it comes is known
             return Bound(ratio=speed_up(share), why=why)
-        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence, suffices=facts.sees_stalls)
+        suffices = facts.sees_stalls(facts.evidence)
+        return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence, suffices=suffices)
 
     return of_event
 

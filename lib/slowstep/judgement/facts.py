@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-
-import numpy as np
 
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.shares import long_steps
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, ProfileRecord, Steps
@@ -65,7 +62,7 @@ class BaselineFacts:
     @cached_property
     def stalls_beyond_blocks(self) -> float:
         """How many times as long steps take on the mean, with waits that the blocks were too few to meet."""
-        return (1 - _in_stalls(timeline(self.noise_steps))) / (1 - _in_stalls(self.timeline))
+        return (1 - timeline(self.noise_steps).in_stalls(*WAITS)) / (1 - self.timeline.in_stalls(*WAITS))
 
     @property
     def evidence(self) -> Evidence:
@@ -73,9 +70,16 @@ class BaselineFacts:
         return self.timeline.evidence
 
     @property
-    def sees_stalls(self) -> bool:
+    def data_evidence(self) -> Evidence:
+        """What is known of the waits for data: no more steps than the trials' examples make, if the job has others."""
+        known, distinct = self.evidence, self.observed.get("distinct_steps")
+        if not isinstance(distinct, int) or distinct >= min(known.steps, self.observed.get("epoch_steps") or 0):
+            return known
+        return replace(known, steps=distinct, limit="the trials' data hold no more, and the job's do")
+
+    def sees_stalls(self, evidence: Evidence) -> bool:
         """Whether stalls as rare as they are asked about would have been met."""
-        return self.evidence.steps >= steps_to_see(self.rarest_stall)
+        return evidence.steps >= steps_to_see(self.rarest_stall)
 
 
 def baseline_facts(
@@ -101,14 +105,6 @@ def baseline_facts(
         noise=noise,
         rarest_stall=rarest_stall,
     )
-
-
-def _in_stalls(steps: Timeline) -> float:
-    """Share of the time in steps that wait far longer than the others."""
-    if not len(steps.position):
-        return 0.0
-    waits = np.sum([steps.phases[p] for p in WAITS], axis=0)
-    return float(long_steps(waits).sum() / steps.whole.sum())
 
 
 def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops | None:

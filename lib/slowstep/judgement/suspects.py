@@ -155,8 +155,7 @@ def _between(facts: BaselineFacts, least: float) -> Suspect | None:
     share, profile = facts.shares["other"], facts.profile
     named = places(profile, "other", NAMED * least) if profile else []
     at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
-    stalls = facts.timeline.phases["other"]
-    in_stalls = float(long_steps(stalls).sum() / facts.timeline.whole.sum()) if len(stalls) else 0.0
+    in_stalls = facts.timeline.in_stalls("other")
     if at_places >= in_stalls:
         known = min(at_places, share.upper)
         lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)

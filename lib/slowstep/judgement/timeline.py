@@ -37,6 +37,8 @@ class Evidence:
     """Distinct steps."""
     seconds: float
     """Seconds of all the steps timed, repeated ones included."""
+    limit: str = ""
+    """Why there are no more steps than these, where that is not for want of time."""
 
     @property
     def rarest(self) -> int:
@@ -46,7 +48,8 @@ class Evidence:
     def __str__(self) -> str:
         rarer = f"a stall rarer than one in {self.rarest:,} steps"
         missed = f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
-        return f"seen on {self.steps:,} distinct steps, {self.seconds:.0f} s of them; {missed}"
+        steps = f"{self.steps:,} distinct steps" + (f" ({self.limit})" if self.limit else "")
+        return f"seen on {steps}, {self.seconds:.0f} s of them; {missed}"
 
 
 def steps_to_see(rarest: int) -> int:
@@ -79,16 +82,25 @@ class Timeline:
         """The share of the time that some phases take together."""
         return share(np.sum([self.phases[p] for p in phases], axis=0), self.whole)
 
+    def in_stalls(self, *phases: str) -> float:
+        """The share of the time by which steps wait far longer in some phases than they ordinarily do."""
+        if not len(self.position):
+            return 0.0
+        return float(self._stalls(phases).sum() / self.whole.sum())
+
     def spacing(self, phases: Iterable[str], least: float) -> int:
         """Steps from one stall in `phases` to the next on the mean; 1 where stalls take less than the share `least`.
 
         Stalls of unlike size count by their size: few long ones among many short ones are few.
         """
-        stalls = long_steps(np.sum([self.phases[p] for p in phases], axis=0))
+        stalls = self._stalls(phases)
         if not stalls.any() or stalls.sum() < least * self.whole.sum():
             return 1
         number = stalls.sum() ** 2 / (stalls**2).sum()
         return max(1, round(len(stalls) / number))
+
+    def _stalls(self, phases: Iterable[str]) -> np.ndarray:
+        return long_steps(np.sum([self.phases[p] for p in phases], axis=0))
 
 
 def contradicted(before: Mapping[str, Interval], now: Timeline) -> list[str]:

@@ -237,6 +237,8 @@ class ProfileRecord:
     """Seconds a phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
     places: list[Place] = field(default_factory=list)
     """Where in the code the time went, over some steps without the profiler."""
+    failed: str = ""
+    """Why there is nothing in it; empty if it was profiled."""
 
 
 @dataclass(frozen=True, kw_only=True)

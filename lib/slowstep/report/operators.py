@@ -16,13 +16,13 @@ SHOWN = 12
 COLOURS = ((BLUE, ""), (ORANGE, "/"))
 """Colour and pattern of the first profile and of the second."""
 
-Profiles = Mapping[str, ProfileRecord | None]
+Profiles = Mapping[str, ProfileRecord]
 """By what they are of: the baseline, the final configuration."""
 
 
 def operators(profiles: Profiles) -> Chart:
     """Milliseconds of a step an operator, side by side."""
-    found = {name: _per_step(p) for name, p in profiles.items() if p}
+    found = {name: _per_step(p) for name, p in profiles.items() if not p.failed}
     largest: dict[str, float] = {}
     for steps in found.values():
         for operator, ms in steps.items():
@@ -60,9 +60,9 @@ def device_idle(profiles: Profiles) -> Table:
                 "trace, for ui.perfetto.dev": f"traces/{p.trace}",
             }
             for name, p in profiles.items()
-            if p
+            if not p.failed
         ],
-        empty="The trial could not be profiled.",
+        empty="; ".join(f"The {name} could not be profiled: {p.failed}." for name, p in profiles.items()),
     )
 
 

@@ -77,6 +77,8 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
+    if baseline.unprofiled:
+        parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): no operator and no line is named."
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
     unknown = [v for v in verdicts if v not in worth and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -136,17 +137,23 @@ def _sequence(origin: type, item: Any, value: Any, problems: Problems, key: str)
 
 
 def _scalar(kind: type, value: Any, problems: Problems, key: str) -> Any:
-    if kind is float and isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            pass
+    if kind is float and isinstance(value, str) and (number := as_number(value)) is not None:
+        return number
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is kind:
         return value
     problems.add(key, f"expected {NAMES.get(kind, kind.__name__)}, found {describe(value)}.")
     return value
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text is, as YAML reads `1e-4` as a text; None if it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(number) else number
 
 
 NAMES = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slowstep.settings.convert import NAMES, Problems, describe
+from slowstep.settings.convert import NAMES, Problems, as_number, describe
 from slowstep.settings.errors import nearest
 
 
@@ -144,11 +144,8 @@ def _checked_value(field: Field, value: Any, problems: Problems, key: str) -> An
         return value
     if float in takes and isinstance(value, int) and not isinstance(value, bool):
         return value
-    if float in takes and isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            pass
+    if float in takes and isinstance(value, str) and (number := as_number(value)) is not None:
+        return number
     if value is False and str in takes:
         return "no"  # YAML reads the word `no` as false; `save_strategy: no` means "no"
     expected = " or ".join(NAMES[kind] for kind in (bool, int, float, str, list, dict) if kind in takes)

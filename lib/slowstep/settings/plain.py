@@ -6,6 +6,7 @@ there is a measure to it, so that nothing that reads a parameter file is kept bu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
             yield key, f"found {show(value)}; write it in quotes if it is a text."
         elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
             yield key, f"found {show(value)}; no number here has more than 64 bits."
+        elif isinstance(value, float) and math.isnan(value):
+            yield key, "found nan, which is no number that anything can be set to."
         elif isinstance(value, str) and (bad := next((c for c in value if c == "\0" or "\ud800" <= c < "\ue000"), "")):
             yield key, f"found the character U+{ord(bad):04X} in a text; remove it."
     if stack:

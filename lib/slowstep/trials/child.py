@@ -228,7 +228,7 @@ class Trial:
 
     def _begin_profile(self, places: Places, request: Profile) -> None:
         """The steps in which the stack was looked at have ended."""
-        self.looking, self.places = None, places.stop()
+        self.looking, self.places = None, places.stop(self.probe.phases())
         self.probe.close()
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
@@ -261,9 +261,9 @@ class Trial:
             if isinstance(request, Profile):
                 self.request, self.discards_left, self.opened = Run(steps=request.looks), 0, False
                 self.probe.workers.go_on()
-                self.looking = (Places(lambda: self.probe.phase), request)
-                self.looking[0].start()
+                self.looking = (Places(self.probe.last_mark), request)
                 self._open_if_due()
+                self.looking[0].start()
                 return
             if isinstance(request, Occur):
                 self.connection.send(self._occur(request.event))

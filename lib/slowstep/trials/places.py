@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from slowstep.records import Place
@@ -33,9 +33,10 @@ LIBRARIES = tuple(
 class Places:
     """Looks at the stack of the thread that made it, from `start` to `stop`."""
 
-    def __init__(self, phase: Callable[[], str]):
-        self.phase = phase
-        self.found: Counter[tuple[str, str, bool]] = Counter()
+    def __init__(self, moment: Callable[[], int]):
+        self.moment = moment
+        """Gives the number of the mark that the training is past; what phase follows it is told afterwards."""
+        self.found: Counter[tuple[int, str, bool]] = Counter()
         self._watched = threading.get_ident()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, name="places", daemon=True)
@@ -44,14 +45,20 @@ class Places:
         """Begin to look."""
         self._thread.start()
 
-    def stop(self) -> list[Place]:
-        """End, and return where the time went, as shares of all of it; the places of each phase, largest first."""
+    def stop(self, phases: Sequence[str]) -> list[Place]:
+        """End, and return where the time went, as shares of all of it; the places of each phase, largest first.
+
+        `phases` are those that follow each mark.
+        """
         self._ended.set()
         self._thread.join()
         looks = self.found.total() or 1
+        told = Counter[tuple[str, str, bool]]()
+        for (mark, where, own), count in self.found.items():
+            told[phases[mark] if mark < len(phases) else "other", where, own] += count
         places = [
             Place(phase=phase, where=where, own=own, share=count / looks)
-            for (phase, where, own), count in self.found.most_common()
+            for (phase, where, own), count in told.most_common()
         ]
         number = Counter[str]()
         kept = []
@@ -62,9 +69,9 @@ class Places:
 
     def _look(self) -> None:
         while not self._ended.wait(PERIOD):
-            phase, frame = self.phase(), sys._current_frames().get(self._watched)
+            mark, frame = self.moment(), sys._current_frames().get(self._watched)
             if frame is not None:
-                self.found[(phase, *place_of(frame))] += 1
+                self.found[(mark, *place_of(frame))] += 1
 
 
 def place_of(frame: FrameType) -> tuple[str, bool]:

@@ -34,7 +34,7 @@ from slowstep.records import PHASES, Block, Steps, Work
 from slowstep.trials import work
 from slowstep.trials.clock import Clock, HostClock
 from slowstep.trials.loader import Workers
-from slowstep.trials.marks import STEP, Mark, steps_of
+from slowstep.trials.marks import STEP, Mark, steps_of, told
 
 LOSSES_KEPT = 64
 
@@ -156,11 +156,13 @@ class Probe:
                 self._annotated = None
             self._mark("other")
 
-    @property
-    def phase(self) -> str:
-        """The phase that training is in."""
-        last = self._marks[-1].phase if self._marks else "other"
-        return "other" if last == STEP else last
+    def last_mark(self) -> int:
+        """The number, since the block began, of the mark that training is past."""
+        return len(self._marks) - 1
+
+    def phases(self) -> list[str]:
+        """The phase that follows each mark of the open block."""
+        return ["other" if name == STEP else name for name in told(self._marks, self._training)]
 
     def _border(self) -> None:
         """A step has ended if an optimizer step lies behind us and we are not inside a phase."""
@@ -247,6 +249,9 @@ class Probe:
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
         if self._depth == 0 and iterator is not None:
             self.workers.belong_to(iterator)
+            # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
+            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
+            self._asked = self._number(iterator)
         self._border()
         return None if iterator is None else self._number(iterator)
 
@@ -258,9 +263,7 @@ class Probe:
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
         if self._depth == 0:
-            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
             self._source.append(work.count(batch))
-            self._asked = self._number(iterator)
 
     def _number(self, iterator: Any) -> int:
         if iterator not in self._numbers:

@@ -16,6 +16,7 @@ import psutil
 
 from slowstep.factors import Arm
 from slowstep.processes import family
+from slowstep.processes.memory import available
 from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
@@ -162,7 +163,7 @@ def memory_limit(budget: Budget) -> int:
     """Return the bytes of host memory a trial may take: as set, else nine tenths of what is available now."""
     if budget.memory_limit_gib is not None:
         return int(budget.memory_limit_gib * GIB)
-    return int(0.9 * psutil.virtual_memory().available)
+    return int(0.9 * available())
 
 
 def _gib(size: int) -> str:

@@ -372,17 +372,22 @@ class Session:
         )
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
-        """Some steps of `arm` under torch.profiler, in a trial of its own that serves for nothing else."""
+        """Some steps of `arm` under torch.profiler, in a trial of its own that serves for nothing else.
+
+        A trial that fails gives an empty record with the reason.
+        """
         self.keep_only(set())
         key = identity(arm.determinants(), "profiled")
-        trial = self.launch(arm, key)
         try:
+            trial = self.launch(arm, key)
             looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), LOOKED_AT_MOST))
             request = Profile(steps=PROFILED_STEPS, trace=str(trace), looks=looks)
             found = trial.process.ask(request, self.budget.startup_timeout_seconds)
             return replace(found, arm=identity(arm.determinants()))
+        except TrialEnded as ended:
+            return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
         finally:
-            self.end(key)
+            self.keep_only(set())
 
     def occasional(self, arm: Arm) -> EventRecord:
         """What saving and evaluating cost in `arm`, each repeated; an event that fails says so."""
@@ -406,6 +411,11 @@ class Session:
             if done.samples is not None:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+
+
+def _not_profiled(arm: Arm, why: str) -> ProfileRecord:
+    nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
+    return ProfileRecord(device="cpu", trace="", arm=identity(arm.determinants()), failed=why, **nothing)
 
 
 def _samples(block: Block) -> float:

@@ -70,9 +70,11 @@ def _sampling(loader: Any) -> str | None:
 
 
 def _epoch(w: FineTune) -> dict[str, int]:
-    """Steps and positions of the job's epoch, of which the blocks see a small part."""
+    """Steps and positions of the job's epoch, of which the blocks see a small part, and the steps after which the
+    trial's examples come again."""
     batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
-    found = {"epoch_steps": steps_of_epoch(w)}
+    once = math.ceil(len(w.source) / (batch * w.arguments.gradient_accumulation_steps))
+    found = {"epoch_steps": steps_of_epoch(w), "distinct_steps": once}
     if isinstance(w.collate, data.Cached):
         return found
     longest = data.longest_of_alike if _sampling(w.loader) == "group_by_length" else data.longest_of
