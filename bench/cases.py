@@ -21,6 +21,8 @@ from slowstep.cli import main as slowstep
 from slowstep.factors import family
 from slowstep.investigation import ROOT
 from slowstep.judgement.verdict import Verdict
+from slowstep.launch.entry import enter_sizes
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.machine import this_machine, versions
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
@@ -29,8 +31,6 @@ from slowstep.report.tables import hypotheses
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.summary import Summary
-from slowstep.trials.entry import enter_sizes
-from slowstep.trials.helper import errand
 
 RESULTS = ROOT / "bench" / "results" / "cases.json"
 PAGE = ROOT / "docs" / "cases.md"
@@ -68,7 +68,7 @@ def _measured(path: Path) -> dict[str, Any]:
         "machine": str(this_machine()),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "sizes": errand(enter_sizes, settings) if settings.workload != "records" else {},
+        "sizes": run_in_subprocess(enter_sizes, settings) if settings.workload != "records" else {},
         "verdicts": to_plain(_verdicts(sibling.stem)),
     }
 

@@ -34,8 +34,8 @@ def cost() -> dict[str, float]:
     """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
     from transformers import TrainerCallback
 
-    from slowstep.trials import heap
-    from slowstep.trials.probe import Probe
+    from slowstep.trial import heap
+    from slowstep.trial.probe import Probe
     from slowstep.workloads.finetune import FineTune
 
     base = load("params/quick.yaml").settings
@@ -107,8 +107,8 @@ def _marks() -> float:
     """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
     import torch
 
-    from slowstep.trials import work
-    from slowstep.trials.probe import Probe
+    from slowstep.trial import work
+    from slowstep.trial.probe import Probe
 
     probe = Probe()
     batch = {"input_ids": torch.ones(4, 192, dtype=torch.long), "attention_mask": torch.ones(4, 192, dtype=torch.long)}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from slowstep.measure.session import Session
 
 from diagnosis import Interrupted, run_interrupted
 from slowstep import cli
 from slowstep.factors import Arm
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
-from slowstep.trials.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slowstep.records import Block
-from slowstep.trials.clock import Clock
-from slowstep.trials.probe import Probe
+from slowstep.trial.clock import Clock
+from slowstep.trial.probe import Probe
 
 
 class HandClock:
@@ -48,7 +48,7 @@ def record(train: Callable[[], None], steps: int, clock: Clock | None = None) ->
     """The first `steps` optimizer steps of `train`, which knows nothing of the probe."""
     borders, began, taken = 0, 0.0, []
 
-    def at_border() -> None:
+    def at_step_boundary() -> None:
         nonlocal borders, began
         if borders == 0:
             began = time.perf_counter()
@@ -59,7 +59,7 @@ def record(train: Callable[[], None], steps: int, clock: Clock | None = None) ->
             raise _Enough
         borders += 1
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     try:
         with probe.attached():
             train()

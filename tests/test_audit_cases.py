@@ -17,12 +17,12 @@ from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.run import Run
 from slowstep.audit.work import read_from
 from slowstep.factors import check_levels, family
+from slowstep.launch.entry import enter_sizes
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.machine import this_machine
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row
-from slowstep.trials.entry import enter_sizes
-from slowstep.trials.helper import errand
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 CASES = [path.stem for path in sorted(PARAMS.glob("case_???.yaml"))]
@@ -231,7 +231,7 @@ def test_the_optimal_configuration_was_not_shown_to_be_one(case: Open) -> None:
 def test_attention_can_not_explain_it(case: Open) -> None:
     """At 1024 its quadratic part is 5 % of a 7B LoRA step."""
     settings = case("001").settings
-    with_sizes = Case(settings, errand(enter_sizes, settings))
+    with_sizes = Case(settings, run_in_subprocess(enter_sizes, settings))
     (text,) = with_sizes.found(Kind.PHYSICS, "1.88")
 
     assert "5.3% of the work" in text

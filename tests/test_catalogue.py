@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slowstep.measure.session import Session
 
 from slowstep.factors import CATALOGUE, Arm, Factor, combine
 from slowstep.factors.catalogue import ROOMS
@@ -15,7 +16,6 @@ from slowstep.factors.factor import show
 from slowstep.factors.page import markdown
 from slowstep.machine import this_machine
 from slowstep.settings import Settings, override
-from slowstep.trials.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = [(factor, value) for factor in CATALOGUE.values() for value in factor.examples]

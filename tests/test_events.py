@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from slowstep.measure.session import Session
 
 from slowstep.factors import Arm
 from slowstep.settings import Settings, override
 from slowstep.settings.events import happens, is_rare, occurrences, steps_between
-from slowstep.trials.session import Session
 
 SAVE = "training_arguments.save_strategy"
 STEPS = "training_arguments.save_steps"

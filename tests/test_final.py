@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from slowstep.measure.session import Session
 
 from simulated import around, contrast, pairs, record
 from slowstep.factors import Arm, Contrast, Meaning, combine, label
@@ -39,7 +40,6 @@ from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, override
 from slowstep.summary import Measured
-from slowstep.trials.session import Session
 
 GIB = 2**30
 

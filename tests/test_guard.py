@@ -17,11 +17,11 @@ import pytest
 
 import workloads_that_misbehave as w
 from slowstep.factors import Arm
+from slowstep.launch.log import CappedLog, log_tail
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
-from slowstep.trials.log import CappedLog, log_tail
-from slowstep.trials.process import TrialEnded, TrialProcess
-from slowstep.trials.protocol import Failed, Observe, Run
+from slowstep.trial.protocol import Failed, Observe, Run
 
 Make = Callable[..., Arm]
 SOON = 60.0

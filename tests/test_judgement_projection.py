@@ -21,7 +21,7 @@ STARTED = TrialRecord(
         "data": 2.0,
         "model": 3.0,
         "trainer": 4.0,
-        "first border": 5.0,
+        "first step boundary": 5.0,
         "first step": 21.0,
         "warm-up": 9.0,
     },

@@ -19,8 +19,8 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
-from slowstep.trials.clock import CudaClock
-from slowstep.trials.probe import Probe
+from slowstep.trial.clock import CudaClock
+from slowstep.trial.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -328,7 +328,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
     class Enough(Exception):
         pass
 
-    def at_border() -> None:
+    def at_step_boundary() -> None:
         if probe._marks and clock.now:
             blocks.append(probe.close()[0])
         if len(blocks) == 3:
@@ -336,7 +336,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
         clock.now += 100
         probe.open()
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         Loop(Planted(forward=clock.pass_second)).train()
 
@@ -474,7 +474,7 @@ def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
     train = loop_with_a_look(clock, lambda: places.append(probe.last_mark()), nothing)
     borders = iter(range(100))
 
-    def at_border() -> None:
+    def at_step_boundary() -> None:
         border = next(borders)
         if border == 1:
             probe.open()
@@ -484,7 +484,7 @@ def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
             raise Enough
 
     told: list[str] = []
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         train()
 
@@ -502,7 +502,7 @@ def test_every_step_is_timed_by_itself() -> None:
     train = loop_with_a_look(clock, clock.pass_second, nothing)
     borders = iter(range(100))
 
-    def at_border() -> None:
+    def at_step_boundary() -> None:
         border = next(borders)
         if border == 2:
             passed.append(probe.open())
@@ -510,7 +510,7 @@ def test_every_step_is_timed_by_itself() -> None:
             blocks.append(probe.close())
             raise Enough
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         train()
     (before,), ((block, steps),) = passed, blocks

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from slowstep.measure.session import PROFILED_STEPS, Session
 
 from slowstep.factors import Arm
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
-from slowstep.trials.profiling import _union
-from slowstep.trials.session import PROFILED_STEPS, Session
+from slowstep.trial.profiling import _union
 from workloads_for_tests import Raises
 
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 import pytest
+from slowstep.measure.comparison import Comparison, common
+from slowstep.measure.session import Session, Trial
 
 import workloads_for_tests as w
 from slowstep.factors import Arm
+from slowstep.measure import disturbance
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
-from slowstep.trials import disturbance
-from slowstep.trials.comparison import Comparison, common
-from slowstep.trials.session import Session, Trial
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -490,7 +490,7 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
     """Python's exit ends a resident trial instead of waiting for it."""
     code = (
         "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
-        "from slowstep.trials.session import Session\n"
+        "from slowstep.measure.session import Session\n"
         f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
         f"session = Session(settings.budget, Path({str(tmp_path)!r}))\n"
         "session.launch(Arm(label='baseline', settings=settings), 'one')"
@@ -507,7 +507,7 @@ def test_imports_are_counted_once(tmp_path: Path) -> None:
     code = (
         "import time; began = time.perf_counter()\n"
         "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
-        "from slowstep.trials.session import Session\n"
+        "from slowstep.measure.session import Session\n"
         f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
         f"with Session(settings.budget, Path({str(tmp_path)!r})) as session:\n"
         "    start = session.launch(Arm(label='baseline', settings=settings), 'one').record.startup\n"
@@ -524,7 +524,7 @@ def test_the_fork_server_touches_no_device() -> None:
     """A CUDA driver initialised before the fork is lost to every trial; bitsandbytes would do it when imported."""
     code = [
         "import sys, torch",
-        "import slowstep.trials.preload",
+        "import slowstep.trial.preload",
         "print('bitsandbytes' in sys.modules, torch.cuda.is_initialized())",
         "import peft.import_utils",
         "print(peft.import_utils.is_bnb_available())",
@@ -538,7 +538,7 @@ def test_what_a_step_frees_is_kept_for_the_next() -> None:
     """Even large blocks, and where glibc was told to return them: taken anew they cost a page fault every 4 KiB."""
     code = """
 import ctypes, resource, sys
-from slowstep.trials.heap import settle
+from slowstep.trial.heap import settle
 settled = settle(sys.argv[1])
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]

@@ -231,7 +231,7 @@ def test_words_of_every_language_stay_as_they_are() -> None:
     assert words == visible(words)
 
 
-LOGGED = ("trials/child.py", "trials/guard.py")
+LOGGED = ("trial/main.py", "launch/guard.py")
 """What runs in a trial's own processes, whose output is its log."""
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from slowstep.measure.session import Session
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from recording import Recorded, record
 from slowstep.factors import Arm
 from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
-from slowstep.trials.session import Session
 from slowstep.workloads import data, model
 from slowstep.workloads.finetune import FineTune, training_arguments
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from slowstep.measure.session import Session
 
 from recording import record
 from slowstep.factors import Arm, combine
@@ -14,7 +15,6 @@ from slowstep.factors.catalogue import CATALOGUE
 from slowstep.machine import this_machine
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, load, override
-from slowstep.trials.session import Session
 from slowstep.workloads.plain_loop import PlainLoop
 from slowstep.workloads.records import Records, RecordsWorkload, Stack
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from slowstep.settings import Settings
-from slowstep.workloads import NotTestable, Occurrence
+from slowstep.workloads import EventResult, NotTestable
 
 BATCH = 8
 FAILS_AT = 3
@@ -72,7 +72,7 @@ class Tiny:
         heap = torch.empty(MIB, dtype=torch.uint8).data_ptr()
         return {"pid": os.getpid(), "heap": heap, "dataloader_num_workers": self.loader.num_workers}
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}
 
 
@@ -208,9 +208,9 @@ class NotHere(Tiny):
 def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
     """Own a session with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
+    from slowstep.measure.session import Session
 
-    from slowstep.trials.protocol import Run
-    from slowstep.trials.session import Session
+    from slowstep.trial.protocol import Run
 
     session = Session(budget, Path(logs))
     for key, arm in enumerate(arms):

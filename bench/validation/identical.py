@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from slowstep.measure.session import Session
+
 from bench.validation.scenarios import Scenario
 from slowstep.factors import Arm
 from slowstep.judgement.comparison import LOOKS, Kind, reading
 from slowstep.judgement.intervals import interval
 from slowstep.judgement.verdict import enough, span
 from slowstep.settings import load
-from slowstep.trials.session import Session
 
 REPEATS = 3
 CONFIDENCE_P = 0.05

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.investigation import ROOT, open_investigation
-from slowstep.trials import process
+from slowstep.launch import trial_process as process
 
 TOLERANCE = 0.05
 PAIRS = 12

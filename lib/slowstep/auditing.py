@@ -48,10 +48,10 @@ class Sizing:
 
     def found_out(self) -> Sizes:
         """Ask a process with torch, {} where the model can't be had; what it says is kept."""
-        from slowstep.trials.entry import enter_sizes
-        from slowstep.trials.helper import errand
+        from slowstep.launch.entry import enter_sizes
+        from slowstep.launch.run_in_subprocess import run_in_subprocess
 
-        sizes = errand(enter_sizes, self.settings)
+        sizes = run_in_subprocess(enter_sizes, self.settings)
         if sizes:  # else they may be found another time
             self.store.write(sizes, "sizes", self._key)
         return sizes

@@ -18,7 +18,9 @@ from slowstep.investigation import ROOT
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.timeline import contradicted, timeline
 from slowstep.judgement.verdict import Outcome
+from slowstep.launch.fork_server import without_errors
 from slowstep.machine import this_machine, versions
+from slowstep.measure.progress import VARIABLE, Progress, from_file
 from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_files, remove_abandoned_folders
 from slowstep.processes.tree import descendants
@@ -38,8 +40,6 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import content_of
 from slowstep.summary import NotebookRun, Summary
 from slowstep.system import naming, temporary_folder
-from slowstep.trials.progress import VARIABLE, Progress, from_file
-from slowstep.trials.server import without_errors
 
 NOTEBOOKS = ROOT / "notebooks"
 Teller = Callable[[str, Progress | None], None]

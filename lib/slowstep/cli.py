@@ -24,15 +24,15 @@ from slowstep.audit.audit import read_runs
 from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.auditing import Sizing, without_refused_files
 from slowstep.factors import check_levels, plan
+from slowstep.launch.fork_server import NO_DIRECTORY
 from slowstep.machine import this_machine, versions
+from slowstep.measure.progress import Progress
 from slowstep.processes import Busy, signals
 from slowstep.records import Store, identity
 from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Loaded, SettingsError, from_data, load
 from slowstep.system import explained, temporary_folder
 from slowstep.terminal import drop_output, is_live, say, say_lines, say_over
-from slowstep.trials.progress import Progress
-from slowstep.trials.server import NO_DIRECTORY
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """What is said when a run is ended by a signal."""
@@ -275,15 +275,15 @@ def _checked(given: argparse.Namespace) -> list[Loaded]:
 
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     """What transformers, peft, bitsandbytes and datasets refuse; asked once for the same settings and versions."""
-    from slowstep.trials.entry import enter_check
-    from slowstep.trials.helper import errand
+    from slowstep.launch.entry import enter_check
+    from slowstep.launch.run_in_subprocess import run_in_subprocess
 
     store = Store(outputs / loaded.settings.name / "records")
     key = identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())
     if store.read(list, "checks", key) is not None:
         return []
     try:
-        found = errand(enter_check, loaded.settings)
+        found = run_in_subprocess(enter_check, loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries came to no end: {error}"]
     problems = [f"{loaded.source}: {where}: {why}" for where, why in found]

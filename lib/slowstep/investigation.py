@@ -15,13 +15,18 @@ from slowstep.auditing import audited
 from slowstep.factors import Arm, Contrast, Meaning, check_levels, family, plan
 from slowstep.judgement.comparison import LOOKS, change, reading
 from slowstep.judgement.devices import MEASURED, Peak, peak_of
-from slowstep.judgement.facts import WAITS, baseline_facts, occasional_shares
+from slowstep.judgement.facts import WAITS, baseline_facts, periodic_event_shares
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, span
+from slowstep.launch.entry import enter_peak
+from slowstep.launch.run_in_subprocess import run_in_subprocess
+from slowstep.launch.trial_process import context
 from slowstep.machine import this_machine, versions
+from slowstep.measure.progress import Progress, to_file
+from slowstep.measure.session import Session
 from slowstep.records import (
     ComparisonRecord,
     EventRecord,
@@ -38,11 +43,6 @@ from slowstep.records import (
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.summary import Baseline, Measured, Summary
-from slowstep.trials.entry import enter_ceiling
-from slowstep.trials.helper import errand
-from slowstep.trials.process import context
-from slowstep.trials.progress import Progress, to_file
-from slowstep.trials.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 """The kit's folder: notebooks/, params/ and outputs/ lie in it."""
@@ -120,7 +120,7 @@ class Investigation:
         profile = self.profile(self.arm)
         facts = replace(
             facts,
-            occasional=occasional_shares(self.settings, facts.blocks, self.events),
+            occasional=periodic_event_shares(self.settings, facts.blocks, self.events),
             peak_flops=self.peak.most if self.peak else None,
             profile=None if profile.failed else profile,
         )
@@ -196,7 +196,7 @@ class Investigation:
         dtype = _computed_in(self.settings)
 
         def measure() -> Peak:
-            tflops, bandwidth, device = errand(enter_ceiling, dtype)
+            tflops, bandwidth, device = run_in_subprocess(enter_peak, dtype)
             return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
 
         try:

@@ -179,7 +179,7 @@ def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
     def of_event(facts: BaselineFacts, asked: Asked) -> Bound | None:
-        rare = facts.occasional.get(event, 0.0)
+        rare = facts.periodic_events.get(event, 0.0)
         if rare is None:
             return None
         share = min(rare + facts.most(event), 0.99)

@@ -113,7 +113,7 @@ def flops_of(blocks: Sequence[Block], observed: dict[str, object]) -> TokenFlops
     return token_flops(observed, length) if length else None
 
 
-def occasional_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
+def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: EventRecord) -> dict[str, float | None]:
     """Share of the job's time a rare event, by its longest occurrence; None where it was not measured, or nobody knows
     how often it comes."""
     steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)

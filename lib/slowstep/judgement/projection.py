@@ -12,6 +12,9 @@ from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
 from slowstep.settings.events import is_rare, occurrences, of_whole, steps_between
 
+START_UP = ("imports", "process", "data", "model", "trainer", "first step boundary")
+"""The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
@@ -74,7 +77,7 @@ def project(
     settled = per_step * pace
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
     parts = {
-        "start-up": sum(start.get(p, 0.0) for p in ("imports", "process", "data", "model", "trainer", "first border")),
+        "start-up": sum(start.get(p, 0.0) for p in START_UP),
         "warm-up and compilation": max(0.0, ramp),
         "training steps": training,
     }

@@ -133,7 +133,7 @@ class TrialRecord:
     reason: str = ""
     startup: dict[str, float] = field(default_factory=dict)
     """Seconds by part: imports (the fork server's, as a script of one's own would spend them), process, data, model,
-    trainer, first border, first step, warm-up."""
+    trainer, first step boundary, first step, warm-up."""
     wall: dict[str, float] = field(default_factory=dict)
     """Seconds of the trial's whole life: start-up and warm-up, measured blocks, discarded steps, waiting."""
     warmup_steps: int = 0
@@ -162,6 +162,15 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Environment:
+    """What something was measured with: the machine, the versions of its packages, and the version of the kit."""
+
+    machine: dict[str, object] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    kit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonRecord:
     """Interleaved pairs of two arms, with both trials and the pairs that were measured again."""
 
@@ -175,8 +184,7 @@ class ComparisonRecord:
     """Whether the arms were relaunched by turns because they did not fit in memory together."""
     seed: int = 0
     seconds: float = 0.0
-    machine: dict[str, object] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    environment: Environment = Environment()
     date: str = ""
 
 
@@ -188,8 +196,7 @@ class ObservationRecord:
     """Identity of the arm."""
     trial: TrialRecord
     seconds: float = 0.0
-    machine: dict[str, object] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    environment: Environment = Environment()
 
 
 @dataclass(frozen=True, kw_only=True)

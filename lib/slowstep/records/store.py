@@ -13,7 +13,7 @@ from slowstep.processes.scratch import file_prefix
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.system import naming
 
-VERSION = 3
+VERSION = 4
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

@@ -1,5 +1,5 @@
 """What a trial trains."""
 
-from slowstep.workloads.base import NotTestable, Occurrence, Workload, named
+from slowstep.workloads.base import EventResult, NotTestable, Workload, load_workload
 
-__all__ = ["NotTestable", "Occurrence", "Workload", "named"]
+__all__ = ["EventResult", "NotTestable", "Workload", "load_workload"]

@@ -17,7 +17,7 @@ class NotTestable(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occurrence:
+class EventResult:
     """What an occasional event left behind: bytes written, samples evaluated, and how to clear it away."""
 
     bytes: int | None = None
@@ -30,7 +30,7 @@ class Workload(Protocol):
     """What to train, under given settings. A trial calls the methods in this order, each once, in a fresh process.
 
     Nothing here knows about measuring: the probe is attached around `train`, and training runs until the probe's
-    border ends it.
+    step boundary ends it.
     """
 
     device: str
@@ -54,11 +54,11 @@ class Workload(Protocol):
     def observe(self) -> dict[str, Any]:
         """What is really in effect, read from the live objects after a few steps."""
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         """Events of the real job that are too rare to meet in a block ('save', 'evaluate'), each ready to be called."""
 
 
-def named(name: str) -> type[Workload]:
+def load_workload(name: str) -> type[Workload]:
     """The workload class of a registered name, or of `module:Class`."""
     module, _, attribute = WORKLOADS.get(name, name).partition(":")
     return getattr(importlib.import_module(module), attribute)

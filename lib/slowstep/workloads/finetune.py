@@ -21,7 +21,7 @@ from slowstep.settings import Settings
 from slowstep.settings.ecosystem import REPORTERS
 from slowstep.settings.events import EVENTS, is_rare
 from slowstep.workloads import data, model, rows
-from slowstep.workloads.base import NotTestable, Occurrence
+from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
 
 ENDLESS = 10**9
@@ -141,16 +141,16 @@ class FineTune:
     def observe(self) -> dict[str, Any]:
         return trainer_facts(self)
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         events = {"save": self._save, "evaluate": self._evaluate}
         return {event: happen for event, happen in events.items() if is_rare(self.settings, event)}
 
-    def _save(self) -> Occurrence:
+    def _save(self) -> EventResult:
         self.trainer._save_checkpoint(self.trainer.model, trial=None)
         written = [f.parent for f in self.folder.glob("checkpoint-*/trainer_state.json")]
         size = sum(f.stat().st_size for folder in written for f in folder.rglob("*") if f.is_file())
-        return Occurrence(bytes=size, clear=lambda: [shutil.rmtree(folder) for folder in written])
+        return EventResult(bytes=size, clear=lambda: [shutil.rmtree(folder) for folder in written])
 
-    def _evaluate(self) -> Occurrence:
+    def _evaluate(self) -> EventResult:
         self.trainer.evaluate()
-        return Occurrence(samples=len(self.evaluation))
+        return EventResult(samples=len(self.evaluation))

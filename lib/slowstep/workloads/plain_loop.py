@@ -11,7 +11,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 from transformers import Trainer
 
 from slowstep.workloads import data
-from slowstep.workloads.base import Occurrence
+from slowstep.workloads.base import EventResult
 from slowstep.workloads.finetune import FineTune
 from slowstep.workloads.observed import loader_facts, model_facts, optimizer_facts
 from slowstep.workloads.observed.loader import period
@@ -87,5 +87,5 @@ class PlainLoop(FineTune):
             **optimizer_facts(self.optimizer),
         }
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}  # it saves nothing and evaluates nothing

@@ -9,7 +9,7 @@ same for the built-in workload, for a Trainer script and for a plain loop. What 
   hooks on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile
   would compile the model once with it and once without.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. A forward pass is taken
-  with all its hooks, and an evaluation in the loop with what lies between its forward passes (`slowstep.trials.marks`).
+  with all its hooks, and an evaluation in the loop with what lies between its forward passes (`slowstep.trial.marks`).
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow.
 """
@@ -31,10 +31,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from slowstep.records import PHASES, Block, Steps, Work
-from slowstep.trials import work
-from slowstep.trials.clock import Clock, HostClock
-from slowstep.trials.loader import Workers
-from slowstep.trials.marks import STEP, Mark, steps_of, told
+from slowstep.trial import work
+from slowstep.trial.clock import Clock, HostClock
+from slowstep.trial.loader import Workers
+from slowstep.trial.marks import STEP, Mark, steps_of, told
 
 LOSSES_KEPT = 64
 
@@ -42,13 +42,13 @@ LOSSES_KEPT = 64
 class Probe:
     """Marks phases and counts work while it is attached, and gathers them into blocks.
 
-    `at_border` is called between steps: before the first, and whenever the loop comes for data after an optimizer
-    step. It may wait there as long as it likes: between `close` and `open` nothing is counted.
+    `at_step_boundary` is called between steps: before the first, and whenever the loop comes for data after an
+    optimizer step. It may wait there as long as it likes: between `close` and `open` nothing is counted.
     """
 
-    def __init__(self, clock: Clock | None = None, at_border: Callable[[], None] = lambda: None):
+    def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
         self.clock = clock or HostClock()
-        self.at_border = at_border
+        self.at_step_boundary = at_step_boundary
         self._losses: list[torch.Tensor] = []
         self._last_loss: torch.Tensor | None = None
         self._parts: list[torch.Tensor] = []
@@ -63,9 +63,9 @@ class Probe:
         self.position = 0
         """Samples trained on while attached; a step counts as one where its batch doesn't tell."""
         self._samples = self._counted = 0
-        """Samples of the batches that met a forward pass, and how many of them lie before the last border."""
+        """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
         self._trained = False
-        """Whether a step lies behind the next border."""
+        """Whether a step lies behind the next step boundary."""
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
@@ -82,9 +82,9 @@ class Probe:
         self.annotation: Callable[[str], Any] | None = None
         """Makes a context that names the phase in a profile, while there is one."""
         self._annotated: Any = None
-        self._border_due = True
+        self._boundary_due = True
         self._batch_begins = True
-        self._in_border = False
+        self._at_boundary = False
         self._undo: list[Callable[[], None]] = []
         self._discovery: Any = None
         self._roots: set[int] = set()
@@ -164,20 +164,20 @@ class Probe:
         """The phase that follows each mark of the open block."""
         return ["other" if name == STEP else name for name in told(self._marks, self._training)]
 
-    def _border(self) -> None:
+    def _boundary(self) -> None:
         """A step has ended if an optimizer step lies behind us and we are not inside a phase."""
-        if self._border_due and self._depth == 0 and not self._in_border:
-            self._border_due = False
+        if self._boundary_due and self._depth == 0 and not self._at_boundary:
+            self._boundary_due = False
             if self._trained:
                 self.position += (self._samples - self._counted) or 1
                 self._counted = self._samples
                 self._mark(STEP)
                 self._starts.append(self.position)
-            self._trained = self._in_border = True
+            self._trained = self._at_boundary = True
             try:
-                self.at_border()
+                self.at_step_boundary()
             finally:
-                self._in_border = False
+                self._at_boundary = False
             if not self._marks:
                 self._mark("other")
 
@@ -245,14 +245,14 @@ class Probe:
         self._undo.append(lambda: setattr(owner, name, original))
 
     def _loader_asked(self, asked: Any) -> int | None:
-        """A border may be due; returns the number of the iterator that is asked."""
+        """A step boundary may be due; returns the number of the iterator that is asked."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
         if self._depth == 0 and iterator is not None:
             self.workers.belong_to(iterator)
             # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
             self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
             self._asked = self._number(iterator)
-        self._border()
+        self._boundary()
         return None if iterator is None else self._number(iterator)
 
     def _iterator_made(self, iterator: Any, _: Any) -> None:
@@ -280,7 +280,7 @@ class Probe:
 
     def _optimizer_stepped(self) -> None:
         self._leave()
-        self._border_due = True
+        self._boundary_due = True
         if self._parts:
             self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
             self._losses += [self._last_loss] * (len(self._losses) < LOSSES_KEPT)
@@ -320,7 +320,7 @@ class Probe:
     def _forward_begins(self) -> None:
         training = torch.is_grad_enabled()
         if self._depth == 0 and training:
-            self._border()
+            self._boundary()
             if self._batch_begins and self._source:
                 self._works.append(self._source.popleft())
                 self._samples += self._works[-1].samples

@@ -1,7 +1,7 @@
 """The trial process: trains one arm and serves blocks of steps on demand.
 
 It is forked from a server that has already imported this module (imports only: any tensor operation before the fork
-leaves OpenMP's threads behind and hangs the child), by a guard (`slowstep.trials.guard`) that writes its log, watches
+leaves OpenMP's threads behind and hangs the child), by a guard (`slowstep.launch.guard`) that writes its log, watches
 its memory, and ends it with all that it started.
 """
 
@@ -31,33 +31,26 @@ from torch.profiler import record_function
 
 import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status, Steps
-from slowstep.trials import heap
-from slowstep.trials.clock import clock_for
-from slowstep.trials.failure import failure
-from slowstep.trials.places import Places
-from slowstep.trials.probe import Probe
-from slowstep.trials.profiling import ANNOTATION, Profiling, warm_up_profiler
-from slowstep.trials.protocol import (
-    ROUNDING,
+from slowstep.trial import heap
+from slowstep.trial.clock import clock_for
+from slowstep.trial.failure import failure
+from slowstep.trial.places import Places
+from slowstep.trial.probe import Probe
+from slowstep.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
+from slowstep.trial.protocol import (
     Failed,
     Launch,
     Measured,
     Observe,
     Observed,
-    Occur,
-    Occurred,
+    PeriodicEvent,
+    PeriodicEventDone,
     Profile,
     Ready,
     Run,
 )
-from slowstep.workloads import Workload, named
-
-ROUNDS = 3
-"""After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
-workers deliver evenly."""
-
-DRAIN_AT_MOST = 3
-"""Using up a queue is given up after this many times its length in steps: one that is not empty then keeps up."""
+from slowstep.trial.schedule import Schedule, Then
+from slowstep.workloads import Workload, load_workload
 
 
 class Stop(BaseException):
@@ -112,14 +105,11 @@ class Trial:
         self.startup = _entering(launch.started, entered)
         self.freed_memory = heap.settle(launch.settings.freed_memory)
         self.shift = heap.shift()
-        self.request = Run()
-        self.steps = self.discards_left = self.trained = 0
-        self.unsteady = 0
-        """Steps of the request under way that its discards, or a queue being used up, took."""
+        self.schedule = Schedule()
         self.passed = Steps()
         """Steady steps between the last block and the one that is open."""
         self.probe: Probe | None = None
-        self.ready = self.draining = self.opened = False
+        self.ready = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.looking: tuple[Places, Profile] | None = None
 
@@ -128,14 +118,14 @@ class Trial:
         return self.probe.workers.killed(patience) if self.probe else []
 
     def run(self) -> None:
-        """Prepare, then train; `at_border` takes it from there."""
+        """Prepare, then train; `at_step_boundary` takes it from there."""
         settings = self.launch.settings
-        self.workload: Workload = named(settings.workload)(settings, Path(self.launch.folder))
+        self.workload: Workload = load_workload(settings.workload)(settings, Path(self.launch.folder))
         self._timed("data", self.workload.prepare_data)
         self._timed("model", self.workload.build_model)
         self._timed("trainer", self.workload.build_trainer)
         self.training_began = time.perf_counter()
-        self.probe = Probe(clock_for(self.workload.device), self.at_border)
+        self.probe = Probe(clock_for(self.workload.device), self.at_step_boundary)
         with self.probe.attached():
             self.workload.train()
         raise RuntimeError("training ended by itself; a trial's training has no end of its own")
@@ -145,67 +135,41 @@ class Trial:
         stage()
         self.startup[part] = time.perf_counter() - began
 
-    def at_border(self) -> None:
-        """Between two steps: count on, or give the block that is complete and wait for what is asked next."""
+    def at_step_boundary(self) -> None:
+        """Count on, or give the block that is complete and wait for what is asked next."""
         if not self.ready:
             self._be_ready()
-        elif not self._complete():
-            return
-        elif self.looking:
-            self._begin_profile(*self.looking)
-            return
-        elif self.profiling:
-            self._send_profile(*self.profiling)
         else:
-            self._send_block()
+            then = self.schedule.step_ended(self.probe.position, self.probe.workers)
+            if then is not Then.CLOSE:
+                self._go_on(then)
+                return
+            if self.looking:
+                self._begin_profile(*self.looking)
+                return
+            if self.profiling:
+                self._send_profile(*self.profiling)
+            else:
+                self._send_block()
         self._serve()
+
+    def _begin(self, request: Run) -> None:
+        then = self.schedule.begin(request, self.probe.position, self.probe.workers)
+        self.probe.workers.go_on()
+        self._go_on(then)
+
+    def _go_on(self, then: Then) -> None:
+        if then is Then.OPEN:
+            self.passed = self.probe.open().since(self.schedule.unsteady)
 
     def _be_ready(self) -> None:
         """Before the first step."""
         self.ready = True
-        self.startup["first border"] = time.perf_counter() - self.training_began
-        events = list(self.workload.occasions())
+        self.startup["first step boundary"] = time.perf_counter() - self.training_began
+        events = list(self.workload.periodic_events())
         if torch.cuda.is_initialized():
             torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
-        self.connection.send(Ready(startup=self.startup, device=self.workload.device, occasions=events))
-
-    def _complete(self) -> bool:
-        """Count the step that has ended, and say whether it was the last of the block that was asked for."""
-        self.trained += 1
-        if self.opened:
-            self.steps += 1
-            return self._enough()
-        if self.draining or self.discards_left > 0:
-            self.unsteady += 1
-        if self.draining:
-            self._drain()
-        else:
-            self.discards_left -= 1
-            self._open_if_due()
-        return False
-
-    def _enough(self) -> bool:
-        """Whether the block may end here: at the nearest whole period, where periods hold now more and now fewer
-        samples (an epoch ends in a short batch)."""
-        asked, samples = self.request, self.probe.position - self.begun
-        slack = samples / self.steps * asked.period / 2 if asked.period > 1 else ROUNDING
-        return self.steps >= asked.steps and self.steps % asked.period == 0 and samples >= asked.samples - slack
-
-    def _open_if_due(self) -> None:
-        if self.discards_left <= 0 and self.probe.position >= self.request.start - ROUNDING:
-            self.opened, self.steps, self.begun = True, 0, self.probe.position
-            self.passed = self.probe.open().since(self.unsteady)
-
-    def _drain(self) -> None:
-        """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
-        workers, steps = self.probe.workers, self.trained - self.drain_began
-        if workers.ready == 0:
-            self.draining = False
-            self.discards_left *= ROUNDS  # until the batches of all workers come as evenly as they will
-        elif steps % (workers.number + 1) == 0:
-            falling = workers.ready < self.lay_ready
-            self.draining = falling and steps < DRAIN_AT_MOST * workers.outstanding
-            self.lay_ready = workers.ready
+        self.connection.send(Ready(startup=self.startup, device=self.workload.device, periodic_events=events))
 
     def _send_block(self) -> None:
         block, steps = self.probe.close()
@@ -218,13 +182,12 @@ class Trial:
             block=block,
             memory=memory(),
             losses=self.probe.losses,
-            trained=self.trained,
+            trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.passed + steps,
             recompilations=again,
         )
         self.connection.send(measured)
-        self.trained = 0
 
     def _begin_profile(self, places: Places, request: Profile) -> None:
         """The steps in which the stack was looked at have ended."""
@@ -233,8 +196,7 @@ class Trial:
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
         self.profiling = (Profiling(self.workload.device), request)
-        self.request, self.opened = Run(steps=request.steps), False
-        self._open_if_due()
+        self._begin(Run(steps=request.steps))
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
         self.profiling = self.probe.annotation = None
@@ -251,22 +213,15 @@ class Trial:
             except EOFError:
                 raise Stop from None
             if isinstance(request, Run):
-                self.request, self.discards_left, self.opened, self.unsteady = request, request.discard, False, 0
-                self.draining = request.drain and self.probe.workers.ready > 0
-                self.drain_began, self.lay_ready = self.trained, self.probe.workers.ready
-                self.probe.workers.go_on()
-                if not self.draining:
-                    self._open_if_due()
+                self._begin(request)
                 return
             if isinstance(request, Profile):
-                self.request, self.discards_left, self.opened = Run(steps=request.looks), 0, False
-                self.probe.workers.go_on()
                 self.looking = (Places(self.probe.last_mark), request)
-                self._open_if_due()
+                self._begin(Run(steps=request.looks))
                 self.looking[0].start()
                 return
-            if isinstance(request, Occur):
-                self.connection.send(self._occur(request.event))
+            if isinstance(request, PeriodicEvent):
+                self.connection.send(self._happen(request.event))
             elif isinstance(request, Observe):
                 self.connection.send(Observed(facts=self._observe()))
             else:
@@ -275,21 +230,21 @@ class Trial:
     def _observe(self) -> dict[str, Any]:
         return self.workload.observe() | {"freed_memory": self.freed_memory}
 
-    def _occur(self, event: str) -> Occurred:
+    def _happen(self, event: str) -> PeriodicEventDone:
         clock = self.probe.clock
         clock.synchronize()
         began = time.perf_counter()
-        left = self.workload.occasions()[event]()
+        left = self.workload.periodic_events()[event]()
         clock.synchronize()
         seconds = time.perf_counter() - began
         left.clear()
-        return Occurred(seconds=seconds, bytes=left.bytes, samples=left.samples)
+        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
 
 
 def _entering(asked: float, entered: float) -> dict[str, float]:
     """Seconds that the fork server spent on the libraries, which a script of one's own spends too, and then on the
     process; a trial that is asked for while the server still imports waits for what `imports` counts already."""
-    preload = sys.modules.get("slowstep.trials.preload")
+    preload = sys.modules.get("slowstep.trial.preload")
     if preload is None:
         return {"imports": 0.0, "process": entered - asked}
     return {"imports": preload.SECONDS, "process": entered - max(asked, preload.READY)}

@@ -1,14 +1,14 @@
-"""Short errands that need torch, run in a process of their own so that the caller stays without it."""
+"""Run a function that needs torch in a process of its own, so that the caller stays without torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from slowstep.trials.guarded import Guarded
+from slowstep.launch.guarded import Guarded
 
 
-def errand(target: Callable[..., None], *arguments: Any, timeout: float = 600.0, daemon: bool = True) -> Any:
+def run_in_subprocess(target: Callable[..., None], *arguments: Any, timeout: float = 600.0, daemon: bool = True) -> Any:
     """Return what `target(connection, *arguments)` sends back; RuntimeError if it ends without a word."""
     process = Guarded(target, *arguments, name=f"slowstep {target.__name__}")
     try:

@@ -33,12 +33,12 @@ def quiet() -> Iterator[None]:
 def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     from peft import LoraConfig
 
-    from slowstep.workloads import data, model, named
+    from slowstep.workloads import data, load_workload, model
     from slowstep.workloads.finetune import FineTune, training_arguments
 
     yield "workload", "it can't be had", lambda: _workload_class(s.workload)
     try:
-        if named(s.workload) is not FineTune:
+        if load_workload(s.workload) is not FineTune:
             return
     except Exception:  # told by the attempt
         return
@@ -54,9 +54,9 @@ def _attempts(s: Settings) -> Iterator[tuple[str, str, Callable[[], Any]]]:
 
 
 def _workload_class(name: str) -> type:
-    from slowstep.workloads import named
+    from slowstep.workloads import load_workload
 
-    found = named(name)
+    found = load_workload(name)
     if not isinstance(found, type):
         raise TypeError(f"'{name}' is no class; a workload is one (slowstep.workloads.base says what it has)")
     return found

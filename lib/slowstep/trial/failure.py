@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from slowstep.records import Memory, Status
-from slowstep.trials.protocol import Failed
+from slowstep.trial.protocol import Failed
 from slowstep.workloads import NotTestable
 
 OUT_OF_MEMORY_TEXTS = (

@@ -7,28 +7,28 @@ from typing import Any
 
 def enter(connection: Any, launch: Any) -> None:
     """Run the trial; in the forked process, where torch is imported already."""
-    from slowstep.trials.child import main
+    from slowstep.trial.main import main
 
     main(connection, launch)
 
 
-def enter_ceiling(connection: Any, dtype: str) -> None:
+def enter_peak(connection: Any, dtype: str) -> None:
     """Measure what the device reaches."""
-    from slowstep.trials.ceiling import measure
+    from slowstep.trial.peak import measure
 
     measure(connection, dtype)
 
 
 def enter_check(connection: Any, settings: Any) -> None:
     """Try what can only be tried with the real libraries."""
-    from slowstep.trials.check import check
+    from slowstep.trial.check import check
 
     check(connection, settings)
 
 
 def enter_sizes(connection: Any, settings: Any) -> None:
     """Say how large the model is, {} if it can't be had."""
-    from slowstep.trials.check import quiet
+    from slowstep.trial.check import quiet
     from slowstep.workloads.sizes import model_sizes
 
     try:

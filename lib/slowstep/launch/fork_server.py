@@ -51,7 +51,7 @@ def context() -> multiprocessing.context.ForkServerContext:
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
     _temporary_folder()
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["slowstep.trials.preload"])
+    server.set_forkserver_preload(["slowstep.trial.preload"])
     forkserver.ensure_running()
     return server
 

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from slowstep.launch.log import CappedLog
+from slowstep.launch.memory import MemoryWatch, go_first
 from slowstep.processes import adopt_orphans, end_descendants
 from slowstep.processes.owner import is_dead
 from slowstep.processes.scratch import remove_abandoned_folders
 from slowstep.processes.tree import die_with_parent
-from slowstep.trials.log import CappedLog
-from slowstep.trials.memory import MemoryWatch, go_first
 
 LOOK_SECONDS = 0.2
 NAP_SECONDS = 0.01

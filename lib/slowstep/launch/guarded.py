@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slowstep.launch.fork_server import context
+from slowstep.launch.guard import END, PEAK, Ended, Order, Started, guard
 from slowstep.processes import end_descendants, end_family
 from slowstep.processes.owner import mark
-from slowstep.trials.guard import END, PEAK, Ended, Order, Started, guard
-from slowstep.trials.server import context
 
 GUARD_SECONDS = 90.0
 """How long a guard may take to end all that a trial left; longer than it tries itself (`processes.tree.PATIENCE`)."""

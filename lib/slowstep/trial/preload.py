@@ -47,7 +47,7 @@ with hidden("bitsandbytes"):
     import peft.utils.transformers_weight_conversion  # noqa: F401
     import scipy.io  # noqa: F401  datasets asks for it when it first reads a file
 
-    import slowstep.trials.child  # noqa: F401
+    import slowstep.trial.main  # noqa: F401
 
 SECONDS = time.perf_counter() - began
 """What a script of one's own spends on the same imports before anything else; trials find them done."""

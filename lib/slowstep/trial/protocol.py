@@ -41,8 +41,8 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occur:
-    """Ask for an occasional event: 'save' or 'evaluate'."""
+class PeriodicEvent:
+    """Ask for a periodic event, 'save' or 'evaluate', to happen once now."""
 
     event: str
 
@@ -68,7 +68,7 @@ class Ready:
 
     startup: dict[str, float]
     device: str
-    occasions: list[str]
+    periodic_events: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occurred:
-    """An event took `seconds`."""
+class PeriodicEventDone:
+    """The event took `seconds`; it wrote so many bytes, or evaluated so many samples."""
 
     seconds: float
     bytes: int | None

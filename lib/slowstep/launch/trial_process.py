@@ -15,17 +15,17 @@ from typing import Any
 import psutil
 
 from slowstep.factors import Arm
+from slowstep.launch.entry import enter
+from slowstep.launch.fork_server import context
+from slowstep.launch.guarded import Guarded
+from slowstep.launch.log import last_line, log_tail
+from slowstep.launch.memory import host_memory
 from slowstep.processes import family
 from slowstep.processes.memory import available
 from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget
-from slowstep.trials.entry import enter
-from slowstep.trials.guarded import Guarded
-from slowstep.trials.log import last_line, log_tail
-from slowstep.trials.memory import host_memory
-from slowstep.trials.protocol import Failed, Launch
-from slowstep.trials.server import context
+from slowstep.trial.protocol import Failed, Launch
 
 __all__ = ["TrialEnded", "TrialProcess", "context", "host_memory", "log_tail", "memory_limit"]
 
@@ -48,6 +48,7 @@ class TrialProcess:
 
     def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path):
         self.arm, self.log, self.budget = arm, log, budget
+        self.started = time.perf_counter()
         log.parent.mkdir(parents=True, exist_ok=True)
         self.limit = memory_limit(budget)
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))

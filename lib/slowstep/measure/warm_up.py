@@ -1,0 +1,87 @@
+"""The warm-up of a trial: steps until they get no faster, or are as fast as the arm is known to be."""
+
+from __future__ import annotations
+
+import math
+import time
+from statistics import median_high
+
+from slowstep.launch.trial_process import TrialProcess
+from slowstep.measure.live_trial import START_UP, LiveTrial, host_peak
+from slowstep.records import Block, Status, TrialRecord
+from slowstep.trial.protocol import Measured, Observe, Ready, Run
+
+CHUNK, CHUNKS_MAX = 3, 12
+"""Steps that are timed together, and the number of such chunks at most."""
+
+SETTLED = 1.05
+"""Warm-up ends when a chunk of steps is no longer faster than the one before by more than this ratio."""
+
+
+def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
+    """Return the trial of `process`, warm; `known_pace` is in seconds a step, 0 if it is unknown. TrialEnded if it
+    fails."""
+    began, budget = process.started, process.budget
+    ready: Ready = process.ask(None, budget.startup_timeout_seconds)
+    first: Measured = process.ask(Run(steps=1), budget.startup_timeout_seconds)
+    startup = dict(ready.startup) | {"first step": first.block.seconds}
+    previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
+    held = [_samples_a_step(first.block)]
+    for _ in range(CHUNKS_MAX):
+        chunk: Measured = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        mean = chunk.block.seconds / CHUNK
+        steps, spent = steps + CHUNK, spent + chunk.block.seconds
+        held.append(_samples_a_step(chunk.block))
+        settled = previous / mean < SETTLED or mean / SETTLED < known_pace
+        previous = min(previous, mean)
+        if settled:
+            break
+    seen = process.ask(Observe(), budget.step_timeout_seconds)
+    workers = seen.facts.get("dataloader_num_workers") or 0
+    trained = steps
+    if workers:  # what they made while the first steps were slow would feed the next ones
+        request = Run(steps=CHUNK, discard=workers + 1, drain=True)
+        chunk = process.ask(request, budget.startup_timeout_seconds)
+        previous = chunk.block.seconds / CHUNK
+        trained += chunk.trained
+        held.append(_samples_a_step(chunk.block))
+    step_samples = median_high(held)  # one of them may hold an epoch's short last batch
+    record = TrialRecord(
+        arm=process.arm.label,
+        status=Status.OK,
+        startup=startup | {"warm-up": spent},
+        wall={START_UP: time.perf_counter() - began},
+        warmup_steps=steps,
+        settled=settled,
+        observed=seen.facts,
+        losses=chunk.losses,
+        memory=host_peak(process, chunk.memory),
+        log=process.log.name,
+    )
+    return LiveTrial(
+        process=process,
+        record=record,
+        device=ready.device,
+        periodic_events=ready.periodic_events,
+        step_seconds=previous,
+        step_samples=step_samples,
+        period=period(seen.facts.get("event_period") or 1, workers),
+        discard=workers + 1,
+        position=chunk.position,
+        warm=chunk.position + (workers + 1) * step_samples,
+        began=began,
+        trained=trained,
+    )
+
+
+def period(events: int, workers: int) -> int:
+    """Return the steps after which a trial repeats itself.
+
+    What happens every so many steps repeats, and so do the bursts in which batches of several workers come. A long
+    period holds many bursts as it is.
+    """
+    return events if events >= workers else math.lcm(events, workers)
+
+
+def _samples_a_step(block: Block) -> float:
+    return block.work.samples / block.steps or 1.0
