@@ -30,7 +30,7 @@ from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep.summary import Summary
+from slowstep.investigation.findings import Summary
 
 RESULTS = ROOT / "bench" / "results" / "cases.json"
 PAGE = ROOT / "docs" / "cases.md"

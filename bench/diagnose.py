@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slowstep.launch.trial_process import host_memory
 from slowstep.records import Store
-from slowstep.summary import NotebookRun
+from slowstep.investigation.findings import NotebookRun
 
 OUTPUTS = Path("outputs/bench")
 

@@ -12,7 +12,7 @@ from slowstep import cli
 from slowstep.factors.factor import show
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.summary import NotebookRun
+from slowstep.investigation.findings import NotebookRun
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from slowstep import batch_size
-from slowstep.batch_size import find_batch
+from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation import open_investigation
 from slowstep.settings import Settings, override
-from slowstep.summary import BatchSize, worth_having
+from slowstep.investigation.findings import BatchSize, worth_having
 
 
 class Bench:

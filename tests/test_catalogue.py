@@ -11,7 +11,7 @@ import pytest
 from slowstep.measure.session import Session
 
 from slowstep.factors import CATALOGUE, Arm, Factor, combine
-from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import show
 from slowstep.factors.page import markdown
 from slowstep.machine import this_machine
@@ -93,7 +93,7 @@ def test_a_level_proves_its_effect_or_says_why_not(
 
 def test_no_factor_is_in_two_rooms() -> None:
     """A name means one factor."""
-    names = [factor.name for room in ROOMS.values() for factor in room]
+    names = [factor.name for room in BY_SECTION.values() for factor in room]
 
     assert len(names) == len(set(names)) == len(CATALOGUE)
 

@@ -39,7 +39,7 @@ from slowstep.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, override
-from slowstep.summary import Measured
+from slowstep.investigation.findings import Measured
 
 GIB = 2**30
 

@@ -13,7 +13,7 @@ from slowstep.batch import notebooks
 from slowstep.factors import CATALOGUE
 from slowstep.records import ComparisonRecord, Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.summary import NotebookRun, Summary
+from slowstep.investigation.findings import NotebookRun, Summary
 
 ROOT = Path(__file__).parents[1]
 NAMES = [

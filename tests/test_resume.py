@@ -3,7 +3,7 @@
 import json
 
 from slowstep.records import Store
-from slowstep.summary import NotebookRun
+from slowstep.investigation.findings import NotebookRun
 
 
 def test_a_killed_run_leaves_no_process(interrupted):

@@ -31,7 +31,7 @@ from slowstep.report.html import render
 from slowstep.report.markdown import code, escape
 from slowstep.report.prose import conclusion
 from slowstep.settings import Settings
-from slowstep.summary import Measured
+from slowstep.investigation.findings import Measured
 from slowstep.terminal import say, say_over
 from slowstep.visible import visible, visible_lines
 

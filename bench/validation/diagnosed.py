@@ -21,7 +21,7 @@ from slowstep.report.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
-from slowstep.summary import NotebookRun
+from slowstep.investigation.findings import NotebookRun
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from slowstep.factors import family
 from slowstep.machine import this_machine
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.summary import Summary
+from slowstep.investigation.findings import Summary
 
 GRID_STEPS = 10_000 // 32
 

@@ -11,21 +11,13 @@ import yaml
 from slowstep.audit.differences import differences
 from slowstep.audit.findings import Audit
 from slowstep.factors import Factor
-from slowstep.factors.arms import CROSSED
-from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.catalogue import BY_SECTION
 from slowstep.records.store import write_atomically
 from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.load import validate
+from slowstep.settings.sections import CROSSED
 from slowstep.visible import visible
-
-SECTION = {
-    "data loading": "data_loading",
-    "memory for speed": "gradient_checkpointing",
-    "length": "sequence_length",
-    "overheads": "overheads",
-}
-"""The section, and so the notebook, that tests a room's factors; the others are tested in 40_compute."""
 
 
 def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
@@ -58,10 +50,10 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
 
 
 def _section(factor: Factor, beside: set[str]) -> str:
-    """Where the factor is tried: with those that change `beside` it where they are tried together, else in its room."""
+    """Return the section that tries a factor: the one that tries it with those `beside` it, else its own."""
     together = (name for name, crossed in CROSSED.items() if factor.name in crossed and beside >= {*crossed})
-    room = next(name for name, factors in ROOMS.items() if factor in factors)
-    return next(together, SECTION.get(room, "compute"))
+    own = next(name for name, factors in BY_SECTION.items() if factor in factors)
+    return next(together, own)
 
 
 def write_experiment(settings: Settings, audit: Audit, folder: Path) -> Path | None:

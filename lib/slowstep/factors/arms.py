@@ -12,6 +12,7 @@ from slowstep.machine import Machine
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import EVENTS, steps_between
+from slowstep.settings.sections import CROSSED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +25,11 @@ class Arm:
     def determinants(self) -> dict[str, object]:
         """The settings that decide what the trial does, for the identity of its record."""
         named = {section: getattr(self.settings, section) for section in TRAINED}
-        # an epoch is as large as the job says, and a local file's content may change under its name
+        # an epoch is as large as the job says
         intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in EVENTS]
         return named | {
             "job.samples": self.settings.job.samples,
             "intervals": intervals,  # of events by a share of the job they depend on its epochs
-            "content": self.settings.local_content(),
         }
 
 
@@ -81,13 +81,6 @@ class Contrast:
     def touched(self, device: str) -> frozenset[str]:
         """The phases the change can touch."""
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
-
-
-CROSSED = {
-    "gradient_checkpointing": ("gradient_checkpointing", "per_device_train_batch_size"),
-    "sequence_length": ("max_length", "per_device_train_batch_size"),
-}
-"""The sections whose factors are also tried in combination, because they compete for the same memory or time."""
 
 
 def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import ALL_PHASES, Factor, show
 from slowstep.settings import Settings
+from slowstep.settings.sections import TESTED
 from slowstep.terminal import say_lines
 
 HEAD = """\
@@ -29,8 +30,9 @@ one (where there is none, tokenise once); offload of the optimizer other than pa
 def markdown() -> str:
     """The page."""
     parts = [HEAD]
-    for room, factors in ROOMS.items():
-        parts += [f"## {room.capitalize()}", "", *(line for factor in factors for line in _entry(factor))]
+    for section in TESTED:
+        factors = BY_SECTION[section.name]
+        parts += [f"## {section.title}", "", *(line for factor in factors for line in _entry(factor))]
     return "\n".join(parts)
 
 

@@ -14,15 +14,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.batch_size import find_batch
 from slowstep.factors import CATALOGUE, Arm, Contrast, Factor, Level, Meaning, clash, combine, label
-from slowstep.investigation import Investigation
+from slowstep.investigation.batch_size import find_batch
+from slowstep.investigation.findings import Measured
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
 from slowstep.machine import Machine
 from slowstep.records import ComparisonRecord, Status
 from slowstep.settings import LEVEL_SECTIONS, Settings
-from slowstep.summary import Measured
 
 Pick = tuple[Factor, Level]
 
@@ -108,35 +108,35 @@ class Known:
     memory: float
 
 
-def choose(inv: Investigation) -> Choice:
+def choose(lab: Lab) -> Choice:
     """Search, compare, confirm; a combination that can't be trained gives way to the next."""
     for section in LEVEL_SECTIONS:
-        inv.test(section)
-    find_batch(inv)
-    measured = list({m.verdict.name: m for m in reversed(inv.measured)}.values())[::-1]
-    allowed = [_unconditional(inv, m) for m in measured if _supported(m) and _allowed(m, inv.settings)]
-    allowed = [m for m in allowed if _supported(m) and _pays(inv, m)]
+        lab.test(section)
+    find_batch(lab)
+    measured = list({m.verdict.name: m for m in reversed(lab.measured)}.values())[::-1]
+    allowed = [_unconditional(lab, m) for m in measured if _supported(m) and _allowed(m, lab.settings)]
+    allowed = [m for m in allowed if _supported(m) and _pays(lab, m)]
     duels: list[Measured] = []
     beside = [m for m in measured if m.contrast.given]
     known = [m for m in measured if not m.contrast.given] + allowed
-    ranking = ranked(allowed, known, _room(inv), clashes(inv.settings, allowed, inv.machine), beside)
-    chosen, left = _winner(inv, ranking, duels)
+    ranking = ranked(allowed, known, _room(lab), clashes(lab.settings, allowed, lab.machine), beside)
+    chosen, left = _winner(lab, ranking, duels)
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
-        chosen, dropped = _without_passengers(inv, chosen, gains)
+        chosen, dropped = _without_passengers(lab, chosen, gains)
         left += dropped
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
-    settings = chosen.contrast.treatment.settings if adopted else inv.settings
+    settings = chosen.contrast.treatment.settings if adopted else lab.settings
     return Choice(
         tested=measured,
         allowed=allowed,
         duels=duels,
-        confirmed=[m for m in inv.measured if m.family == CONFIRMED],
+        confirmed=[m for m in lab.measured if m.family == CONFIRMED],
         chosen=chosen,
         left_out=left,
-        settings=replace(settings, name=f"{inv.settings.name}_final"),
-        before=inv.baseline.projection,
-        after=_projected(inv, chosen) if adopted else None,
+        settings=replace(settings, name=f"{lab.settings.name}_final"),
+        before=lab.baseline.projection,
+        after=_projected(lab, chosen) if adopted else None,
     )
 
 
@@ -208,24 +208,24 @@ def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -
     return [frozenset(p) for p in pairs if clash(settings, [picks[name] for name in p], machine)]
 
 
-def _room(inv: Investigation) -> float:
+def _room(lab: Lab) -> float:
     """Bytes that a combination may take more than the baseline does."""
-    memory = inv.baseline.record.baseline.memory
+    memory = lab.baseline.record.baseline.memory
     return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
 
 
 # -- which of them --
 
 
-def _winner(inv: Investigation, ranking: list[Candidate], duels: list[Measured]) -> tuple[Measured | None, list[str]]:
+def _winner(lab: Lab, ranking: list[Candidate], duels: list[Measured]) -> tuple[Measured | None, list[str]]:
     """The finalist that beats the others, confirmed; with the combinations that could not be trained."""
     failed: list[str] = []
     first: Measured | None = None
     for _ in range(FINALISTS):
         if not ranking:
             break
-        champion = _champion(inv, ranking, duels)
-        chosen = _confirmed(inv, champion)
+        champion = _champion(lab, ranking, duels)
+        chosen = _confirmed(lab, champion)
         if chosen.verdict.outcome is Outcome.SUPPORTED:
             return chosen, failed
         first = first or chosen
@@ -234,15 +234,15 @@ def _winner(inv: Investigation, ranking: list[Candidate], duels: list[Measured])
     return first, failed
 
 
-def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Measured]) -> tuple[Pick, ...]:
+def _champion(lab: Lab, ranking: Sequence[Candidate], duels: list[Measured]) -> tuple[Pick, ...]:
     """The first of the ranking, unless another finalist is faster when the two are measured against each other."""
     champion, *challengers = [c.picks for c in finalists(ranking)]
     for picks in challengers:
-        one, other = (combine(inv.settings, _whole(p), inv.machine) for p in (champion, picks))
+        one, other = (combine(lab.settings, _whole(p), lab.machine) for p in (champion, picks))
         if one.treatment.settings == other.treatment.settings:
             continue  # a level with its condition, and the same two by their names
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
-        duel = inv.compare(contrast, f"{label(picks)} against {label(champion)}")
+        duel = lab.compare(contrast, f"{label(picks)} against {label(champion)}")
         duels.append(duel)
         told = duel.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
         if told and duel.verdict.effect and duel.verdict.effect.low > 1:
@@ -260,7 +260,7 @@ def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
     return taken
 
 
-def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
+def _without_passengers(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
     """The combination without the changes that the others don't miss, and those; of two that do the same, one stays.
 
     They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
@@ -269,12 +269,12 @@ def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str
     levels = chosen.contrast.levels
     kept, dropped = list(levels), []
     for pick in _passengers(chosen, gains):
-        if len(kept) > 1 and not _missed(inv, kept, [pick]):
+        if len(kept) > 1 and not _missed(lab, kept, [pick]):
             kept.remove(pick)
             dropped.append(pick)
-    if not dropped or (len(dropped) > 1 and _missed(inv, levels, dropped)):
+    if not dropped or (len(dropped) > 1 and _missed(lab, levels, dropped)):
         return chosen, []
-    smaller = _confirmed(inv, kept)
+    smaller = _confirmed(lab, kept)
     if smaller.verdict.outcome is not Outcome.SUPPORTED:
         return chosen, []
     return smaller, [label([pick]) for pick in dropped]
@@ -293,20 +293,20 @@ def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
     return sorted(filter(may_bring_nothing, levels), key=lambda pick: single[pick[0].name] or 1.0)
 
 
-def _missed(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
+def _missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
     """Whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
-    rest = combine(inv.settings, _whole([p for p in levels if p not in picks]), inv.machine)
-    whole = combine(inv.settings, _whole(levels), inv.machine)
+    rest = combine(lab.settings, _whole([p for p in levels if p not in picks]), lab.machine)
+    whole = combine(lab.settings, _whole(levels), lab.machine)
     if rest.treatment.settings == whole.treatment.settings:
         return True
     contrast = Contrast(levels=_whole(picks), baseline=rest.treatment, treatment=whole.treatment)
-    found = inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
+    found = lab.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
     return found.verdict.outcome is not Outcome.REFUTED
 
 
-def _confirmed(inv: Investigation, picks: Sequence[Pick]) -> Measured:
+def _confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:
     """Against the baseline, with pairs that chose nothing."""
-    found = inv.judge([combine(inv.settings, _whole(picks), inv.machine)], CONFIRMED, purpose="confirmation")[0]
+    found = lab.judge([combine(lab.settings, _whole(picks), lab.machine)], CONFIRMED, purpose="confirmation")[0]
     return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))
 
 
@@ -330,14 +330,14 @@ def _allowed(m: Measured, settings: Settings) -> bool:
     return permitted[m.verdict.meaning] and kept
 
 
-def _pays(inv: Investigation, m: Measured) -> bool:
+def _pays(lab: Lab, m: Measured) -> bool:
     """Whether the whole job ends sooner with the change: what it costs at the start may never come back."""
-    before, after = inv.baseline.projection, _projected(inv, m)
+    before, after = lab.baseline.projection, _projected(lab, m)
     return before is None or after is None or after.seconds < before.seconds
 
 
-def _projected(inv: Investigation, m: Measured) -> Projection | None:
-    return project(m.contrast.treatment.settings, inv.noise, inv.events, m.record)
+def _projected(lab: Lab, m: Measured) -> Projection | None:
+    return project(m.contrast.treatment.settings, lab.noise, lab.events, m.record)
 
 
 def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:
@@ -352,13 +352,13 @@ def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:
     return tuple((factor, whole(level)) for factor, level in picks)
 
 
-def _unconditional(inv: Investigation, m: Measured) -> Measured:
+def _unconditional(lab: Lab, m: Measured) -> Measured:
     """The change with what it needs, against the run as it is, which is not what `m` compared it with. Its levels stay
     as they are, so that what they need yields to what stands beside them in a combination."""
     if not m.contrast.given:
         return m
-    contrast = combine(inv.settings, _whole(m.contrast.levels), inv.machine)
-    whole = inv.compare(contrast, f"{contrast.name} with all that it needs")
+    contrast = combine(lab.settings, _whole(m.contrast.levels), lab.machine)
+    whole = lab.compare(contrast, f"{contrast.name} with all that it needs")
     return replace(whole, contrast=replace(whole.contrast, levels=m.contrast.levels))
 
 

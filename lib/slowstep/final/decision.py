@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
 from slowstep.final.options import option_table, options
-from slowstep.investigation import Investigation
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, best_levels
 from slowstep.report.causes import causes
@@ -17,25 +17,25 @@ from slowstep.report.tables import hypotheses
 from slowstep.report.words import effect, hours, loss_change, money, proviso
 
 
-def decision(inv: Investigation, choice: Choice) -> str:
+def decision(lab: Lab, choice: Choice) -> str:
     """The record: status, context, hypotheses with figures, options with scores, decision, consequences, doubts."""
     today = datetime.now(UTC).date().isoformat()
-    parts = [f"# Training configuration of {escape(inv.settings.name)}"]
+    parts = [f"# Training configuration of {escape(lab.settings.name)}"]
     parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
-    parts += ["## Context", _context(inv)]
+    parts += ["## Context", _context(lab)]
     parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
-    parts += ["## Options", _options(option_table(options(inv, choice)))]
+    parts += ["## Options", _options(option_table(options(lab, choice)))]
     if choice.duels:
         parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.duels]).markdown]
     parts += ["## Decision", _decided(choice)]
     parts += ["## Consequences", _consequences(choice)]
-    parts += ["## What would change this decision", _doubts(inv, choice)]
+    parts += ["## What would change this decision", _doubts(lab, choice)]
     return "\n\n".join(parts) + "\n"
 
 
-def _context(inv: Investigation) -> str:
-    before, facts = inv.baseline.projection, inv.baseline.facts
-    text = f"Measured on {escape(inv.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
+def _context(lab: Lab) -> str:
+    before, facts = lab.baseline.projection, lab.baseline.facts
+    text = f"Measured on {escape(lab.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
     return text + job
 
@@ -80,9 +80,9 @@ def _consequences(choice: Choice) -> str:
     return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
 
 
-def _doubts(inv: Investigation, choice: Choice) -> str:
+def _doubts(lab: Lab, choice: Choice) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
-    lost = causes(choice.verdicts, inv.suspects, inv.settings.budget.minimum_effect)
+    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
     lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
     open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
     if open_ones:

@@ -10,15 +10,15 @@ from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
 from slowstep.final.decision import decision
 from slowstep.final.script import script
-from slowstep.investigation import Investigation
+from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.convert import to_plain
 
 
-def write_files(inv: Investigation, choice: Choice) -> list[Path]:
+def write_files(lab: Lab, choice: Choice) -> list[Path]:
     """Configuration files as the ecosystem reads them, a script, a parameter file, and the decision record."""
-    folder, s = inv.folder / "final", choice.settings
+    folder, s = lab.folder / "final", choice.settings
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:
@@ -31,7 +31,7 @@ def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     }
     if s.workload == "finetune":  # what a workload of one's own trains, its own code knows
         texts["train.py"] = script(s)
-    texts["decision.md"] = decision(inv, choice)
+    texts["decision.md"] = decision(lab, choice)
     for name in FINAL_FILES.keys() - texts.keys():  # an earlier run's, of another configuration
         (folder / name).unlink(missing_ok=True)
     for name, text in texts.items():

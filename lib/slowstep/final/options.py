@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
-from slowstep.investigation import Investigation
+from slowstep.investigation.findings import Measured
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import Memory
 from slowstep.report.chart import Table
 from slowstep.report.words import hours, loss_change, money, share
-from slowstep.summary import Measured
 
 POINTS = 5.0
 MEANING = {Meaning.EXACT: 5.0, Meaning.NUMERICS: 3.0, Meaning.SEMANTICS: 1.0}
@@ -53,15 +53,15 @@ class Option:
         return sum(self.points)
 
 
-def options(inv: Investigation, choice: Choice) -> list[Option]:
+def options(lab: Lab, choice: Choice) -> list[Option]:
     """The run as it is, the best supported level of each factor by itself, allowed or not, and what was chosen and
     confirmed; the fastest first."""
-    before = inv.baseline.projection
+    before = lab.baseline.projection
     as_is = Option(
         name="as it is",
         verdict=None,
         job=before,
-        filled=_filled(inv.baseline.record.baseline.memory),
+        filled=_filled(lab.baseline.record.baseline.memory),
         saved=0.0,
         meaning=Meaning.EXACT,
     )
@@ -70,7 +70,7 @@ def options(inv: Investigation, choice: Choice) -> list[Option]:
     best = {v.name for v in best_levels([m.verdict for m in own])} | allowed
     single = {m.verdict.name: m for m in (*own, *choice.allowed) if m.verdict.name in best}
     whole = {choice.chosen.verdict.name: choice.chosen} if choice.chosen else {}
-    found = [_option(inv, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]
+    found = [_option(lab, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]
     found = [
         replace(o, chosen=choice.adopted and o.name in whole, barred=o.name not in {as_is.name, *allowed, *whole})
         for o in (as_is, *found)
@@ -96,8 +96,8 @@ def option_table(found: Sequence[Option]) -> Table:
     )
 
 
-def _option(inv: Investigation, before: Projection | None, m: Measured) -> Option:
-    after = project(m.contrast.treatment.settings, inv.noise, inv.events, m.record)
+def _option(lab: Lab, before: Projection | None, m: Measured) -> Option:
+    after = project(m.contrast.treatment.settings, lab.noise, lab.events, m.record)
     saved = 1 - after.seconds / before.seconds if before and after else 1 - 1 / m.verdict.effect.ratio
     return Option(
         name=m.verdict.name,

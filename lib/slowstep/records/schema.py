@@ -163,11 +163,13 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What something was measured with: the machine, the versions of its packages, and the version of the kit."""
+    """What something was measured with: the machine, its packages, the kit, and local files."""
 
     machine: dict[str, object] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     kit: str = ""
+    files: list[str] = field(default_factory=list)
+    """Name, size and time of change of each local file that the settings name."""
 
 
 @dataclass(frozen=True, kw_only=True)

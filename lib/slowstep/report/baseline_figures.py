@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from slowstep.investigation.findings import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
 from slowstep.report.words import duration, share, share_span
-from slowstep.summary import Baseline
 
 PHASE_NAMES = {
     "data": "data wait",

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
+from slowstep.investigation.findings import Baseline, Measured
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
@@ -15,7 +16,6 @@ from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Chart
 from slowstep.report.words import SIGNS, effect, size
 from slowstep.settings import Settings
-from slowstep.summary import Baseline, Measured
 
 MARKERS = {
     Outcome.SUPPORTED: (GREEN, "circle"),

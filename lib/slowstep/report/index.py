@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.judgement.verdict import Verdict, reconsidered
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.causes import Cause, causes
 from slowstep.report.html import environment, unbroken
 from slowstep.report.words import SIGNS, duration, effect
-from slowstep.summary import NotebookRun, Summary
-
-FINAL = "90_final_config"
-AUDIT = "95_reported_figures"
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +47,13 @@ def overview(folder: Path) -> Overview:
     store = Store(folder / "records")
     runs = store.every(NotebookRun, "notebooks")
     summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
-    final = summaries.get(FINAL)
+    final = summaries.get(FINAL.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
-        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
+        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL.notebook or v.name not in verdicts}
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
     adopted = final.adopted if final else None
-    baseline = summaries.get("00_baseline")
+    baseline = summaries.get(BASELINE.notebook)
     return Overview(
         name=folder.name,
         runs=runs,
@@ -65,5 +63,5 @@ def overview(folder: Path) -> Overview:
         gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
         machine=next((r.machine for r in runs if r.machine), ""),
-        trained=any(r.notebook != AUDIT for r in runs),
+        trained=any(r.notebook != AUDIT.notebook for r in runs),
     )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from slowstep.audit.lines import sentence
 from slowstep.factors import Meaning
+from slowstep.investigation.findings import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
 from slowstep.report.markdown import escape
 from slowstep.report.words import hours, money, proviso, share, strength
-from slowstep.summary import Baseline
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",

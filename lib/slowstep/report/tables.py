@@ -7,6 +7,7 @@ from pathlib import Path
 
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
+from slowstep.investigation.findings import Baseline, BatchSize, Measured, worth_having
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.units import Throughput, throughput
@@ -18,7 +19,6 @@ from slowstep.report.words import SIGNS, duration, effect, hours, loss_change, m
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
-from slowstep.summary import Baseline, BatchSize, Measured, worth_having
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",

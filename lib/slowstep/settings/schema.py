@@ -194,8 +194,6 @@ TRAINED = (
 )
 """The sections that decide what a trial does; the others decide how it is measured and judged."""
 
-LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length", "compute", "overheads")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:

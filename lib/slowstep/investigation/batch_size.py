@@ -9,10 +9,10 @@ size from being measured ends it.
 from __future__ import annotations
 
 from slowstep.factors import CATALOGUE, combine
-from slowstep.investigation import Investigation
+from slowstep.investigation.findings import BatchSize
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Status
-from slowstep.summary import BatchSize
 
 FACTOR = "per_device_train_batch_size"
 FAMILY = "batch size"
@@ -24,19 +24,19 @@ CLOSE = 1.25
 """The search between two sizes ends when they are no further apart than this ratio."""
 
 
-def find_batch(inv: Investigation) -> list[BatchSize]:
+def find_batch(lab: Lab) -> list[BatchSize]:
     """Every size that was tried, in order of size; none if `budget.find_batch` is off.
 
     The search itself goes by the measured ratios; a size counts as better by its verdict alone.
     """
-    if not inv.settings.budget.find_batch:
+    if not lab.settings.budget.find_batch:
         return []
-    least = 1 + inv.settings.budget.minimum_effect
-    now = int(inv.settings.training(FACTOR))
+    least = 1 + lab.settings.budget.minimum_effect
+    now = int(lab.settings.training(FACTOR))
     tried = [BatchSize(value=now, ratio=1.0)]
     fits, beyond = tried[0], None
     while (value := _next(fits.value, beyond)) is not None:
-        size = _measure(inv, value)
+        size = _measure(lab, value)
         tried.append(size)
         if size.ratio is None:
             if not size.too_big:
@@ -48,11 +48,11 @@ def find_batch(inv: Investigation) -> list[BatchSize]:
         fits = size
     value = now // 2 if fits is tried[0] else 0  # nothing larger pays: a smaller one may do as well
     while value:
-        size = _measure(inv, value)
+        size = _measure(lab, value)
         tried.append(size)
         value = value // 2 if size.ratio is not None and size.ratio * least >= 1 else 0
-    known = {m.verdict.name for m in inv.measured}
-    inv.keep([s.measured for s in tried if s.measured and s.measured.verdict.name not in known], FAMILY)
+    known = {m.verdict.name for m in lab.measured}
+    lab.keep([s.measured for s in tried if s.measured and s.measured.verdict.name not in known], FAMILY)
     return sorted(tried, key=lambda s: s.value)
 
 
@@ -63,10 +63,10 @@ def _next(fits: int, beyond: int | None) -> int | None:
     return None if middle in (fits, beyond) or beyond / fits <= CLOSE else middle
 
 
-def _measure(inv: Investigation, value: int) -> BatchSize:
+def _measure(lab: Lab, value: int) -> BatchSize:
     factor = CATALOGUE[FACTOR]
-    contrast = combine(inv.settings, [(factor, factor.level(value, inv.settings))], inv.machine)
-    measured = inv.compare(contrast, contrast.name, comparisons=SIZES)
+    contrast = combine(lab.settings, [(factor, factor.level(value, lab.settings))], lab.machine)
+    measured = lab.compare(contrast, contrast.name, comparisons=SIZES)
     verdict = measured.verdict
     effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
     return BatchSize(

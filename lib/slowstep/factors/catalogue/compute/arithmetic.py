@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowstep.factors.catalogue.memory import COMPUTE
+from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_package, one_of, only_if, section, switch
 from slowstep.machine import Machine

@@ -22,8 +22,8 @@ import yaml
 from slowstep.audit import audit as audit_figures
 from slowstep.audit.audit import read_runs
 from slowstep.audit.lines import claim_lines, finding_lines
-from slowstep.auditing import Sizing, without_refused_files
 from slowstep.factors import check_levels, plan
+from slowstep.investigation.auditing import Sizing, without_refused_files
 from slowstep.launch.fork_server import NO_DIRECTORY
 from slowstep.machine import this_machine, versions
 from slowstep.measure.progress import Progress
@@ -228,9 +228,9 @@ def _around(paths: Sequence[Path]) -> dict[str, Any]:
 
 def _report(given: argparse.Namespace) -> int:
     from slowstep.batch import notebooks, unusable_records
+    from slowstep.investigation.findings import NotebookRun
     from slowstep.report.html import render
     from slowstep.report.index import write_index
-    from slowstep.summary import NotebookRun
 
     outputs = Path(given.outputs)
     if not outputs.is_dir():

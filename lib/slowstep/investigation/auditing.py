@@ -15,15 +15,19 @@ from slowstep.audit.read import Unreadable, read_file
 from slowstep.audit.run import TEXT
 from slowstep.judgement.devices import peak_of
 from slowstep.machine import versions
+from slowstep.measure import Measurer
 from slowstep.records import Store, identity
 from slowstep.settings import Loaded, Settings, SettingsError
 from slowstep.settings.convert import to_plain
 
 
-def audited(settings: Settings, store: Store) -> Audit:
-    """The audit; SettingsError if the figures can't be read without a guess."""
+def audited(settings: Settings, store: Store, measurer: Measurer | None) -> Audit:
+    """Return the audit; SettingsError if the figures can't be read without a guess.
+
+    Without a measurer the model's sizes are those that were found out before, if they were.
+    """
     sizing = Sizing(settings, store)
-    return audit(settings, sizing.found_out() if sizing.missing else sizing.known)
+    return audit(settings, sizing.found_out(measurer) if sizing.missing and measurer else sizing.known)
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,9 @@ class Sizing:
         """Whether they have to be found out."""
         return self._needed and self.known is None
 
-    def found_out(self) -> Sizes:
-        """Ask a process with torch, {} where the model can't be had; what it says is kept."""
-        from slowstep.launch.entry import enter_sizes
-        from slowstep.launch.run_in_subprocess import run_in_subprocess
-
-        sizes = run_in_subprocess(enter_sizes, self.settings)
+    def found_out(self, measurer: Measurer) -> Sizes:
+        """Ask a measurer, {} where the model can't be had; what it says is kept."""
+        sizes = measurer.model_sizes(self.settings)
         if sizes:  # else they may be found another time
             self.store.write(sizes, "sizes", self._key)
         return sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowstep.factors.catalogue.memory import COMPUTE
+from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.factors.shapes import (
     TRAINING,

@@ -1,0 +1,83 @@
+"""Investigations: all notebooks over one parameter file, and over the records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
+from slowstep.batch.stored import forget_failures, unusable_records
+from slowstep.investigation.findings import NotebookRun, Summary
+from slowstep.investigation.opening import read_investigation
+from slowstep.judgement.timeline import contradicted, timeline
+from slowstep.judgement.verdict import Outcome
+from slowstep.processes import locked
+from slowstep.processes.scratch import remove_abandoned_files, remove_abandoned_folders
+from slowstep.records import Store
+from slowstep.settings import Loaded
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+
+
+def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
+    """Run every notebook over one parameter file; one that fails does not stop the others."""
+    given = Given(loaded=loaded, overrides=overrides, outputs=outputs)
+    with locked(given.folder):
+        _tidy(given.folder)
+        forget_failures(Store(given.folder / "records"))
+        for line in unusable_records(given.folder):
+            tell(line, None)
+        runs = {n.stem: run(n, given, tell) for n in notebooks(loaded.settings)}
+        moved = contradictions(given.folder)
+        if moved:
+            shares = ", ".join(moved)
+            tell(
+                f"{BASELINE.notebook}: drawn again, since later steps of the baseline show another share of {shares}",
+                None,
+            )
+            for name in (BASELINE.notebook, *_refuted_by_bound(given.folder)):
+                runs[name] = run(NOTEBOOKS / f"{name}.ipynb", given, tell, again=True)
+        return list(runs.values())
+
+
+def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
+    """Run the notebook that audits reported figures, and no other."""
+    given = Given(loaded=loaded, overrides=overrides, outputs=outputs)
+    with locked(given.folder):
+        _tidy(given.folder)
+        return run(NOTEBOOKS / f"{AUDIT.notebook}.ipynb", given, tell)
+
+
+def draw(folder: Path, tell: Teller) -> list[NotebookRun]:
+    """Draw the reports of an investigation again from its records, wherever those were measured.
+
+    NotMeasured if its folder doesn't say what was measured.
+    """
+    lab = read_investigation(folder)
+    given = Given(loaded=lab.loaded, overrides=(), outputs=folder.parent, read_only=True)
+    with locked(folder):
+        return [draw_again(n, given, tell) for n in notebooks(lab.settings)]
+
+
+def contradictions(folder: Path) -> list[str]:
+    """Return the phases of which the first notebook said what later steps of the baseline contradict."""
+    store = Store(folder / "records")
+    said = store.read(Summary, "summaries", BASELINE.notebook)
+    return contradicted(said.shares, timeline(read_investigation(folder).evidence.steps())) if said else []
+
+
+def _refuted_by_bound(folder: Path) -> list[str]:
+    """Return the notebooks that refuted something by shares that are contradicted now, and the last, which sums up."""
+    every = Store(folder / "records").every(Summary, "summaries")
+    refuted = [
+        s.notebook
+        for s in every
+        if any(v.outcome is Outcome.REFUTED and not v.effect and v.bound and v.bound.evidence for v in s.verdicts)
+    ]
+    again = dict.fromkeys([*refuted, FINAL.notebook])
+    return [name for name in again if refuted and name != BASELINE.notebook]
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what earlier runs left that were killed: their temporary folders, and files they had half written."""
+    remove_abandoned_folders()
+    remove_abandoned_files(folder)

@@ -1,0 +1,58 @@
+"""The records of an investigation before it goes on: what can't be used, and what failed and is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slowstep.investigation.findings import NotebookRun, Summary
+from slowstep.investigation.opening import Description
+from slowstep.judgement.devices import Peak
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store
+
+RECORDS = {
+    "comparisons": ComparisonRecord,
+    "observations": ObservationRecord,
+    "events": EventRecord,
+    "profiles": ProfileRecord,
+    "peaks": Peak,
+    "summaries": Summary,
+    "notebooks": NotebookRun,
+    "investigation": Description,
+}
+"""The kinds of records that an investigation keeps, by their folders."""
+
+
+def unusable_records(folder: Path) -> list[str]:
+    """Return a line for each record of an investigation that can't be used.
+
+    What it held is measured again where it is needed, and the file is then kept beside the new one.
+    """
+    store = Store(folder / "records")
+    for kind, record_type in RECORDS.items():
+        for path in sorted((store.folder / kind).glob("*.json")):
+            store.read(record_type, kind, path.stem)
+    return [
+        f"{path}: can't be used: {why}; it counts as absent, and is measured again where it is needed"
+        for path, why in store.unusable.items()
+    ]
+
+
+def forget_failures(store: Store) -> None:
+    """Drop records of what failed, so that the next run tries it again.
+
+    These are comparisons in which a trial crashed or hung or the baseline failed, and observations and profiles that
+    failed. Out of memory is a result and stays.
+    """
+    for path in (store.folder / "observations").glob("*.json"):
+        seen = store.read(ObservationRecord, "observations", path.stem)
+        if seen and seen.trial.status is not Status.OK:
+            store.drop("observations", path.stem)
+    for path in (store.folder / "profiles").glob("*.json"):
+        profile = store.read(ProfileRecord, "profiles", path.stem)
+        if profile and profile.failed:
+            store.drop("profiles", path.stem)
+    for path in (store.folder / "comparisons").glob("*.json"):
+        record = store.read(ComparisonRecord, "comparisons", path.stem)
+        again = (Status.CRASHED, Status.TIMED_OUT)
+        if record and (record.baseline.status is not Status.OK or record.treatment.status in again):
+            store.drop("comparisons", path.stem)

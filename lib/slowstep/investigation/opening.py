@@ -1,0 +1,85 @@
+"""Opening an investigation: to measure what is missing, or to read what was measured, here or elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slowstep.factors import check_levels
+from slowstep.investigation.evidence import Evidence, NotMeasured
+from slowstep.investigation.lab import Lab
+from slowstep.launch.fork_server import context
+from slowstep.measure import Measurer
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.progress import Progress
+from slowstep.records import Environment, Store
+from slowstep.settings import Loaded, Settings, SettingsError, load
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The kit's folder: notebooks/, params/ and outputs/ lie in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What was investigated, and in which environment: all that reading the records elsewhere needs."""
+
+    settings: Settings
+    source: str
+    places: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment = Environment()
+
+
+DESCRIPTION = ("investigation", "last")
+"""The folder and the name of the last description in records/."""
+
+
+def open_investigation(
+    params: str, overrides: Sequence[str] = (), outputs: str = "", notebook: str = "", measurer: Measurer | None = None
+) -> Lab:
+    """Return the lab of a parameter file (looked for here, then in params/), with values overridden.
+
+    It measures on this machine if no other `measurer` is given. SettingsError says what is wrong with the file.
+    """
+    if measurer is None:
+        context()  # the fork server imports torch while the notebook imports plotly
+    path = next((p for p in (Path(params), ROOT / params, ROOT / "params" / params) if p.is_file()), Path(params))
+    loaded = load(path, overrides)
+    problems = check_levels(loaded.settings, loaded.source)
+    if problems:
+        raise SettingsError(problems)
+    return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer)
+
+
+def open_lab(loaded: Loaded, outputs: Path, notebook: str = "", measurer: Measurer | None = None) -> Lab:
+    """Return a lab that measures what is missing, and leave in its folder what reading the records elsewhere needs."""
+    settings, folder = loaded.settings, outputs / loaded.settings.name
+    measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
+    environment = replace(measurer.describe(), files=settings.local_content())
+    about = Description(settings=settings, source=loaded.source, places=loaded.places, environment=environment)
+    Store(folder / "records").write(about, *DESCRIPTION)
+    return Lab(loaded, Evidence(settings, folder, environment), measurer, notebook, _watch())
+
+
+def read_investigation(folder: Path, notebook: str = "") -> Lab:
+    """Return a lab that only reads the records of a folder, wherever they were measured; NotMeasured if it can't."""
+    about = Store(folder / "records").read(Description, *DESCRIPTION)
+    if about is None:
+        raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")
+    loaded = Loaded(settings=about.settings, source=about.source, places=about.places)
+    return Lab(loaded, Evidence(about.settings, folder, about.environment), None, notebook)
+
+
+def _watch() -> Callable[[Progress], None]:
+    """Return a function that shows progress as a line of the notebook, if this is one."""
+    if "IPython" not in sys.modules:
+        return lambda progress: None
+    from slowstep.investigation.live_line import show_line
+
+    shown: list[Callable[[Progress], None] | None] = [None]
+
+    def show(progress: Progress) -> None:
+        shown[0] = show_line(progress.line(), shown[0])
+
+    return show
