@@ -23,7 +23,7 @@ from slowstep.investigation import ROOT
 from slowstep.judgement.verdict import Verdict
 from slowstep.launch.entry import enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
-from slowstep.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, versions
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import Table

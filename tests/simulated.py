@@ -11,7 +11,7 @@ import numpy as np
 from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
-from slowstep.machine import Machine
+from slowstep.environment.machine import Machine
 from slowstep.records import (
     PHASES,
     Block,

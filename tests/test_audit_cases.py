@@ -19,7 +19,7 @@ from slowstep.audit.work import read_from
 from slowstep.factors import check_levels, family
 from slowstep.launch.entry import enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row

@@ -14,7 +14,7 @@ from slowstep.factors import CATALOGUE, Arm, Factor, combine
 from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import show
 from slowstep.factors.page import markdown
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
 from slowstep.settings import Settings, override
 
 ROOT = Path(__file__).resolve().parents[1]

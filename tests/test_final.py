@@ -35,7 +35,7 @@ from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Settings, override

@@ -14,7 +14,7 @@ from slowstep.factors import CATALOGUE, Arm
 from slowstep.final.choice import choose
 from slowstep.investigation import Investigation
 from slowstep.judgement.verdict import Outcome
-from slowstep.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, versions
 from slowstep.records import (
     ComparisonRecord,
     EventRecord,

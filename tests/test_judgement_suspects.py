@@ -12,7 +12,7 @@ from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.report.causes import causes
+from slowstep.wording.causes import causes
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}

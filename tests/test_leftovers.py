@@ -19,7 +19,7 @@ import workloads_for_tests as w
 from slowstep import cli
 from slowstep.factors import Arm
 from slowstep.investigation import Investigation
-from slowstep.machine import versions
+from slowstep.environment.machine import versions
 from slowstep.processes import Busy, locked, owner, scratch
 from slowstep.records import identity
 from slowstep.records.store import write_atomically

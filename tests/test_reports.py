@@ -160,7 +160,7 @@ def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
     from slowstep.report import Chart, Table
     from slowstep.report.chart import Text
     from slowstep.report.html import render
-    from slowstep.report.markdown import escape
+    from slowstep.text.markdown import escape
 
     evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
     table, text = Table([{"name": evil}])._repr_html_(), Text(f"model {escape(evil)}")._repr_markdown_()

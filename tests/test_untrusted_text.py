@@ -28,12 +28,12 @@ from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.report import Chart
 from slowstep.report.chart import Table, Text
 from slowstep.report.html import render
-from slowstep.report.markdown import code, escape
+from slowstep.text.markdown import code, escape
 from slowstep.report.prose import conclusion
 from slowstep.settings import Settings
 from slowstep.investigation.findings import Measured
-from slowstep.terminal import say, say_over
-from slowstep.visible import visible, visible_lines
+from slowstep.text.terminal import say, say_over
+from slowstep.text.visible import visible, visible_lines
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lib" / "slowstep"
 

@@ -12,7 +12,7 @@ from slowstep.measure.session import Session
 from recording import record
 from slowstep.factors import Arm, combine
 from slowstep.factors.catalogue import CATALOGUE
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, load, override
 from slowstep.workloads.plain_loop import PlainLoop

@@ -17,7 +17,7 @@ from slowstep.cli import main
 from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
-from slowstep.report.causes import Cause
+from slowstep.wording.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate

@@ -23,7 +23,7 @@ from bench.validation import (
 )
 from bench.validation.scenarios import Scenario, scenarios
 from slowstep.investigation import ROOT
-from slowstep.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, versions
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain

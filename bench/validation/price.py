@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.factors import family
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
 from slowstep.investigation.findings import Summary

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slowstep.investigation import ROOT
-from slowstep.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, versions
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
 

@@ -17,7 +17,7 @@ from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.load import validate
 from slowstep.settings.sections import CROSSED
-from slowstep.visible import visible
+from slowstep.text.visible import visible
 
 
 def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from slowstep.audit.findings import Audit, Judged, Judgement, Kind, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.work import WHOLE, equal_work, with_speed, work_done
 from slowstep.settings.reported import Claim
-from slowstep.visible import visible
+from slowstep.text.visible import visible
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
 

@@ -1,6 +1,6 @@
 """Investigations in batch: every notebook over a parameter file, whatever fails, from where it stopped."""
 
-from slowstep.batch.investigations import Teller, audit, contradictions, diagnose
+from slowstep.batch.investigations import Teller, audit, contradictions, diagnose, draw
 from slowstep.batch.notebook import NOTEBOOKS, notebooks
 from slowstep.batch.stored import RECORDS, unusable_records
 
@@ -11,6 +11,7 @@ __all__ = [
     "audit",
     "contradictions",
     "diagnose",
+    "draw",
     "notebooks",
     "unusable_records",
 ]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from slowstep import __version__
 from slowstep.batch.process import execute
+from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.investigation.opening import ROOT
-from slowstep.machine import this_machine, versions
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render

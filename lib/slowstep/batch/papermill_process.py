@@ -14,9 +14,9 @@ from pathlib import Path
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
+from slowstep.environment.system import explained
 from slowstep.processes import adopt_orphans, end_with_parent
-from slowstep.system import explained
-from slowstep.terminal import say
+from slowstep.text.terminal import say
 
 
 def main(notebook: str, target: str, parameters: str, parent: str, scratch: str) -> int:

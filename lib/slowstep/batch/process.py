@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from slowstep.environment.system import naming, temporary_folder
 from slowstep.launch.fork_server import without_errors
 from slowstep.measure.progress import VARIABLE, Progress, from_file
 from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep.processes.tree import descendants
-from slowstep.system import naming, temporary_folder
 
 
 def execute(

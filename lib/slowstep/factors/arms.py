@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue import CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
-from slowstep.machine import Machine
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import EVENTS, steps_between

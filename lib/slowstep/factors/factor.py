@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slowstep.machine import Machine
+from slowstep.environment.machine import Machine
 from slowstep.settings import Settings
 
 ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate"})

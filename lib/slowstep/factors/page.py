@@ -6,7 +6,7 @@ from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import ALL_PHASES, Factor, show
 from slowstep.settings import Settings
 from slowstep.settings.sections import TESTED
-from slowstep.terminal import say_lines
+from slowstep.text.terminal import say_lines
 
 HEAD = """\
 # The factors

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.factor import Level, show
-from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 

@@ -14,13 +14,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Arm, Contrast, Factor, Level, Meaning, clash, combine, label
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.findings import Measured
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
-from slowstep.machine import Machine
 from slowstep.records import ComparisonRecord, Status
 from slowstep.settings import LEVEL_SECTIONS, Settings
 

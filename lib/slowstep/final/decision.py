@@ -10,11 +10,11 @@ from slowstep.final.options import option_table, options
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, best_levels
-from slowstep.report.causes import causes
 from slowstep.report.chart import Table
-from slowstep.report.markdown import code, escape
 from slowstep.report.tables import hypotheses
-from slowstep.report.words import effect, hours, loss_change, money, proviso
+from slowstep.text.markdown import code, escape
+from slowstep.wording.causes import causes
+from slowstep.wording.words import effect, hours, loss_change, money, proviso
 
 
 def decision(lab: Lab, choice: Choice) -> str:

@@ -17,7 +17,7 @@ from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import Memory
 from slowstep.report.chart import Table
-from slowstep.report.words import hours, loss_change, money, share
+from slowstep.wording.words import hours, loss_change, money, share
 
 POINTS = 5.0
 MEANING = {Meaning.EXACT: 5.0, Meaning.NUMERICS: 3.0, Meaning.SEMANTICS: 1.0}

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from slowstep.environment.machine import Machine
 from slowstep.factors import Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
 from slowstep.investigation.findings import Baseline, Measured
@@ -25,7 +26,6 @@ from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
-from slowstep.machine import Machine
 from slowstep.records import (
     ComparisonRecord,
     Environment,

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from slowstep.audit import Audit
+from slowstep.audit.sizing import audited
 from slowstep.factors import Arm, Contrast, family, plan
-from slowstep.investigation.auditing import audited
 from slowstep.investigation.evidence import Evidence, by_promise
 from slowstep.investigation.findings import Baseline, Measured, Summary
 from slowstep.investigation.needed import Needed
@@ -126,7 +126,8 @@ class Lab:
     @cached_property
     def audit(self) -> Audit:
         """What the figures of the `reported` section say by themselves; nothing is trained for it."""
-        return audited(self.settings, self.evidence.store, self.measurer)
+        sizes = self.measurer.model_sizes if self.measurer else None
+        return audited(self.settings, self.evidence.store, sizes)
 
     # -- hypotheses --
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowstep.visible import visible
+from slowstep.text.visible import visible
 
 
 def show_line(text: str, handle: Any = None) -> Any:

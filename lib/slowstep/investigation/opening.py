@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
-from slowstep.investigation.lab import Lab
+from slowstep.investigation.lab import Lab, Watch
 from slowstep.launch.fork_server import context
 from slowstep.measure import Measurer
 from slowstep.measure.local import LocalMeasurer
@@ -40,8 +40,11 @@ def open_investigation(
 ) -> Lab:
     """Return the lab of a parameter file (looked for here, then in params/), with values overridden.
 
-    It measures on this machine if no other `measurer` is given. SettingsError says what is wrong with the file.
+    It measures on this machine if no other `measurer` is given. `params` may also be an investigation's folder, whose
+    records are only read. SettingsError says what is wrong with the file.
     """
+    if Path(params).is_dir():
+        return read_investigation(Path(params), notebook)
     if measurer is None:
         context()  # the fork server imports torch while the notebook imports plotly
     path = next((p for p in (Path(params), ROOT / params, ROOT / "params" / params) if p.is_file()), Path(params))
@@ -49,17 +52,23 @@ def open_investigation(
     problems = check_levels(loaded.settings, loaded.source)
     if problems:
         raise SettingsError(problems)
-    return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer)
+    return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer, _watch())
 
 
-def open_lab(loaded: Loaded, outputs: Path, notebook: str = "", measurer: Measurer | None = None) -> Lab:
+def open_lab(
+    loaded: Loaded,
+    outputs: Path,
+    notebook: str = "",
+    measurer: Measurer | None = None,
+    watch: Watch = lambda progress: None,
+) -> Lab:
     """Return a lab that measures what is missing, and leave in its folder what reading the records elsewhere needs."""
     settings, folder = loaded.settings, outputs / loaded.settings.name
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
     environment = replace(measurer.describe(), files=settings.local_content())
     about = Description(settings=settings, source=loaded.source, places=loaded.places, environment=environment)
     Store(folder / "records").write(about, *DESCRIPTION)
-    return Lab(loaded, Evidence(settings, folder, environment), measurer, notebook, _watch())
+    return Lab(loaded, Evidence(settings, folder, environment), measurer, notebook, watch)
 
 
 def read_investigation(folder: Path, notebook: str = "") -> Lab:
@@ -71,7 +80,7 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     return Lab(loaded, Evidence(about.settings, folder, about.environment), None, notebook)
 
 
-def _watch() -> Callable[[Progress], None]:
+def _watch() -> Watch:
     """Return a function that shows progress as a line of the notebook, if this is one."""
     if "IPython" not in sys.modules:
         return lambda progress: None

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slowstep import __version__
+from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import Arm
 from slowstep.judgement.devices import MEASURED, Peak
 from slowstep.launch.entry import enter_check, enter_peak, enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
-from slowstep.machine import this_machine, versions
 from slowstep.measure.interleaved import InterleavedComparison, keys_of
 from slowstep.measure.live_trial import OBSERVED
 from slowstep.measure.measurer import ComparisonRequest, Tell
@@ -188,7 +188,12 @@ class LocalMeasurer:
 
     def model_sizes(self, settings: Settings) -> dict[str, int]:
         """Return the sizes of the model, {} if it can't be had."""
-        return run_in_subprocess(enter_sizes, settings)
+        return model_sizes(settings)
+
+
+def model_sizes(settings: Settings) -> dict[str, int]:
+    """Return the sizes of a model, as a process with torch finds them out; {} if the model can't be had."""
+    return run_in_subprocess(enter_sizes, settings)
 
 
 def _not_profiled(arm: Arm, why: str) -> ProfileRecord:

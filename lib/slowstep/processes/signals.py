@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from slowstep.terminal import say
+from slowstep.text.terminal import say
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 

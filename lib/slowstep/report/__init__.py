@@ -1,7 +1,6 @@
 """What people see: figures, tables and sentences made from judgements. Imports no torch."""
 
 from slowstep.report.baseline_figures import bounds, step_times, time_budget
-from slowstep.report.causes import causes
 from slowstep.report.chart import Chart, Table
 from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.operators import device_idle, operators
@@ -30,6 +29,7 @@ from slowstep.report.tables import (
     trials,
     work_parts,
 )
+from slowstep.wording.causes import causes
 
 __all__ = [
     "Chart",

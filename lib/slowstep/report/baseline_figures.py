@@ -11,19 +11,8 @@ from slowstep.investigation.findings import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
-from slowstep.report.words import duration, share, share_span
+from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
 
-PHASE_NAMES = {
-    "data": "data wait",
-    "host_to_device": "copy to device",
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "log": "logging",
-    "save": "saving",
-    "evaluate": "evaluating",
-    "other": "other",
-}
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
 OUTLIER = 2.0
 """A step is marked as an outlier beyond this multiple of the median step."""

@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from slowstep.report.markdown import escape, escape_cell
-from slowstep.visible import visible_lines
+from slowstep.text.markdown import escape, escape_cell
+from slowstep.text.visible import visible_lines
 
 MIME = "application/vnd.plotly.v1+json"
 

@@ -14,8 +14,8 @@ from slowstep.judgement.units import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Chart
-from slowstep.report.words import SIGNS, effect, size
 from slowstep.settings import Settings
+from slowstep.wording.words import SIGNS, effect, size
 
 MARKERS = {
     Outcome.SUPPORTED: (GREEN, "circle"),

@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import MIME
-from slowstep.visible import visible_lines
+from slowstep.text.visible import visible_lines
 
 TEMPLATES = Path(__file__).parent / "template"
 PROGRESS = "application/x-slowstep-progress"

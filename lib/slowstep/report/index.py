@@ -10,10 +10,10 @@ from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.judgement.verdict import Verdict, reconsidered
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
-from slowstep.report.causes import Cause, causes
 from slowstep.report.html import environment, unbroken
-from slowstep.report.words import SIGNS, duration, effect
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.wording.causes import Cause, causes
+from slowstep.wording.words import SIGNS, duration, effect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from slowstep.records import Operator, ProfileRecord
 from slowstep.report.chart import BLUE, ORANGE, Chart, Table
-from slowstep.report.words import duration, share
+from slowstep.wording.words import duration, share
 
 SHOWN = 12
 """Operators in the chart."""

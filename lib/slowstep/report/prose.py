@@ -8,10 +8,10 @@ from slowstep.audit.lines import sentence
 from slowstep.factors import Meaning
 from slowstep.investigation.findings import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
-from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
-from slowstep.report.markdown import escape
-from slowstep.report.words import hours, money, proviso, share, strength
+from slowstep.text.markdown import escape
+from slowstep.wording.causes import Cause
+from slowstep.wording.words import hours, money, proviso, share, strength
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",

@@ -16,7 +16,7 @@ from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
 from slowstep.audit.work import read_from
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
-from slowstep.report.markdown import escape
+from slowstep.text.markdown import escape
 
 ONLY_IF_GIVEN = (
     *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples", "devices"),

@@ -13,12 +13,23 @@ from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.units import Throughput, throughput
 from slowstep.judgement.verdict import Verdict, percent
 from slowstep.records import Status, TrialRecord
-from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
-from slowstep.report.words import SIGNS, duration, effect, hours, loss_change, money, rate, share, share_span, size
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
+from slowstep.wording.words import (
+    PHASE_NAMES,
+    SIGNS,
+    duration,
+    effect,
+    hours,
+    loss_change,
+    money,
+    rate,
+    share,
+    share_span,
+    size,
+)
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only_if, switch, whole
-from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import REPORTERS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_package, one_of, only_if, section, switch
-from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import FOREACH, optimizer_names

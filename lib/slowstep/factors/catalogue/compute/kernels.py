@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.factors.shapes import (
@@ -22,7 +23,6 @@ from slowstep.factors.shapes import (
     switch,
     whole,
 )
-from slowstep.machine import Machine
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 

@@ -7,6 +7,19 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span
 
+PHASE_NAMES = {
+    "data": "data wait",
+    "host_to_device": "copy to device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "log": "logging",
+    "save": "saving",
+    "evaluate": "evaluating",
+    "other": "other",
+}
+"""The phases as reports name them."""
+
 SIGNS = {
     Outcome.SUPPORTED: "✔ supported",
     Outcome.REFUTED: "✘ refuted",

@@ -10,8 +10,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, gone, unexplained
 from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
-from slowstep.report.baseline_figures import PHASE_NAMES
-from slowstep.report.words import effect, share, share_span
+from slowstep.wording.words import PHASE_NAMES, effect, share, share_span
 
 MOST_SHOWN = 3
 """Changes that are named beside a suspect at most."""

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from slowstep.visible import visible, visible_lines
+from slowstep.text.visible import visible, visible_lines
 
 CLEAR_LINE = "\r\033[K"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slowstep.visible import visible
+from slowstep.text.visible import visible
 
 MARKS = re.compile(r"([\\`*{}\[\]<>#|&~$!]|(?<![^\W_])_|_(?![^\W_]))")
 """What can begin markup within a line: code, emphasis, links, images, HTML, entities, table cells, formulas. An

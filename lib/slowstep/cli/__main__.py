@@ -1,0 +1,7 @@
+"""`python -m slowstep.cli`."""
+
+import sys
+
+from slowstep.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Text for people: words and figures, Markdown, and the one place that writes to a terminal."""
