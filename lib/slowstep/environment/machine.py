@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import platform
+import shutil
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import psutil
 
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets", "tokenizers")
+
+
+OPTIONAL = (
+    *("apollo_torch", "bitsandbytes", "flash_attn", "galore_torch", "grokadamw", "kernels", "liger_kernel"),
+    *("lomo_optim", "mlflow", "optimi", "schedulefree", "tensorboard", "tensorboardX", "torchao", "wandb"),
+)
+"""Packages that some factor needs."""
+
+COMPILERS = ("c++", "g++", "clang++")
+
+TOOLS = (*OPTIONAL, *COMPILERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +38,8 @@ class Machine:
     gpu_count: int
     gpu_memory: int | None
     gpu_driver: str | None
+    tools: tuple[str, ...] = ()
+    """Those of `TOOLS` that are installed; they decide what can be tried, and not how fast it is."""
 
     @property
     def device(self) -> str:
@@ -50,6 +65,7 @@ def this_machine() -> Machine:
         gpu_count=count,
         gpu_memory=memory,
         gpu_driver=driver,
+        tools=(*filter(importlib.util.find_spec, OPTIONAL), *filter(shutil.which, COMPILERS)),
     )
 
 

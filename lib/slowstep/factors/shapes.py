@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from slowstep.environment.machine import Machine
+from slowstep.environment.machine import COMPILERS, Machine
 from slowstep.factors.factor import Level, show
 from slowstep.settings import Settings
 from slowstep.settings.convert import describe
@@ -133,14 +131,14 @@ def needs_package(package: str, what: str) -> Requires:
     name = package.replace("_", "-")
 
     def requires(value: Any, s: Settings, machine: Machine) -> str | None:
-        return None if importlib.util.find_spec(package) else f"{what} needs the package {name}, which is not installed"
+        return None if package in machine.tools else f"{what} needs the package {name}, which is not installed"
 
     return _said(requires, f"the package {name}")
 
 
 def needs_compiler(value: Any, s: Settings, machine: Machine) -> str | None:
     """a C++ compiler where training runs on the CPU"""
-    if not on_cpu(s, machine) or any(map(shutil.which, ("c++", "g++", "clang++"))):
+    if not on_cpu(s, machine) or set(COMPILERS) & set(machine.tools):
         return None
     return "torch.compile needs a C++ compiler here (g++ or clang++), and none is installed"
 

@@ -337,7 +337,7 @@ def _pays(lab: Lab, m: Measured) -> bool:
 
 
 def _projected(lab: Lab, m: Measured) -> Projection | None:
-    return project(m.contrast.treatment.settings, lab.noise, lab.events, m.record)
+    return project(m.contrast.treatment.settings, lab.evidence.noise, lab.evidence.events, m.record)
 
 
 def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:

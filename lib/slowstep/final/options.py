@@ -97,7 +97,7 @@ def option_table(found: Sequence[Option]) -> Table:
 
 
 def _option(lab: Lab, before: Projection | None, m: Measured) -> Option:
-    after = project(m.contrast.treatment.settings, lab.noise, lab.events, m.record)
+    after = project(m.contrast.treatment.settings, lab.evidence.noise, lab.evidence.events, m.record)
     saved = 1 - after.seconds / before.seconds if before and after else 1 - 1 / m.verdict.effect.ratio
     return Option(
         name=m.verdict.name,

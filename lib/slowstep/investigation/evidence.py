@@ -218,8 +218,9 @@ class Evidence:
         verdict = judge(prior, contrast, record, self.settings.budget.minimum_effect, device, self._stalling)
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
+    @cached_property
     def ceilings(self) -> list[Contrast]:
-        """Return the listed levels that show a limit: what batches ready in memory bring."""
+        """The listed levels that show a limit: what batches ready in memory bring."""
         every = [c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)]
         return [c for c in every if c.meaning is Meaning.DIAGNOSTIC]
 
@@ -227,7 +228,7 @@ class Evidence:
         """Return the most that data loading could bring, where that was measured and the contrast is about that."""
         if contrast.meaning is Meaning.DIAGNOSTIC:
             return None
-        for one in self.ceilings():
+        for one in self.ceilings:
             if self.read(self.comparison(one)) is not None:
                 verdict = self.judged(one, self.prior(one)).verdict
                 if verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):

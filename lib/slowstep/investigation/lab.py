@@ -152,7 +152,8 @@ class Lab:
             prior = self.evidence.prior(contrast)
             anyway = self.settings.budget.exhaustive or self._was_measured(contrast, purpose)
             refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
-            if refuted or prior.outcome is Outcome.NOT_TESTABLE:
+            unknown = self.measurer is None and not self._was_measured(contrast, purpose)
+            if refuted or unknown or prior.outcome is Outcome.NOT_TESTABLE:
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             else:
                 found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
@@ -187,6 +188,11 @@ class Lab:
 
     def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end all trials."""
+        known = self.evidence.store.read(Summary, "summaries", self.notebook)
+        if self.measurer is None and known:
+            seconds, measured_seconds, steps = known.seconds, known.measured_seconds, known.steps
+        else:
+            seconds, measured_seconds, steps = time.monotonic() - self.began, *self._spent()
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
@@ -196,19 +202,22 @@ class Lab:
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,
-            seconds=time.monotonic() - self.began,
-            measured_seconds=self.measurer.measured_seconds if self.measurer else 0.0,
-            steps=self.measurer.steps if self.measurer else 0,
+            seconds=seconds,
+            measured_seconds=measured_seconds,
+            steps=steps,
         )
-        if self.measurer is not None:
-            self.evidence.store.write(summary, "summaries", self.notebook)
+        self.evidence.store.write(summary, "summaries", self.notebook)
         self.close()
         return summary
+
+    def _spent(self) -> tuple[float, int]:
+        """Return the seconds in measured blocks and the optimizer steps that this lab has taken."""
+        return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure what data loading could bring at most before any of its factors is judged by that."""
         if any(f.bound == "data" for c in contrasts for f, _ in c.levels):
-            for ceiling in self.evidence.ceilings() if self.baseline else ():
+            for ceiling in self.evidence.ceilings if self.baseline else ():
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
                     self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 

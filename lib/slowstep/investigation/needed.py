@@ -35,7 +35,7 @@ class Needed(Generic[T]):
 
     def key(self, environment: Environment) -> str:
         """Return the record's name in its folder."""
-        return identity(*self.determinants, environment)
+        return identity(*self.determinants, environment.determinants)
 
 
 def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Description:
 
     settings: Settings
     source: str
-    places: Mapping[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
     environment: Environment = Environment()
 
 
@@ -66,7 +66,7 @@ def open_lab(
     settings, folder = loaded.settings, outputs / loaded.settings.name
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
     environment = replace(measurer.describe(), files=settings.local_content())
-    about = Description(settings=settings, source=loaded.source, places=loaded.places, environment=environment)
+    about = Description(settings=settings, source=loaded.source, places=dict(loaded.places), environment=environment)
     Store(folder / "records").write(about, *DESCRIPTION)
     return Lab(loaded, Evidence(settings, folder, environment), measurer, notebook, watch)
 

@@ -36,7 +36,7 @@ class BaselineFacts:
     """The A/A comparison."""
     data_ceiling: Interval | None = None
     """What batches ready in memory brought, once that is measured."""
-    occasional: Mapping[str, float | None] = field(default_factory=dict)
+    periodic_events: Mapping[str, float | None] = field(default_factory=dict)
     """For each event that is too rare to meet in a block: the share of the job's time, 0 to 1, that it takes at most;
     None where that is not known."""
     peak_flops: float | None = None

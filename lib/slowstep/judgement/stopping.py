@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.comparison import LOOKS, change, due
+from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.records import Pair
 
@@ -31,7 +31,7 @@ class StopRule:
         """
         if len(pairs) >= self.max_pairs:
             return True
-        if self.minimum_effect is None or not due(len(pairs), self.max_pairs):
+        if self.minimum_effect is None or len(pairs) not in self.looks:
             return False
         least, effect = math.log(1 + self.minimum_effect), change(pairs)
         certain = effect.lower > 0 and effect.p * max(self.comparisons, 1) <= NOMINAL_P

@@ -12,7 +12,7 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
+from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, reading
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
@@ -89,24 +89,6 @@ class Verdict:
     def gain(self) -> float:
         """The measured gain, 0.05 for 5 %; 0 where nothing was measured."""
         return self.effect.ratio - 1 if self.effect else 0.0
-
-
-def enough(minimum_effect: float, comparisons: int, most: int) -> Any:
-    """When to stop measuring: a function of the pairs so far that is true once the hypothesis is decided.
-
-    Support must also survive Holm over the notebook's comparisons, so it is asked for at p / comparisons; that the
-    gain is below the minimum effect needs no correction, since it claims nothing.
-    """
-    least = math.log(1 + minimum_effect)
-
-    def decided(pairs: list[Pair]) -> bool:
-        if not due(len(pairs), most):
-            return False
-        effect = change(pairs)
-        certain = effect.lower > 0 and effect.p * max(comparisons, 1) <= NOMINAL_P
-        return (certain and effect.mean >= least) or effect.upper < least
-
-    return decided
 
 
 def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float, epoch: int | None) -> Verdict:

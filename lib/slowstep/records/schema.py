@@ -171,6 +171,12 @@ class Environment:
     files: list[str] = field(default_factory=list)
     """Name, size and time of change of each local file that the settings name."""
 
+    @property
+    def determinants(self) -> list[object]:
+        """All of it that decides how fast something is."""
+        machine = {name: value for name, value in self.machine.items() if name != "tools"}
+        return [machine, self.versions, self.kit, self.files]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import types
 import typing
@@ -106,13 +107,17 @@ def _literal(allowed: tuple, value: Any, problems: Problems, key: str) -> Any:
     return value
 
 
+_hints = functools.cache(get_type_hints)
+"""The types of a class's fields; working them out takes longer than all the rest."""
+
+
 def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
         value = {}
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}
     given = {}
     for name, item in value.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +57,7 @@ def _steps_or_no(value: Any) -> str | None:
 
 def _reporter_requires(value: Any, s: Settings, machine: Machine) -> str | None:
     """the tracker's package"""
-    if value == "none" or any(map(importlib.util.find_spec, REPORTERS[value])):
+    if value == "none" or set(REPORTERS[value]) & set(machine.tools):
         return None
     return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
 
