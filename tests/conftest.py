@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from slowstep.measure.session import Session
 
 from diagnosis import Interrupted, run_interrupted
 from slowstep import cli
 from slowstep.factors import Arm
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
 
@@ -51,10 +51,10 @@ def budget() -> Budget:
 
 
 @pytest.fixture(scope="module")
-def session(budget: Budget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """A session whose resident baseline the tests of one file share."""
-    with Session(budget, tmp_path_factory.mktemp("logs")) as session:
-        yield session
+def measurer(budget: Budget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMeasurer]:
+    """A measurer whose resident baseline the tests of one file share."""
+    with LocalMeasurer(budget, tmp_path_factory.mktemp("logs")) as measurer:
+        yield measurer
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from slowstep.environment.machine import Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
-from slowstep.environment.machine import Machine
 from slowstep.records import (
     PHASES,
     Block,

@@ -16,10 +16,10 @@ from slowstep.audit.figures import exact
 from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.run import Run
 from slowstep.audit.work import read_from
+from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, family
 from slowstep.launch.entry import enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
-from slowstep.environment.machine import this_machine
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row

@@ -10,9 +10,9 @@ import pytest
 from bench.cases import PAGE, RESULTS, page
 from slowstep import cli
 from slowstep.factors.factor import show
+from slowstep.investigation.findings import NotebookRun
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.investigation.findings import NotebookRun
 
 ROOT = Path(__file__).resolve().parents[1]
 

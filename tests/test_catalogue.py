@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slowstep.measure.session import Session
 
+from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE, Arm, Factor, combine
 from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import show
 from slowstep.factors.page import markdown
-from slowstep.environment.machine import this_machine
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,25 +52,25 @@ def elsewhere(factor: Factor, value: Any, settings: Settings) -> Settings:
     return combine(settings, [(factor, factor.level(other, settings))], this_machine()).treatment.settings
 
 
-def observed(session: Session, arm: Arm) -> dict[str, Any]:
+def observed(measurer: LocalMeasurer, arm: Arm) -> dict[str, Any]:
     """What a trial of `arm` says of itself once it is warm."""
     try:
-        return session.launch(arm, "only").record.observed
+        return measurer.pool.launch(arm, "only").record.observed
     finally:
-        if "only" in session.resident:
-            session.end("only")
+        if "only" in measurer.pool.live:
+            measurer.pool.end("only")
 
 
 @pytest.fixture(scope="module")
-def plain(session: Session, smoke: Settings) -> dict[str, dict[str, Any]]:
+def plain(measurer: LocalMeasurer, smoke: Settings) -> dict[str, dict[str, Any]]:
     """What the unchanged runs observe."""
     runs = {name: override(smoke, changes) for name, changes in BASES.items()}
-    return {name: observed(session, Arm(label=name, settings=s)) for name, s in runs.items()}
+    return {name: observed(measurer, Arm(label=name, settings=s)) for name, s in runs.items()}
 
 
 @pytest.mark.parametrize(("factor", "value"), EXAMPLES, ids=[f"{f.name}={show(v)}" for f, v in EXAMPLES])
 def test_a_level_proves_its_effect_or_says_why_not(
-    factor: Factor, value: Any, smoke: Settings, session: Session, plain: dict[str, dict[str, Any]]
+    factor: Factor, value: Any, smoke: Settings, measurer: LocalMeasurer, plain: dict[str, dict[str, Any]]
 ) -> None:
     """The trial observes what the level expects, and the unchanged run does not; or there is a reason in words."""
     name = base(factor, value, smoke)
@@ -83,8 +83,8 @@ def test_a_level_proves_its_effect_or_says_why_not(
     if reason:
         assert any(word in reason for word in (" needs ", " acts "))
         pytest.skip(reason)
-    seen = observed(session, made.treatment)
-    before = plain[name] if settings == run else observed(session, Arm(label="otherwise", settings=settings))
+    seen = observed(measurer, made.treatment)
+    before = plain[name] if settings == run else observed(measurer, Arm(label="otherwise", settings=settings))
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
     if value != factor.current(settings):

@@ -15,31 +15,24 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from slowstep.measure.session import Session
 
 from simulated import around, contrast, pairs, record
+from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, label
-from slowstep.final.choice import (
-    Candidate,
-    Choice,
-    _allowed,
-    _champion,
-    _missed,
-    _passengers,
-    _without_passengers,
-    clashes,
-    finalists,
-    ranked,
-)
+from slowstep.final.choice import Choice, allowed_by
+from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.options import options
 from slowstep.final.script import script
+from slowstep.final.search import head_to_head, may_be_redundant, missed
+from slowstep.investigation import Measured, open_lab
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
-from slowstep.environment.machine import this_machine
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
-from slowstep.settings import Settings, override
-from slowstep.investigation.findings import Measured
+from slowstep.settings import Loaded, Settings, override
 
 GIB = 2**30
 
@@ -176,16 +169,16 @@ def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
     assert math.exp(best.gain) == pytest.approx(1.3 * 1.1, abs=0.01)
 
 
-def test_what_the_rest_needs_is_no_passenger(quick: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, in a duel as in
+def test_what_the_rest_needs_is_not_redundant(quick: Settings, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, head to head as in
     leaving one out, and the workers stay under their name."""
-    bench = Bench(quick, lambda names: 0.3)
+    lab = bench(lambda names: 0.3)
     (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
     both = contrast(quick, dataloader_num_workers=count, dataloader_persistent_workers=True).levels
-    monkeypatch.setattr(bench, "compare", None)
+    monkeypatch.setattr(lab, "compare", None)
 
-    assert _missed(bench, both, both[:1])
-    assert _champion(bench, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
+    assert missed(lab, both, both[:1])
+    assert head_to_head(lab, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
 
 
 def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured]) -> None:
@@ -214,56 +207,53 @@ def test_what_is_never_to_be_changed_is_not_changed_by_another_name(
     change = supported(0.3, 0, **level)
     anything = override(quick, {"allow.numerics": True, "allow.semantics": True})
 
-    assert _allowed(change, anything)
-    assert not _allowed(change, override(anything, {"allow.never": [never]}))
+    assert allowed_by(change, anything)
+    assert not allowed_by(change, override(anything, {"allow.never": [never]}))
 
 
-class Bench:
-    """Stands in for an investigation: what a combination brings is a function of its levels' names."""
-
-    def __init__(self, settings: Settings, gain: Callable[[set[str]], float]):
-        self.settings, self.machine, self.gain = settings, this_machine(), gain
-
-    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
-        before, after = (self.gain(self.names(arm)) for arm in (contrast.baseline, contrast.treatment))
-        made = record(pairs(around(after - before)), observed=contrast.expects)
-        verdict = judge(before_trial(contrast, None, 0.05, None), contrast, made, 0.05, "cuda")
-        return Measured(contrast=contrast, verdict=verdict, record=made)
-
-    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
-        return [self.compare(contrast, contrast.name) for contrast in contrasts]
-
-    def names(self, arm: Arm) -> set[str]:
-        """What the arm has that the run has not."""
-        s, run = arm.settings, self.settings
-        changed = {k for k in s.training_arguments if s.training(k) != run.training(k)}
-        return changed | ({"tokenize"} if s.dataset.tokenize != run.dataset.tokenize else set())
+Bench = Callable[[Callable[[set[str]], float]], Lab]
 
 
-def chosen_of(quick: Settings, gain: Callable[[set[str]], float], **levels: object) -> tuple[str, list[str]]:
+@pytest.fixture
+def bench(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Makes a lab in which the gain of a combination is a function of the names of what it changes."""
+
+    def names(arm: Arm) -> set[str]:
+        changed = {k for k in arm.settings.training_arguments if arm.settings.training(k) != quick.training(k)}
+        return changed | ({"tokenize"} if arm.settings.dataset.tokenize != quick.dataset.tokenize else set())
+
+    def make(gain: Callable[[set[str]], float]) -> Lab:
+        truth = Truth(gain=lambda arm, purpose: math.exp(gain(names(arm))) - 1, noise=0.001)
+        loaded = Loaded(settings=quick, source="quick.yaml", places={})
+        outputs = tmp_path_factory.mktemp("outputs")
+        return open_lab(loaded, outputs, "test", SimulatedMeasurer(truth, quick.budget))
+
+    return make
+
+
+def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
     """The levels that stay, and those that go, of a combination whose single gains are 30 % each."""
-    bench = Bench(quick, gain)
-    whole = bench.compare(contrast(quick, **levels), "all")
+    whole = lab.compare(contrast(lab.settings, **levels), "all")
     gains = {label([pick]): 1.3 for pick in whole.contrast.levels}
-    kept, dropped = _without_passengers(bench, whole, gains)
+    kept, dropped = _withoutmay_be_redundant(lab, whole, gains)
     return kept.verdict.name, dropped
 
 
-def test_of_two_changes_that_do_the_same_one_stays(quick: Settings) -> None:
+def test_of_two_changes_that_do_the_same_one_stays(bench: Bench) -> None:
     """Workers and tokenising once each end the wait for data: one is no longer missed, and never both go."""
 
     def gain(names: set[str]) -> float:
         waits = not names & {"dataloader_num_workers", "tokenize"}
         return (0.0 if waits else 0.3) + (0.3 if "gradient_checkpointing" in names else 0.0)
 
-    kept, dropped = chosen_of(quick, gain, dataloader_num_workers=2, tokenize="once", gradient_checkpointing=False)
+    kept, dropped = chosen_of(bench(gain), dataloader_num_workers=2, tokenize="once", gradient_checkpointing=False)
 
     assert len(dropped) == 1
     assert "gradient_checkpointing=false" in kept
     assert ("dataloader_num_workers=2" in kept) != ("tokenize=once" in kept)
 
 
-def test_small_gains_are_not_lost_one_by_one(quick: Settings) -> None:
+def test_small_gains_are_not_lost_one_by_one(quick: Settings, bench: Bench) -> None:
     """Three changes that bring 4 % each are each below the minimum effect, and together they are not: all stay."""
 
     def gain(names: set[str]) -> float:
@@ -271,31 +261,31 @@ def test_small_gains_are_not_lost_one_by_one(quick: Settings) -> None:
 
     levels = {"dataloader_num_workers": 2, "tokenize": "once", "gradient_checkpointing": False}
 
-    assert (label(contrast(quick, **levels).levels), []) == chosen_of(quick, gain, **levels)
+    assert (label(contrast(quick, **levels).levels), []) == chosen_of(bench(gain), **levels)
 
 
-def test_a_passenger_goes(quick: Settings) -> None:
+def test_a_redundant_change_goes(bench: Bench) -> None:
     """A change that brings nothing beside the others is left out, and the rest stays."""
 
     def gain(names: set[str]) -> float:
         return 0.3 * ("gradient_checkpointing" in names)
 
-    found = chosen_of(quick, gain, dataloader_num_workers=2, gradient_checkpointing=False)
+    found = chosen_of(bench(gain), dataloader_num_workers=2, gradient_checkpointing=False)
 
     assert found == ("gradient_checkpointing=false", ["dataloader_num_workers=2"])
 
 
-def test_noise_does_not_hide_a_passenger(quick: Settings) -> None:
+def test_noise_does_not_hide_a_redundant_change(quick: Settings, bench: Bench) -> None:
     """Where the combination is known so badly that a change of 6 % may bring nothing in it, that is looked at; the one
     of 30 % can't be missed."""
     levels = contrast(quick, dataloader_num_workers=2, gradient_checkpointing=False)
     gains = {"dataloader_num_workers=2": 1.06, "gradient_checkpointing=false": 1.3}
-    found = Bench(quick, lambda names: 0.3).compare(levels, "all")
+    found = bench(lambda names: 0.3).compare(levels, "all")
 
     def suspected(low: float, high: float) -> list[str]:
         effect = Interval(mean=math.log(low * high) / 2, lower=math.log(low), upper=math.log(high), p=0.001, n=5)
         whole = replace(found, verdict=replace(found.verdict, effect=effect))
-        return [label([pick]) for pick in _passengers(whole, gains)]
+        return [label([pick]) for pick in may_be_redundant(whole, gains)]
 
     assert ["dataloader_num_workers=2"] == suspected(1.25, 1.45)
     assert [] == suspected(1.35, 1.4)
@@ -310,7 +300,7 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     choice = Choice(
         tested=[chose, other, barred],
         allowed=[chose, other],
-        duels=[],
+        head_to_heads=[],
         confirmed=[confirmed],
         chosen=confirmed,
         left_out=[],
@@ -345,9 +335,9 @@ def test_nothing_shown_is_not_nothing_there(supported: Callable[..., Measured]) 
 def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:
     """An exact change against one in other arithmetic need not train the same: no loss speaks against it."""
     exact, rounded = contrast(quick, tokenize="once"), contrast(quick, precision="bf16")
-    duel = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
+    rival = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
 
-    assert (exact.meaning, duel.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
+    assert (exact.meaning, rival.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
 
 
 JOB = {"job.samples": 64, "job.epochs": 1.0, "training_arguments.eval_strategy": "no"}
@@ -386,14 +376,16 @@ def trained(settings: Settings, folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
-def test_the_script_trains_as_the_trial_did(changes: dict, smoke: Settings, session: Session, tmp_path: Path) -> None:
+def test_the_script_trains_as_the_trial_did(
+    changes: dict, smoke: Settings, measurer: LocalMeasurer, tmp_path: Path
+) -> None:
     """final/train.py, run by itself, has the losses of the trial that chose it, and ends with a saved model."""
     settings = override(smoke, JOB | {"training_arguments.logging_steps": 1, "name": "own"} | changes)
     losses = trained(settings, tmp_path)
     try:
-        trial = session.launch(Arm(label="trial", settings=settings), "script").record
+        trial = measurer.pool.launch(Arm(label="trial", settings=settings), "script").record
     finally:
-        session.end("script")
+        measurer.pool.end("script")
 
     assert len(losses) == 4
     assert losses == pytest.approx(trial.losses[:4], rel=1e-3)

@@ -10,8 +10,8 @@ from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
-from slowstep.wording.words import hours
 from slowstep.settings import Settings, override
+from slowstep.wording.words import hours
 
 STARTED = TrialRecord(
     arm="baseline",

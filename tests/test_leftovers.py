@@ -17,13 +17,12 @@ import pytest
 
 import workloads_for_tests as w
 from slowstep import cli
-from slowstep.factors import Arm
-from slowstep.investigation import Investigation
 from slowstep.environment.machine import versions
+from slowstep.factors import Arm
+from slowstep.measure.local import here
 from slowstep.processes import Busy, locked, owner, scratch
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
-from slowstep.settings import load
 from slowstep.settings.schema import Budget
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -336,10 +335,9 @@ def test_a_temporary_file_is_named_by_its_owner(tmp_path: Path, monkeypatch: pyt
     assert scratch.FILE.fullmatch(seen[0])["owner"] == owner.mark()
 
 
-def test_other_versions_are_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured with another PyTorch is no record of what this one does."""
-    opened = Investigation(load(ROOT / "params" / "smoke.yaml"), tmp_path, "00_baseline")
-    before = identity(opened._place())
-    monkeypatch.setattr("slowstep.investigation.versions", lambda: versions() | {"torch": "0.0.1"})
+    before = here()
+    monkeypatch.setattr("slowstep.measure.local.versions", lambda: versions() | {"torch": "0.0.1"})
 
-    assert before != identity(opened._place())
+    assert identity(before.determinants) != identity(here().determinants)

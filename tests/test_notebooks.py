@@ -11,9 +11,9 @@ import yaml
 from slowstep import cli
 from slowstep.batch import notebooks
 from slowstep.factors import CATALOGUE
+from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.records import ComparisonRecord, Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.investigation.findings import NotebookRun, Summary
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
@@ -114,14 +114,14 @@ def test_a_notebook_runs_by_itself_with_its_defaults_overridden(diagnosed):
     """Opened alone, a notebook builds the same settings from its parameters, and its records are found again."""
     code = [
         "from slowstep import open_investigation",
-        f"inv = open_investigation('smoke.yaml', outputs={str(diagnosed)!r}, notebook='alone')",
-        "print(len(inv.test('data_loading')), inv._session is None)",
+        f"lab = open_investigation('smoke.yaml', outputs={str(diagnosed)!r}, notebook='alone')",
+        "print(len(lab.test('data_loading')), lab.measurer.steps)",
     ]
     shown = subprocess.run(
         [sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, cwd=ROOT / "notebooks", check=True
     )
 
-    assert shown.stdout.split() == ["7", "True"]
+    assert shown.stdout.split() == ["7", "0"]
 
 
 def test_one_failing_notebook_fails_the_run_and_not_the_others(diagnosed, tmp_path, monkeypatch, capsys):

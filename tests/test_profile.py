@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slowstep.measure.session import PROFILED_STEPS, Session
 
 from slowstep.factors import Arm
+from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
 from slowstep.trial.profiling import _union
@@ -20,10 +20,10 @@ from workloads_for_tests import Raises
 
 
 @pytest.fixture(scope="module")
-def profiled(session: Session, arm: Callable[..., Arm], tmp_path_factory: pytest.TempPathFactory) -> tuple:
+def profiled(measurer: LocalMeasurer, arm: Callable[..., Arm], tmp_path_factory: pytest.TempPathFactory) -> tuple:
     """The smoke run under the profiler, and its trace."""
     trace = tmp_path_factory.mktemp("traces") / "own.json.gz"
-    return session.profile(arm(), trace), trace, dict(session.resident)
+    return measurer.profile(arm(), trace), trace, dict(measurer.pool.live)
 
 
 def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path, dict]) -> None:
@@ -63,9 +63,9 @@ def test_two_profiles_stand_side_by_side(profiled: tuple[ProfileRecord, Path, di
     assert "SIGKILL" in repr(device_idle(failed))
 
 
-def test_a_profile_that_fails_is_a_record_that_says_why(session: Session, arm: Callable[..., Arm]) -> None:
+def test_a_profile_that_fails_is_a_record_that_says_why(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """It is kept like any other, so that no notebook tries again in silence."""
-    record = session.profile(arm(Raises), Path("none.json.gz"))
+    record = measurer.profile(arm(Raises), Path("none.json.gz"))
 
     assert record.failed.startswith("crashed: ")
     assert record.operators == []

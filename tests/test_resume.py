@@ -2,8 +2,8 @@
 
 import json
 
-from slowstep.records import Store
 from slowstep.investigation.findings import NotebookRun
+from slowstep.records import Store
 
 
 def test_a_killed_run_leaves_no_process(interrupted):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.records.store import write_atomically
 from slowstep.environment.system import explained
+from slowstep.records.store import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {"check": "params/smoke.yaml", "audit": "params/case_001.yaml", "diagnose": "params/smoke.yaml"}

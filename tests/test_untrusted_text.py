@@ -24,14 +24,14 @@ from nbconvert.filters import markdown2html
 from simulated import around, contrast, pairs, record
 from slowstep.final.choice import Choice
 from slowstep.final.decision import decision
+from slowstep.investigation.findings import Measured
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.report import Chart
 from slowstep.report.chart import Table, Text
 from slowstep.report.html import render
-from slowstep.text.markdown import code, escape
 from slowstep.report.prose import conclusion
 from slowstep.settings import Settings
-from slowstep.investigation.findings import Measured
+from slowstep.text.markdown import code, escape
 from slowstep.text.terminal import say, say_over
 from slowstep.text.visible import visible, visible_lines
 
@@ -148,7 +148,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
     choice = Choice(
         tested=[measured],
         allowed=[measured],
-        duels=[measured],
+        head_to_heads=[measured],
         confirmed=[measured],
         chosen=measured,
         left_out=[text],

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from slowstep.measure.session import Session
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from asking import compare
 from recording import Recorded, record
 from slowstep.factors import Arm
+from slowstep.measure.local import LocalMeasurer
 from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.workloads import data, model
@@ -322,10 +323,10 @@ def test_a_pretrained_model_trains_from_a_local_folder(
 # -- trials --
 
 
-def test_gradient_checkpointing_trains_the_same(session: Session, arm: Callable[..., Arm]) -> None:
+def test_gradient_checkpointing_trains_the_same(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """With and without it, from the same seed: the same losses, and each arm really ran its own way."""
     off = arm(changes={"training_arguments.gradient_checkpointing": False})
-    record = session.compare(arm(), off, most=1, enough=lambda _: False)
+    record = compare(measurer, arm(), off, pairs=1)
 
     assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
     assert record.baseline.observed["gradient_checkpointing"] is True
@@ -335,9 +336,11 @@ def test_gradient_checkpointing_trains_the_same(session: Session, arm: Callable[
     assert record.treatment.losses[:common] == pytest.approx(record.baseline.losses[:common], rel=1e-5)
 
 
-def test_rare_events_are_measured_on_their_own(session: Session, arm: Callable[..., Arm], smoke: Settings) -> None:
+def test_rare_events_are_measured_on_their_own(
+    measurer: LocalMeasurer, arm: Callable[..., Arm], smoke: Settings
+) -> None:
     """Saving and evaluating happen in the trial when asked for, with what they write and how much they evaluate."""
-    events = session.occasional(arm())
+    events = measurer.events(arm())
 
     assert {"save", "evaluate"} == events.seconds.keys()
     assert {3} == {len(seconds) for seconds in events.seconds.values()}
@@ -359,9 +362,9 @@ def test_a_workload_is_named_or_refused(smoke: Settings) -> None:
 
 @pytest.mark.gpu
 @needs_cuda
-def test_memory_of_the_device_is_read(session: Session, arm: Callable[..., Arm]) -> None:
+def test_memory_of_the_device_is_read(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """On a GPU the record tells need, reserved and limit in their order."""
-    record = session.compare(arm(), arm(), most=1, enough=lambda _: False, twin=True)
+    record = compare(measurer, arm(), arm(), pairs=1, twin=True)
 
     memory = record.treatment.memory
     assert record.treatment.observed["device"] == "cuda"
@@ -370,7 +373,7 @@ def test_memory_of_the_device_is_read(session: Session, arm: Callable[..., Arm])
 
 @pytest.mark.gpu
 @needs_cuda
-def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Callable[..., Arm]) -> None:
+def test_a_model_beyond_the_device_is_out_of_memory(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """A batch that no device holds is a status, with the device's own limit beside the peak."""
     huge = arm(
         changes={
@@ -379,7 +382,7 @@ def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Calla
             "model.config.vocab_size": 4_000_000,
         }
     )
-    record = session.compare(arm(), huge, most=1, enough=lambda _: False)
+    record = compare(measurer, arm(), huge, pairs=1)
 
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9

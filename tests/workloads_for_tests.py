@@ -206,18 +206,18 @@ class NotHere(Tiny):
 
 
 def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
-    """Own a session with trials in the middle of a block, print all its processes, and wait to be killed."""
+    """Own a measurer with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
-    from slowstep.measure.session import Session
 
+    from slowstep.measure.local import LocalMeasurer
     from slowstep.trial.protocol import Run
 
-    session = Session(budget, Path(logs))
+    measurer = LocalMeasurer(budget, Path(logs))
     for key, arm in enumerate(arms):
-        session.launch(arm, str(key))
-    for trial in session.resident.values():
+        measurer.pool.launch(arm, str(key))
+    for trial in measurer.pool.live.values():
         trial.process.connection.send(Run(steps=10**9))
-    trials = [psutil.Process(t.process.pid) for t in session.resident.values()]
+    trials = [psutil.Process(t.process.pid) for t in measurer.pool.live.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)
     family = psutil.Process().children(recursive=True)

@@ -25,8 +25,8 @@ def decision(lab: Lab, choice: Choice) -> str:
     parts += ["## Context", _context(lab)]
     parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
     parts += ["## Options", _options(option_table(options(lab, choice)))]
-    if choice.duels:
-        parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.duels]).markdown]
+    if choice.head_to_heads:
+        parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.head_to_heads]).markdown]
     parts += ["## Decision", _decided(choice)]
     parts += ["## Consequences", _consequences(choice)]
     parts += ["## What would change this decision", _doubts(lab, choice)]

@@ -224,7 +224,8 @@ class Lab:
     def _measure(
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
     ) -> Measured:
-        self.have(self.evidence.comparison(contrast, title, comparisons, purpose))
+        if self.baseline:  # how long blocks have to be is known from it
+            self.have(self.evidence.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
