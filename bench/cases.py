@@ -17,20 +17,20 @@ from typing import Any
 from slowstep.audit import Audit, audit
 from slowstep.audit.lines import SIGNS as JUDGED
 from slowstep.audit.lines import sentence
-from slowstep.cli import main as slowstep
+from slowstep.cli.main import main as slowstep
+from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import family
 from slowstep.investigation import ROOT
+from slowstep.investigation.findings import Summary
 from slowstep.judgement.verdict import Verdict
 from slowstep.launch.entry import enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
-from slowstep.environment.machine import this_machine, versions
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep.investigation.findings import Summary
 
 RESULTS = ROOT / "bench" / "results" / "cases.json"
 PAGE = ROOT / "docs" / "cases.md"

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from slowstep.investigation.findings import NotebookRun
 from slowstep.launch.trial_process import host_memory
 from slowstep.records import Store
-from slowstep.investigation.findings import NotebookRun
 
 OUTPUTS = Path("outputs/bench")
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from diagnosis import Interrupted, run_interrupted
-from slowstep import cli
+from slowstep.cli.main import main
 from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
@@ -93,5 +93,5 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = outputs / "speeds.csv"
     table.write_text("run,per_device_train_batch_size,s/it\nsmall,32,2.13\nlarge,96,6.33\n", encoding="utf-8")
     for given in (ROOT / "params" / "case_001.yaml", table):
-        assert cli.main(["audit", str(given), "--outputs", str(outputs)]) == 0
+        assert main(["audit", str(given), "--outputs", str(outputs)]) == 0
     return outputs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from slowstep import cli
+from slowstep.cli.main import main
 
 MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
 
@@ -16,7 +16,7 @@ MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_
 def checked(text: str, tmp_path: Path) -> int:
     path = tmp_path / "asked.yaml"
     path.write_text(f"name: asked\nmodel: {MODEL}\n{text}\n")
-    return cli.main(["check", str(path), "--outputs", str(tmp_path / "out")])
+    return main(["check", str(path), "--outputs", str(tmp_path / "out")])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tf32 can be tested on this device")

@@ -23,7 +23,7 @@ from slowstep.final.choice import Choice, allowed_by
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.options import options
 from slowstep.final.script import script
-from slowstep.final.search import head_to_head, may_be_redundant, missed
+from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.intervals import Interval
@@ -170,8 +170,8 @@ def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
 
 
 def test_what_the_rest_needs_is_not_redundant(quick: Settings, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, head to head as in
-    leaving one out, and the workers stay under their name."""
+    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, neither head
+    to head nor in leaving one out, and the workers stay under their name."""
     lab = bench(lambda names: 0.3)
     (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
     both = contrast(quick, dataloader_num_workers=count, dataloader_persistent_workers=True).levels
@@ -235,7 +235,7 @@ def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
     """The levels that stay, and those that go, of a combination whose single gains are 30 % each."""
     whole = lab.compare(contrast(lab.settings, **levels), "all")
     gains = {label([pick]): 1.3 for pick in whole.contrast.levels}
-    kept, dropped = _withoutmay_be_redundant(lab, whole, gains)
+    kept, dropped = without_redundant(lab, whole, gains)
     return kept.verdict.name, dropped
 
 

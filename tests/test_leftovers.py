@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workloads_for_tests as w
-from slowstep import cli
+from slowstep.cli.main import main
 from slowstep.environment.machine import versions
 from slowstep.factors import Arm
 from slowstep.measure.local import here
@@ -318,7 +318,7 @@ def test_the_command_tells_of_a_link_and_trains_nothing(tmp_path: Path, capsys: 
     (tmp_path / "outside").mkdir()
     (tmp_path / "case_001").mkdir()
     (tmp_path / "case_001" / "final").symlink_to(tmp_path / "outside")
-    status = cli.main(["audit", str(ROOT / "params" / "case_001.yaml"), "--outputs", str(tmp_path)])
+    status = main(["audit", str(ROOT / "params" / "case_001.yaml"), "--outputs", str(tmp_path)])
 
     assert status == 2
     assert "symbolic link" in capsys.readouterr().err

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slowstep import cli
 from slowstep.batch import notebooks
+from slowstep.cli.main import main
 from slowstep.factors import CATALOGUE
 from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.records import ComparisonRecord, Store
@@ -102,7 +102,7 @@ def test_the_final_files_are_what_the_ecosystem_reads(diagnosed, tmp_path):
 def test_a_second_run_measures_nothing_again(diagnosed, capsys):
     """With nothing changed, every notebook is up to date and no record is touched."""
     before = {p: p.stat().st_mtime_ns for p in (diagnosed / "smoke" / "records").rglob("*.json")}
-    status = cli.main(["diagnose", str(ROOT / "params" / "smoke.yaml"), "--outputs", str(diagnosed)])
+    status = main(["diagnose", str(ROOT / "params" / "smoke.yaml"), "--outputs", str(diagnosed)])
     after = {p: p.stat().st_mtime_ns for p in (diagnosed / "smoke" / "records").rglob("*.json")}
 
     assert status == 0
@@ -140,7 +140,7 @@ def test_one_failing_notebook_fails_the_run_and_not_the_others(diagnosed, tmp_pa
         (broken / f"{name}.ipynb").write_text(json.dumps(notebook))
     monkeypatch.setattr(batch, "NOTEBOOKS", broken)
     outputs = tmp_path / "outputs"
-    status = cli.main(["diagnose", str(ROOT / "params" / "smoke.yaml"), "--outputs", str(outputs)])
+    status = main(["diagnose", str(ROOT / "params" / "smoke.yaml"), "--outputs", str(outputs)])
     page = (outputs / "index.html").read_text()
 
     runs = [store(outputs).read(NotebookRun, "notebooks", n) for n in ("00_dies", "10_raises", "20_works")]
@@ -169,7 +169,7 @@ def test_one_failing_notebook_fails_the_run_and_not_the_others(diagnosed, tmp_pa
 def test_bad_input_is_refused_in_words_before_anything_starts(arguments, words, tmp_path, monkeypatch, capsys):
     """Whatever is wrong, the user gets a message that names it, no traceback, status 2, and nothing is trained."""
     monkeypatch.chdir(ROOT)
-    status = cli.main(["diagnose", *arguments, "--outputs", str(tmp_path)])
+    status = main(["diagnose", *arguments, "--outputs", str(tmp_path)])
     said = capsys.readouterr().err
 
     assert status == 2

@@ -13,15 +13,15 @@ from typing import Any
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
 from slowstep.batch import notebooks
-from slowstep.cli import main
+from slowstep.cli.main import main
+from slowstep.investigation.findings import NotebookRun
 from slowstep.judgement.units import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
-from slowstep.wording.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
-from slowstep.investigation.findings import NotebookRun
+from slowstep.wording.causes import Cause
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,8 @@ from bench.validation import (
     truth,
 )
 from bench.validation.scenarios import Scenario, scenarios
-from slowstep.investigation import ROOT
 from slowstep.environment.machine import this_machine, versions
+from slowstep.investigation import ROOT
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain

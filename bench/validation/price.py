@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slowstep.factors import family
 from slowstep.environment.machine import this_machine
+from slowstep.factors import family
+from slowstep.investigation.findings import Summary
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.investigation.findings import Summary
 
 GRID_STEPS = 10_000 // 32
 

@@ -66,10 +66,7 @@ def ranked(
     labels name them) is not combined. What a level brings `beside` another that both arms had counts where its
     condition is met by the rest of a combination; by itself it brings what it does together with its condition.
     """
-    known = {
-        names_of(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect
-    }
-    more = {names_of(m.contrast.levels): _known(m.record, m.verdict) for m in beside if m.record and m.verdict.effect}
+    known, more = (_all_known(found) for found in (measured, beside))
     too_big = [names_of(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
     excluded = [*too_big, *apart]
     axes: dict[str, list[Pick]] = {}
@@ -106,6 +103,11 @@ def _expected(
             met |= {*given}  # a condition that came with one level is there for the next
             gain, memory, rest = gain + found.gain, memory + found.memory, rest - part
     return None if rest else Known(gain=gain, memory=memory)
+
+
+def _all_known(measured: Sequence[Measured]) -> dict[frozenset[str], Known]:
+    """Return what was measured, by the names of the levels."""
+    return {names_of(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
 
 
 def _known(record: ComparisonRecord, verdict: Verdict) -> Known:

@@ -1,7 +1,7 @@
 """The search among combinations: finalists against each other, the winner confirmed, redundant changes left out.
 
-A winner that was chosen by noise looks better than it is, so it is confirmed against the baseline with pairs of its own.
-A change that the rest does not miss is redundant, and is dropped.
+A winner that was chosen by noise looks better than it is, so it is confirmed against the baseline with fresh pairs. A
+change that the rest does not miss is redundant, and is dropped.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
 
 
 def confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:
-    """Against the baseline, with pairs that chose nothing."""
+    """Return the verdict on a combination against the baseline, from pairs that chose nothing."""
     found = lab.judge([combine(lab.settings, with_conditions(picks), lab.machine)], CONFIRMED, purpose="confirmation")[
         0
     ]
