@@ -50,7 +50,7 @@ def train(smoke: Settings, tmp_path: Path) -> Callable[..., tuple[FineTune, Reco
 
 def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
     """Every example of the settings' data, encoded on its own."""
-    encode = data.encoder(settings, tokenizer)
+    encode = data.Encoder(settings, tokenizer)
     return [encode(example) for example in data.read_examples(settings)]
 
 
@@ -72,7 +72,9 @@ def test_an_epoch_of_a_trial_is_as_long_as_the_jobs(smoke: Settings) -> None:
 def test_a_batch_is_fetched_as_asked(smoke: Settings, tokenizer: object, tokenize: str, given: bool | None) -> None:
     """One by one or at once, the examples are the same; and PyTorch's loader can tell which it is."""
     settings = override(smoke, {"dataset.tokenize": tokenize, "dataset.batched_fetching": given, "job.samples": None})
-    examples = data.epoch(data.tokenised(data.read_examples(settings), settings, tokenizer), settings)
+    examples = data.epoch(
+        data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer)), settings
+    )
     at_once = getattr(examples, "__getitems__", None)
     loader = torch.utils.data.DataLoader(examples, batch_size=4, collate_fn=list)
 
@@ -130,7 +132,7 @@ def test_the_longest_of_a_batch_is_longer_than_the_mean() -> None:
 
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:
     """All batches in order."""
-    examples = data.tokenised(data.read_examples(settings), settings, tokenizer)
+    examples = data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer))
     collate = data.collator(settings, tokenizer)
     starts = range(0, len(examples), size)
     return [collate([examples[i] for i in range(s, min(s + size, len(examples)))]) for s in starts]
@@ -152,7 +154,7 @@ def same(a: list[data.Batch], b: list[data.Batch]) -> bool:
 def test_a_prompt_is_no_part_of_the_loss(smoke: Settings, tokenizer: object) -> None:
     """The labelled tokens of an example are its response and the end, nothing of its prompt."""
     settings = override(smoke, {"dataset.max_length": 256})
-    encode = data.encoder(settings, tokenizer)
+    encode = data.Encoder(settings, tokenizer)
     example = {"prompt": "def add(a, b):", "response": "Return the sum of a and b."}
     ids, labels = encode(example)["input_ids"], encode(example)["labels"]
 
@@ -180,7 +182,7 @@ def test_packing_neither_cuts_nor_loses_a_token(smoke: Settings, tokenizer: obje
     """Packed sequences are the same examples, whole and in order, within the length."""
     settings = override(smoke, PACKED)
     alone = encoded(settings, tokenizer)
-    packed = data.tokenised(data.read_examples(settings), settings, tokenizer)
+    packed = data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer))
 
     def joined(examples: list[data.Example], key: str) -> list[int]:
         return [token for e in examples for token in e[key]]

@@ -34,6 +34,7 @@ from slowstep.records import Memory, Status, Steps
 from slowstep.trial import heap
 from slowstep.trial.clock import clock_for
 from slowstep.trial.failure import failure
+from slowstep.trial.observed import observed
 from slowstep.trial.places import Places
 from slowstep.trial.probe import Probe
 from slowstep.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
@@ -50,7 +51,7 @@ from slowstep.trial.protocol import (
     Run,
 )
 from slowstep.trial.schedule import Schedule, Then
-from slowstep.workloads import Workload, load_workload
+from slowstep.workloads import Workload, checked, load_workload
 
 
 class Stop(BaseException):
@@ -228,7 +229,9 @@ class Trial:
                 raise Stop
 
     def _observe(self) -> dict[str, Any]:
-        return self.workload.observe() | {"freed_memory": self.freed_memory}
+        return (
+            checked(self.workload.observe(), self.workload) | observed(self.probe) | {"freed_memory": self.freed_memory}
+        )
 
     def _happen(self, event: str) -> PeriodicEventDone:
         clock = self.probe.clock

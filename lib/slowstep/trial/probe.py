@@ -76,8 +76,18 @@ class Probe:
         """Number of the iterator that gave the last batch."""
         self._training: set[int] = set()
         """Numbers of the iterators whose batches were trained on."""
+        self._loaders: dict[int, Any] = {}
+        """The loaders of the iterators, by the iterators' numbers."""
         self.workers = Workers()
         """Those of the loader that training draws from."""
+        self.loader: Any = None
+        """The loader whose batches are trained on; None if training has none."""
+        self.optimizer: torch.optim.Optimizer | None = None
+        """The optimizer that stepped last."""
+        self.micro_batches = 0
+        """Backward passes in the last optimizer step."""
+        self.device: str | None = None
+        """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
         """Makes a context that names the phase in a profile, while there is one."""
@@ -88,6 +98,8 @@ class Probe:
         self._undo: list[Callable[[], None]] = []
         self._discovery: Any = None
         self._roots: set[int] = set()
+        self.models: list[torch.nn.Module] = []
+        """The modules that are called outermost: the model, and a loss if it is one."""
 
     @property
     def losses(self) -> list[float]:
@@ -215,7 +227,7 @@ class Probe:
             self._wrap(sys.modules["transformers.trainer_callback"].CallbackHandler, "on_save", "save")
         hooks = (
             register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
-            register_optimizer_step_post_hook(lambda *_: self._optimizer_stepped()),
+            register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
         self._undo += [hook.remove for hook in hooks] + [self._stop_seeking]
         self._seeking = True
@@ -255,8 +267,10 @@ class Probe:
         self._boundary()
         return None if iterator is None else self._number(iterator)
 
-    def _iterator_made(self, iterator: Any, _: Any) -> None:
+    def _iterator_made(self, iterator: Any, loader: Any) -> None:
         """Starting its workers belongs to the iterator that was made."""
+        if isinstance(iterator, loading._BaseDataLoaderIter):
+            self._loaders[self._number(iterator)] = loader
         last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
         if self._depth == 0 and last is not None and isinstance(iterator, loading._BaseDataLoaderIter):
             self._marks[last] = self._marks[last]._replace(iterator=self._number(iterator))
@@ -278,10 +292,12 @@ class Probe:
         self._parts.append(true.detach())
         self._batch_begins = True
 
-    def _optimizer_stepped(self) -> None:
+    def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._leave()
         self._boundary_due = True
+        self.optimizer = optimizer
         if self._parts:
+            self.micro_batches, self.device = len(self._parts), self._parts[-1].device.type
             self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
             self._losses += [self._last_loss] * (len(self._losses) < LOSSES_KEPT)
             self._parts = []
@@ -303,6 +319,7 @@ class Probe:
         self._stop_seeking()
         if id(module) not in self._roots:
             self._roots.add(id(module))
+            self.models.append(module)
             end = module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True)
 
             def begin(*_: Any) -> None:
@@ -326,4 +343,5 @@ class Probe:
                 self._samples += self._works[-1].samples
                 self._batch_begins = False
                 self._training.add(self._asked)
+                self.loader = self._loaders.get(self._asked, self.loader)
         self._enter("forward" if training else "evaluate")

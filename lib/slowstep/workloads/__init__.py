@@ -1,5 +1,5 @@
 """What a trial trains."""
 
-from slowstep.workloads.base import EventResult, NotTestable, Workload, load_workload
+from slowstep.workloads.base import EventResult, NotTestable, Workload, checked, load_workload
 
-__all__ = ["EventResult", "NotTestable", "Workload", "load_workload"]
+__all__ = ["EventResult", "NotTestable", "Workload", "checked", "load_workload"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import NoneType
+from typing import Any, Protocol, TypedDict, get_args, get_type_hints
 
 from slowstep.settings import Settings
 from slowstep.settings.schema import WORKLOADS
@@ -18,12 +20,57 @@ class NotTestable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class EventResult:
-    """What an occasional event left behind: bytes written, samples evaluated, and how to clear it away."""
+    """What a periodic event left behind: bytes written, samples evaluated, and how to clear it away."""
 
     bytes: int | None = None
     samples: int | None = None
     clear: Callable[[], object] = lambda: None
     """Called when the time has been taken."""
+
+
+class Facts(TypedDict, total=False):
+    """What a workload may report of itself, beside what the probe sees. All of it is optional.
+
+    Other names are kept as they are, for the proof of factors of one's own.
+    """
+
+    event_period: int
+    """Optimizer steps after which what happens now and then has happened once."""
+    max_length: int | None
+    distinct_steps: int
+    """Optimizer steps after which the trial's examples come again."""
+    epoch_padded_tokens: int
+    """Positions of the job's epoch, padding included."""
+    matmul_parameters: int
+    trained_parameters: int
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    gradient_checkpointing: bool
+    every_n_layers: int | None
+    lora_r: int | None
+    autocast: str
+    dropout: bool
+
+
+def checked(facts: Any, workload: Any) -> dict[str, Any]:
+    """Return what a workload reported; NotTestable if it is of the wrong type, or can't be kept in a record."""
+    name = type(workload).__qualname__
+    if not isinstance(facts, dict) or not all(isinstance(fact, str) for fact in facts):
+        raise NotTestable(f"{name}.observe() must return a mapping of names to facts, and returned {facts!r:.60}")
+    for fact, kind in get_type_hints(Facts).items():
+        if fact in facts and not isinstance(facts[fact], kind):
+            raise NotTestable(f"{name}.observe(): {fact} is {facts[fact]!r:.60}, and must be {_words(kind)}")
+    try:
+        json.dumps(facts)
+    except (TypeError, ValueError) as error:
+        raise NotTestable(f"{name}.observe(): {error}; facts are numbers, texts, true, false, None, or lists") from None
+    return facts
+
+
+def _words(kind: Any) -> str:
+    words = {int: "a whole number", bool: "True or False", str: "a text", NoneType: "None"}
+    return " or ".join(words[one] for one in (get_args(kind) or (kind,)))
 
 
 class Workload(Protocol):
@@ -51,8 +98,8 @@ class Workload(Protocol):
     def train(self) -> None:
         """Train without end."""
 
-    def observe(self) -> dict[str, Any]:
-        """What is really in effect, read from the live objects after a few steps."""
+    def observe(self) -> Facts:
+        """Return what the probe can't see, read from the live objects after a few steps."""
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         """Events of the real job that are too rare to meet in a block ('save', 'evaluate'), each ready to be called."""

@@ -77,7 +77,7 @@ def inspect(settings: Settings) -> None:
     raw = read_examples(settings)
     if not in_json:
         rows.check_rows(raw, settings)
-    if why := rows.no_label(OnTheFly(raw, encoder(settings, load_tokenizer(settings))), settings, IGNORED):
+    if why := rows.no_label(OnTheFly(raw, Encoder(settings, load_tokenizer(settings))), settings, IGNORED):
         raise ValueError(f"{d.name_or_path}: {why}.")
 
 
@@ -113,26 +113,33 @@ def _trained_tokenizer(path: Path) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token="<pad>", eos_token="<eos>")
 
 
-def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
-    """A function from an example to `input_ids`, `labels` (prompt left out of the loss), `cut` tokens and `length`."""
-    d, eos = settings.dataset, [tokenizer.eos_token_id]
+class Encoder:
+    """Makes `input_ids`, `labels` (the prompt left out of the loss), `cut` tokens and `length` of an example."""
 
-    def encode(example: Example) -> Example:
+    def __init__(self, settings: Settings, tokenizer: Any):
+        self.columns, self.tokenizer = settings.dataset, tokenizer
+        self.max_length = settings.dataset.max_length
+        """Tokens at which an example is cut."""
+
+    def __call__(self, example: Example) -> Example:
+        """Return the encoded example."""
+        d, eos = self.columns, [self.tokenizer.eos_token_id]
         if d.text_field:
-            prompt, text = [], tokenizer(_text(example, d.text_field), add_special_tokens=False)["input_ids"] + eos
+            prompt, text = [], self._tokens(_text(example, d.text_field)) + eos
         else:
-            prompt = tokenizer(_text(example, d.prompt_field) + "\n", add_special_tokens=False)["input_ids"]
-            text = tokenizer(_text(example, d.response_field), add_special_tokens=False)["input_ids"] + eos
+            prompt = self._tokens(_text(example, d.prompt_field) + "\n")
+            text = self._tokens(_text(example, d.response_field)) + eos
         ids, labels = prompt + text, [IGNORED] * len(prompt) + text
         return {
-            "input_ids": ids[: d.max_length],
-            "labels": labels[: d.max_length],
-            "cut": max(0, len(ids) - d.max_length),
+            "input_ids": ids[: self.max_length],
+            "labels": labels[: self.max_length],
+            "cut": max(0, len(ids) - self.max_length),
             "samples": 1,
-            "length": min(len(ids), d.max_length),
+            "length": min(len(ids), self.max_length),
         }
 
-    return encode
+    def _tokens(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def _text(example: Example, column: str) -> str:
@@ -143,13 +150,12 @@ def _text(example: Example, column: str) -> str:
     return value
 
 
-def tokenised(raw: datasets.Dataset, settings: Settings, tokenizer: Any) -> Sequence[Example]:
+def tokenised(raw: datasets.Dataset, settings: Settings, encode: Encoder) -> Sequence[Example]:
     """Examples ready to collate: encoded when drawn, or all of them now, packed if the settings say so."""
-    encode = encoder(settings, tokenizer)
     if settings.dataset.tokenize == "on_the_fly" and settings.dataset.padding != "packing":
         return OnTheFly(raw, encode)
     # datasets can't hash a closure over a tokenizer and would tokenise again each time, so say what it depends on
-    vocabulary = hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
+    vocabulary = hashlib.sha256(json.dumps(encode.tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
     d = settings.dataset
     depends = f"{raw._fingerprint} {d.text_field} {d.prompt_field} {d.response_field} {d.max_length} {vocabulary}"
     fingerprint = hashlib.sha256(depends.encode()).hexdigest()[:16]

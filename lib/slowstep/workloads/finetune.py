@@ -78,6 +78,9 @@ def _reporters(settings: Settings, folder: Path) -> list[str]:
 class FineTune:
     """A workload (see `slowstep.workloads.base.Workload`)."""
 
+    encode: data.Encoder | None = None
+    """What encodes the examples; None for data without tokens."""
+
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
 
@@ -100,7 +103,8 @@ class FineTune:
         """Examples, and what makes batches of them; a workload of one's own may bring others."""
         tokenizer = data.load_tokenizer(self.settings)
         raw = data.read_examples(self.settings, self.folder)
-        return data.tokenised(raw, self.settings, tokenizer), data.collator(self.settings, tokenizer)
+        self.encode = data.Encoder(self.settings, tokenizer)
+        return data.tokenised(raw, self.settings, self.encode), data.collator(self.settings, tokenizer)
 
     def build_model(self) -> None:
         self.device = self.arguments.device.type

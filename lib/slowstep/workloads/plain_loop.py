@@ -13,7 +13,7 @@ from transformers import Trainer
 from slowstep.workloads import data
 from slowstep.workloads.base import EventResult
 from slowstep.workloads.finetune import FineTune
-from slowstep.workloads.observed import loader_facts, model_facts, optimizer_facts
+from slowstep.workloads.observed import data_facts, model_facts
 from slowstep.workloads.observed.loader import period
 
 
@@ -71,21 +71,8 @@ class PlainLoop(FineTune):
                     self.optimizer.zero_grad()
 
     def observe(self) -> dict[str, Any]:
-        a = self.arguments
-        compiled = self.run is not self.model
-        return {
-            "device": self.device,
-            "event_period": period(self),
-            "gradient_accumulation_steps": a.gradient_accumulation_steps,
-            "optim": str(getattr(a.optim, "value", a.optim)),
-            "autocast": {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(self.autocast, "no"),
-            "compiled": compiled,
-            "torch_compile_mode": a.torch_compile_mode if compiled else None,
-            "torch_compile_dynamic": self.settings.model.torch_compile_dynamic if compiled else None,
-            **loader_facts(self),
-            **model_facts(self.model),
-            **optimizer_facts(self.optimizer),
-        }
+        autocast = {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(self.autocast, "no")
+        return {"event_period": period(self), "autocast": autocast, **data_facts(self), **model_facts(self.model)}
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}  # it saves nothing and evaluates nothing

@@ -3,8 +3,8 @@
 The expectations of the catalogue's levels are held against these facts.
 """
 
-from slowstep.workloads.observed.loader import loader_facts
-from slowstep.workloads.observed.model import model_facts, optimizer_facts, sizes
+from slowstep.workloads.observed.loader import data_facts
+from slowstep.workloads.observed.model import model_facts, sizes
 from slowstep.workloads.observed.trainer import trainer_facts
 
-__all__ = ["loader_facts", "model_facts", "optimizer_facts", "sizes", "trainer_facts"]
+__all__ = ["data_facts", "model_facts", "sizes", "trainer_facts"]

@@ -1,4 +1,4 @@
-"""Where batches come from, by the live loader and its examples."""
+"""What batches are made of, by the live examples and what collates them; who makes them is told by the probe."""
 
 from __future__ import annotations
 
@@ -19,27 +19,36 @@ EPOCH_IN_BLOCK = 200
 """Epochs of up to so many steps are measured whole where workers are at play."""
 
 
-def loader_facts(w: FineTune) -> dict[str, Any]:
-    """Who makes the batches, from what, and how much is in an epoch of them."""
-    loader = w.loader
-    fetched = w.collate.fresh if isinstance(w.collate, data.Cached) else w.examples
+def data_facts(w: FineTune) -> dict[str, Any]:
+    """Return what the batches are made of, and how much is in an epoch of them."""
+    cached = isinstance(w.collate, data.Cached)
+    fetched = w.collate.fresh if cached else w.examples
     return {
-        "per_device_train_batch_size": min(_batch(loader), len(w.examples)),
-        "dataloader_num_workers": loader.num_workers,
-        "dataloader_prefetch_factor": loader.prefetch_factor,
-        "dataloader_persistent_workers": loader.persistent_workers,
-        "dataloader_pin_memory": loader.pin_memory and w.device != "cpu",
-        "non_blocking": bool(getattr(loader, "_non_blocking", False)),
-        "train_sampling_strategy": _sampling(loader),
-        "cached_batches": w.settings.dataset.cached_batches if isinstance(w.collate, data.Cached) else 0,
+        "cached_batches": len(w.collate.batches) if cached else 0,
         "tokenize": "on_the_fly" if isinstance(w.source, data.OnTheFly) else "once",
         "batched_fetching": bool(getattr(fetched, "__getitems__", None)),
         "storage": _storage(w.source, w.folder),
         "padding": _padding(w),
-        "max_length": w.settings.dataset.max_length,
-        "examples": len(w.examples),
+        "max_length": _max_length(w),
         **_epoch(w),
     }
+
+
+def sampling(loader: Any) -> str | None:
+    """Return the order of examples, by the class of the sampler inside whatever accelerate put around it."""
+    sampler = loader.batch_sampler
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
+    return kinds[0] if kinds else None
+
+
+def _max_length(w: FineTune) -> int | None:
+    """Return the tokens at which examples are cut: by what encoded them, unless one that was kept is longer."""
+    if w.encode is None:
+        return None
+    seen = data.lengths(w.source)
+    return max(w.encode.max_length, 0 if seen is None else int(seen.max()))
 
 
 def steps_of_epoch(w: FineTune) -> int:
@@ -56,28 +65,15 @@ def period(w: FineTune, *every: int) -> int:
     return math.lcm(*found)
 
 
-def _batch(loader: Any) -> int:
-    return getattr(loader, "total_batch_size", None) or loader.batch_size
-
-
-def _sampling(loader: Any) -> str | None:
-    """By the class of the sampler, inside whatever accelerate put around it."""
-    sampler = loader.batch_sampler
-    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
-        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
-    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
-    return kinds[0] if kinds else None
-
-
 def _epoch(w: FineTune) -> dict[str, int]:
     """Steps and positions of the job's epoch, of which the blocks see a small part, and the steps after which the
     trial's examples come again."""
     batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
     once = math.ceil(len(w.source) / (batch * w.arguments.gradient_accumulation_steps))
-    found = {"epoch_steps": steps_of_epoch(w), "distinct_steps": once}
+    found = {"distinct_steps": once}
     if isinstance(w.collate, data.Cached):
         return found
-    longest = data.longest_of_alike if _sampling(w.loader) == "group_by_length" else data.longest_of
+    longest = data.longest_of_alike if sampling(w.loader) == "group_by_length" else data.longest_of
     seen = None if w.collate.length else data.lengths(w.source)
     length = w.collate.length if seen is None else longest(seen, batch)
     if length is not None:

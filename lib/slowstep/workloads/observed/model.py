@@ -1,8 +1,7 @@
-"""The model, its optimizer and its arithmetic, by the live objects."""
+"""The model and its arithmetic, by the live objects."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import torch
@@ -22,21 +21,6 @@ def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any
         **_kernels(module),
         **_adapter(module),
         **sizes(module),
-    }
-
-
-def optimizer_facts(optimizer: Any) -> dict[str, Any]:
-    """Its class, and how its states are kept."""
-    optimizer = getattr(optimizer, "optimizer", optimizer)  # inside what accelerate put around it
-    numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
-    for state in _states(optimizer):
-        numbers[state.element_size() * 8] += state.numel()
-    return {
-        "optimizer": f"{type(optimizer).__module__.split('.')[0]}.{type(optimizer).__name__}",
-        "fused": bool(optimizer.param_groups[0].get("fused")),
-        "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
-        "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(optimizer)),
-        "foreach": optimizer.param_groups[0].get("foreach"),
     }
 
 
@@ -82,12 +66,6 @@ def _interval(on: list[int], layers: int, asked: int) -> int:
     """Layers from one that is computed again to the next. Where only the first is, every interval of at least `layers`
     does that, and the one that was `asked` for is told."""
     return on[1] - on[0] if len(on) > 1 else max(asked, layers)
-
-
-def _states(optimizer: Any) -> list[torch.Tensor]:
-    """The optimizer's state tensors, without the step counters."""
-    values = (v for state in optimizer.state.values() for v in state.values())
-    return [v for v in values if isinstance(v, torch.Tensor) and v.numel() > 1]
 
 
 def _numerics(module: torch.nn.Module) -> dict[str, Any]:

@@ -1,20 +1,17 @@
-"""What Trainer adds: its arguments, its events, its graph."""
+"""What Trainer adds: its arguments and its events."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from slowstep.settings.events import EVENTS, is_rare, strategy
-from slowstep.workloads.observed.loader import loader_facts, period
-from slowstep.workloads.observed.model import model_facts, optimizer_facts
+from slowstep.workloads.observed.loader import data_facts, period
+from slowstep.workloads.observed.model import model_facts
 
 if TYPE_CHECKING:
     from slowstep.workloads.finetune import FineTune
 
 PLAIN_ARGUMENTS = (
-    "gradient_accumulation_steps",
     "torch_empty_cache_steps",
     "save_only_model",
     "per_device_eval_batch_size",
@@ -33,16 +30,12 @@ def trainer_facts(w: FineTune) -> dict[str, Any]:
     checkpointed = int((a.gradient_checkpointing_kwargs or {}).get("every_n_layers", 1))
     every = [int(a.save_steps)] * (a.save_strategy != "no") + [int(a.eval_steps or 1)] * (a.eval_strategy != "no")
     return {
-        "device": w.device,
         "event_period": period(w, *every),
-        "optim": str(getattr(a.optim, "value", a.optim)),
         "autocast": trainer.accelerator.mixed_precision,
         **{name: getattr(a, name) for name in PLAIN_ARGUMENTS},
-        **loader_facts(w),
+        **data_facts(w),
         **model_facts(trainer.model, checkpointed),
-        **optimizer_facts(trainer.optimizer),
         **_events(w),
-        **_graph(w),
     }
 
 
@@ -59,13 +52,3 @@ def _events(w: FineTune) -> dict[str, Any]:
         how = strategy(w.settings, event)
         found[f"{name}_steps"] = source(f"{name}_steps") if how == "steps" else how
     return found
-
-
-def _graph(w: FineTune) -> dict[str, Any]:
-    compiled = isinstance(w.trainer.model_wrapped, torch._dynamo.eval_frame.OptimizedModule)
-    plugin = w.trainer.accelerator.state.dynamo_plugin
-    return {
-        "compiled": compiled,
-        "torch_compile_mode": plugin.mode if compiled else None,
-        "torch_compile_dynamic": plugin.dynamic if compiled else None,
-    }

@@ -26,8 +26,14 @@ MADE = {
     "paged_adamw_32bit": "bitsandbytes.AdamW",
     "adafactor": "transformers.Adafactor",
     "sgd": "torch.SGD",
+    "adagrad": "torch.Adagrad",
+    "rmsprop": "torch.RMSprop",
+    **dict.fromkeys(("rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"), "bitsandbytes.RMSprop"),
+    **dict.fromkeys(("lion_8bit", "lion_32bit", "paged_lion_8bit", "paged_lion_32bit"), "bitsandbytes.Lion"),
+    **dict.fromkeys(("ademamix", "ademamix_8bit"), "bitsandbytes.AdEMAMix"),
+    **dict.fromkeys(("paged_ademamix_8bit", "paged_ademamix_32bit"), "bitsandbytes.AdEMAMix"),
 }
-"""The package and the class that some of the names mean."""
+"""The package and the class that the names mean; of the others only the package is known (`PACKAGES`)."""
 
 PACKAGES = {
     "torchao": ("adamw_torch_4bit", "adamw_torch_8bit"),
@@ -111,8 +117,7 @@ def _optimizer_level(value: Any, s: Settings) -> Level:
     return Level(
         value=value,
         overrides={TRAINING + "optim": value},
-        expects={"optim": value}
-        | ({"optimizer": MADE[value]} if value in MADE else {})
+        expects=({"optimizer": MADE[value]} if value in MADE else {"optimizer_package": _package(value)})
         | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
         | ({"optimizer_state_bits": 8} if eight_bit else {})
         | ({"optimizer_paged": True} if value.startswith("paged") else {}),
@@ -134,8 +139,13 @@ def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None
     if value.startswith("paged"):
         # bitsandbytes falls back to unpaged state on the CPU and still reports is_paged=True
         return needs_cuda("a paged optimizer")(value, s, machine)
-    package = next((p for p, begins in PACKAGES.items() if value.startswith(begins)), None)
+    package = _package(value)
     return needs_package(package, value)(value, s, machine) if package else None
+
+
+def _package(optimizer: str) -> str | None:
+    """Return the package that brings an optimizer; None for what PyTorch, transformers and bitsandbytes bring."""
+    return next((package for package, begins in PACKAGES.items() if optimizer.startswith(begins)), None)
 
 
 def _foreach_refuses(value: Any, s: Settings) -> str | None:
