@@ -117,7 +117,7 @@ def record(pairs: list[Pair], observed: dict | None = None, **about: object) -> 
 
 def contrast(settings: Settings, machine: Machine = GPU, **levels: object) -> Contrast:
     """The contrast that sets factors to values: `contrast(quick, optim="adamw_torch_fused")`."""
-    return combine(settings, [(CATALOGUE[n], CATALOGUE[n].level(v, settings)) for n, v in levels.items()], machine)
+    return combine(settings, [(CATALOGUE[n], CATALOGUE[n].level(v, settings.run)) for n, v in levels.items()], machine)
 
 
 def facts(

@@ -39,17 +39,17 @@ def base(factor: Factor, value: Any, smoke: Settings) -> str:
         return "whole"
     if value == "flash_attention_2":
         return "in 16 bit"
-    return "in four bits" if factor.refuses(value, smoke) else "as it is"
+    return "in four bits" if factor.refuses(value, smoke.run) else "as it is"
 
 
 def elsewhere(factor: Factor, value: Any, settings: Settings) -> Settings:
     """The run with another value of the factor, where it has this one already."""
-    if value != factor.current(settings):
+    if value != factor.current(settings.run):
         return settings
     other = next((v for v in factor.examples if v != value), None)
     if other is None:
         return settings
-    return combine(settings, [(factor, factor.level(other, settings))], this_machine()).treatment.settings
+    return combine(settings, [(factor, factor.level(other, settings.run))], this_machine()).treatment.settings
 
 
 def observed(measurer: LocalMeasurer, arm: Arm) -> dict[str, Any]:
@@ -76,10 +76,10 @@ def test_a_level_proves_its_effect_or_says_why_not(
     name = base(factor, value, smoke)
     run = override(smoke, BASES[name])
     settings = elsewhere(factor, value, run)
-    made = combine(settings, [(factor, factor.level(value, settings))], this_machine())
+    made = combine(settings, [(factor, factor.level(value, settings.run))], this_machine())
     reason = made.untestable or made.unmet
     assert factor.accepts(value) is None
-    assert factor.refuses(value, settings) is None
+    assert factor.refuses(value, settings.run) is None
     if reason:
         assert any(word in reason for word in (" needs ", " acts "))
         pytest.skip(reason)
@@ -87,7 +87,7 @@ def test_a_level_proves_its_effect_or_says_why_not(
     before = plain[name] if settings == run else observed(measurer, Arm(label="otherwise", settings=settings))
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
-    if value != factor.current(settings):
+    if value != factor.current(settings.run):
         assert made.expects != {fact: before.get(fact) for fact in made.expects}
 
 

@@ -30,10 +30,10 @@ def test_how_often_a_job_saves(smoke: Settings, changes: dict, rare: bool, times
     """250 steps of 4 samples: by steps, by a share of the steps, by epochs, never; and once more at the end."""
     job = override(smoke, {"job.samples": 1000, "job.epochs": 1.0} | changes)
 
-    assert happens(job, "save") is (changes[SAVE] != "no")
-    assert is_rare(job, "save") is rare
-    assert occurrences(job, "save", 250) == times
-    assert steps_between(job, "save", 4.0) == between
+    assert happens(job.run, "save") is (changes[SAVE] != "no")
+    assert is_rare(job.run, "save") is rare
+    assert occurrences(job.run, "save", 250) == times
+    assert steps_between(job.run, "save", 4.0) == between
 
 
 def test_a_rare_event_counts_with_its_share(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:

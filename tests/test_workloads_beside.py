@@ -60,7 +60,7 @@ def test_a_plain_loop_takes_the_factors_effect(
 ) -> None:
     """What the level expects is what the loop really has."""
     factor = CATALOGUE[name]
-    made = combine(loop, [(factor, factor.level(value, loop))], this_machine())
+    made = combine(loop, [(factor, factor.level(value, loop.run))], this_machine())
     seen = trial(measurer, made.treatment.settings).observed
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
@@ -113,7 +113,7 @@ def test_a_batch_of_records_has_samples_and_no_tokens(records: Settings, tmp_pat
 def test_records_take_the_factors_effect(records: Settings, measurer: LocalMeasurer, name: str, value: object) -> None:
     """Of how they are read."""
     factor = CATALOGUE[name]
-    made = combine(records, [(factor, factor.level(value, records))], this_machine())
+    made = combine(records, [(factor, factor.level(value, records.run))], this_machine())
     seen = trial(measurer, made.treatment.settings).observed
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}

@@ -132,9 +132,9 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     names = show_all(differ)
     if not differ:
         text = f"which settings differ is not given, so whether it was {claim.factor} nobody knows"
-    elif factor.current(a.settings) == factor.current(b.settings) and {*differ} == {claim.factor}:
+    elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
         text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, said or by default"
-    elif factor.current(a.settings) == factor.current(b.settings):
+    elif factor.current(a.settings.run) == factor.current(b.settings.run):
         text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
     elif len(differ) > 1:
         text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"

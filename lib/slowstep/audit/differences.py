@@ -40,11 +40,11 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
     """
     found = []
     for factor in CATALOGUE.values():
-        value = factor.current(b)
-        if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a):
+        value = factor.current(b.run)
+        if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a.run):
             continue
-        if factor.accepts(value) is None and factor.refuses(value, a) is None:
-            found.append((factor, factor.level(value, a)))
+        if factor.accepts(value) is None and factor.refuses(value, a.run) is None:
+            found.append((factor, factor.level(value, a.run)))
     names = {factor.name for factor, _ in found}
     left_out = {detail for detail, whole in DETAILS.items() if whole in names}
     left_out |= {
@@ -57,8 +57,8 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
         left_out.add("per_device_train_batch_size")
         parts, rest = divmod(a.effective_batch_size, int(b.training("per_device_train_batch_size")))
         factor = CATALOGUE["gradient_accumulation_steps"]
-        if not rest and parts != factor.current(a):
-            found = [(f, factor.level(parts, a) if f is factor else level) for f, level in found]
+        if not rest and parts != factor.current(a.run):
+            found = [(f, factor.level(parts, a.run) if f is factor else level) for f, level in found]
     return [pick for pick in found if pick[0].name not in left_out]
 
 

@@ -34,9 +34,9 @@ def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -
     factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
     if factor is None or hoped is None:
         return []
-    before, after = (factor.current(r.settings) for r in (a, b))
+    before, after = (factor.current(r.settings.run) for r in (a, b))
     for c, d in permutations(measured if before != after else (), 2):
-        if (factor.current(c.settings), factor.current(d.settings)) != (before, after):
+        if (factor.current(c.settings.run), factor.current(d.settings.run)) != (before, after):
             continue
         known, same = equal_work(c, d, claim.quantity)
         if known and same == unit and known.gap(hoped) > CONSEQUENCE:

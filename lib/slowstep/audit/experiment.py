@@ -36,8 +36,8 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
             values = levels.setdefault(section, {}).setdefault(factor.name, [])
             if (
                 level.value not in values
-                and level.value != factor.current(base)
-                and not factor.refuses(level.value, base)
+                and level.value != factor.current(base.run)
+                and not factor.refuses(level.value, base.run)
             ):
                 values.append(level.value)
     if not any(values for section in levels.values() for values in section.values()):

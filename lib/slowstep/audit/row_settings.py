@@ -63,12 +63,12 @@ def place_of(name: str) -> str:
 def _with_level(own: Settings, name: str, value: Any, key: str) -> Settings:
     """The settings at a level of a factor, with what the level needs."""
     factor = CATALOGUE[name]
-    if value == factor.current(own):
+    if value == factor.current(own.run):
         return own
-    wrong = factor.accepts(value) or factor.refuses(value, own)
+    wrong = factor.accepts(value) or factor.refuses(value, own.run)
     if wrong:
         raise SettingsError(f"{key}: {wrong}.")
-    level = factor.level(value, own)
+    level = factor.level(value, own.run)
     return override(own, level.given | level.overrides, key)
 
 

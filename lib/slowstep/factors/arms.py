@@ -26,7 +26,7 @@ class Arm:
         """The settings that decide what the trial does, for the identity of its record."""
         named = {section: getattr(self.settings, section) for section in TRAINED}
         # an epoch is as large as the job says
-        intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in EVENTS]
+        intervals = [steps_between(self.settings.run, e, float(self.settings.effective_batch_size)) for e in EVENTS]
         return named | {
             "job.samples": self.settings.job.samples,
             "intervals": intervals,  # of events by a share of the job they depend on its epochs
@@ -122,14 +122,14 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
     name = label(levels)
     base = override(settings, given, name)
     treated = override(base, changed, name)
-    reasons = [f.requires(level.value, treated, machine) for f, level in levels]
+    reasons = [f.requires(level.value, treated.run, machine) for f, level in levels]
     extra = f" with {show_all(given)}" if given else ""
     return Contrast(
         levels=levels,
         baseline=Arm(label="baseline" + extra, settings=base),
         treatment=Arm(label=name, settings=treated),
         untestable=next((r for r in reasons if r), None),
-        unmet=next((r for r in (f.unmet(settings) for f, _ in levels) if r), None),
+        unmet=next((r for r in (f.unmet(settings.run) for f, _ in levels) if r), None),
     )
 
 
@@ -149,8 +149,8 @@ def clash(settings: Settings, levels: Sequence[tuple[Factor, Level]], machine: M
     for factor, level in levels:
         rest = combine(settings, [pick for pick in levels if pick[0] is not factor], machine).treatment.settings
         undone = any(together.overrides[key] != value for key, value in level.overrides.items())
-        undone = undone or factor.level(level.value, together.treatment.settings).given
-        why = factor.refuses(level.value, rest) or (f"the others undo {factor.name}" if undone else None)
+        undone = undone or factor.level(level.value, together.treatment.settings.run).given
+        why = factor.refuses(level.value, rest.run) or (f"the others undo {factor.name}" if undone else None)
         if why:
             return f"{name}: {why}"
     return together.untestable
@@ -184,10 +184,10 @@ def without_refused(settings: Settings) -> Settings:
 
 def _wrong(factor: Factor, value: object, settings: Settings, key: str) -> list[str]:
     """Why a run of these settings can't have a level."""
-    wrong = factor.accepts(value) or factor.refuses(value, settings)
+    wrong = factor.accepts(value) or factor.refuses(value, settings.run)
     if wrong:
         return [f"{key}: {wrong}."]
-    level = factor.level(value, settings)
+    level = factor.level(value, settings.run)
     try:
         override(settings, level.given | level.overrides, key)
     except SettingsError as error:
@@ -200,5 +200,5 @@ def _chosen(settings: Settings, section: str) -> list[tuple[Factor, list]]:
 
 
 def _levels(factor: Factor, values: list, settings: Settings) -> list[Level]:
-    current = factor.current(settings)
-    return [factor.level(value, settings) for value in values if value != current]
+    current = factor.current(settings.run)
+    return [factor.level(value, settings.run) for value in values if value != current]

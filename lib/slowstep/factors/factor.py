@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.settings import Settings
+from slowstep.settings.run import Run
 
 ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate"})
 
@@ -54,8 +54,8 @@ class Factor:
     """Of its costliest level."""
     changes: str
     """What the change means beside speed, in words."""
-    current: Callable[[Settings], Any]
-    level: Callable[[Any, Settings], Level]
+    current: Callable[[Run], Any]
+    level: Callable[[Any, Run], Level]
     touches: frozenset[str]
     """The phases it can touch; the others are negative controls."""
     examples: tuple[Any, ...]
@@ -66,11 +66,11 @@ class Factor:
     """The occasional event that it changes, 'save' or 'evaluate': it counts in the comparison however rare it is."""
     shares_cores: bool = False
     """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
-    requires: Callable[[Any, Settings, Machine], str | None] = lambda value, settings, machine: None
+    requires: Callable[[Any, Run, Machine], str | None] = lambda value, run, machine: None
     """What this machine lacks for a level, or None."""
-    refuses: Callable[[Any, Settings], str | None] = lambda value, settings: None
+    refuses: Callable[[Any, Run], str | None] = lambda value, run: None
     """Why a run of these settings can't have a level, whatever the machine, or None."""
-    unmet: Callable[[Settings], str | None] = lambda settings: None
+    unmet: Callable[[Run], str | None] = lambda run: None
     """Why trials of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
     """What is wrong with a level's value as a user wrote it, or None."""

@@ -38,7 +38,7 @@ def markdown() -> str:
 
 def _entry(factor: Factor) -> list[str]:
     touches = "everything" if factor.touches == ALL_PHASES else ", ".join(p for p in sorted(factor.touches))
-    plain = Settings(name="plain")
+    plain = Settings(name="plain").run
     proof = {fact: None for value in factor.examples for fact in factor.level(value, plain).expects}
     facts = {
         "Class": f"{factor.meaning}. {factor.changes[0].upper() + factor.changes[1:]}",

@@ -7,27 +7,27 @@ from typing import Any
 
 from slowstep.environment.machine import COMPILERS, Machine
 from slowstep.factors.factor import Level, show
-from slowstep.settings import Settings
 from slowstep.settings.convert import describe
+from slowstep.settings.run import Run
 
 TRAINING = "training_arguments."
 
 Accepts = Callable[[Any], str | None]
-Requires = Callable[[Any, Settings, Machine], str | None]
-Refuses = Callable[[Any, Settings], str | None]
-Given = Callable[[Any, Settings], dict[str, Any]]
+Requires = Callable[[Any, Run, Machine], str | None]
+Refuses = Callable[[Any, Run], str | None]
+Given = Callable[[Any, Run], dict[str, Any]]
 
 # -- what it exists beside: `given` of a level, what of it the run lacks --
 
 
-def nothing(value: Any, s: Settings) -> dict[str, Any]:
+def nothing(value: Any, run: Run) -> dict[str, Any]:
     """It exists by itself."""
     return {}
 
 
 def having(**wanted: Any) -> Given:
     """It exists beside training arguments of these values."""
-    return lambda value, s: {TRAINING + k: v for k, v in wanted.items() if s.training(k) != v}
+    return lambda value, run: {TRAINING + k: v for k, v in wanted.items() if run[k] != v}
 
 
 # -- where the value lives: `current` and `level` of a factor --
@@ -36,34 +36,32 @@ def having(**wanted: Any) -> Given:
 def argument(name: str, given: Given = nothing) -> dict[str, Callable]:
     """One training argument, observed under its own name."""
 
-    def level(value: Any, s: Settings) -> Level:
+    def level(value: Any, run: Run) -> Level:
         changed = {TRAINING + name: value}
-        return Level(value=value, overrides=changed, given=given(value, s), expects={name: value})
+        return Level(value=value, overrides=changed, given=given(value, run), expects={name: value})
 
-    return {"current": lambda s: s.training(name), "level": level}
+    return {"current": lambda run: run[name], "level": level}
 
 
 def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> dict[str, Callable]:
     """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key."""
 
-    def level(value: Any, s: Settings) -> Level:
-        changed = {TRAINING + name: (s.training(name) or {}) | {key: value}}
-        return Level(value=value, overrides=changed, given=given(value, s), expects={key: value})
+    def level(value: Any, run: Run) -> Level:
+        changed = {TRAINING + name: (run[name] or {}) | {key: value}}
+        return Level(value=value, overrides=changed, given=given(value, run), expects={key: value})
 
-    return {"current": lambda s: (s.training(name) or {}).get(key, default), "level": level}
+    return {"current": lambda run: (run[name] or {}).get(key, default), "level": level}
 
 
 def section(key: str, default: Any = None, fact: str = "", given: Given = nothing) -> dict[str, Callable]:
     """A dotted key of a section of the settings, observed as `fact`, or under its last name."""
-    place, name = key.split(".")
+    name = key.rpartition(".")[2]
 
-    def current(s: Settings) -> Any:
-        held = getattr(s, place)
-        value = held.get(name) if isinstance(held, dict) else getattr(held, name, None)
-        return default if value is None else value
+    def current(run: Run) -> Any:
+        return default if run[key] is None else run[key]
 
-    def level(value: Any, s: Settings) -> Level:
-        return Level(value=value, overrides={key: value}, given=given(value, s), expects={fact or name: value})
+    def level(value: Any, run: Run) -> Level:
+        return Level(value=value, overrides={key: value}, given=given(value, run), expects={fact or name: value})
 
     return {"current": current, "level": level}
 
@@ -112,16 +110,16 @@ def one_of(*allowed: Any) -> Accepts:
 # -- what it needs of the machine, and of the run; the docstring is what docs/factors.md says --
 
 
-def on_cpu(s: Settings, machine: Machine) -> bool:
+def on_cpu(run: Run, machine: Machine) -> bool:
     """Whether trials of these settings run on the CPU of this machine."""
-    return machine.device == "cpu" or bool(s.training("use_cpu"))
+    return machine.device == "cpu" or bool(run["use_cpu"])
 
 
 def needs_cuda(what: str) -> Requires:
     """`what` exists on a CUDA device alone."""
 
-    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
-        return f"{what} needs a CUDA device; this run trains on the CPU" if on_cpu(s, machine) else None
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return f"{what} needs a CUDA device; this run trains on the CPU" if on_cpu(run, machine) else None
 
     return _said(requires, "a CUDA device")
 
@@ -130,15 +128,15 @@ def needs_package(package: str, what: str) -> Requires:
     """`what` comes with a package that may not be installed."""
     name = package.replace("_", "-")
 
-    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
         return None if package in machine.tools else f"{what} needs the package {name}, which is not installed"
 
     return _said(requires, f"the package {name}")
 
 
-def needs_compiler(value: Any, s: Settings, machine: Machine) -> str | None:
+def needs_compiler(value: Any, run: Run, machine: Machine) -> str | None:
     """a C++ compiler where training runs on the CPU"""
-    if not on_cpu(s, machine) or set(COMPILERS) & set(machine.tools):
+    if not on_cpu(run, machine) or set(COMPILERS) & set(machine.tools):
         return None
     return "torch.compile needs a C++ compiler here (g++ or clang++), and none is installed"
 
@@ -147,8 +145,8 @@ def at(levels: Iterable[Any], requires: Requires) -> Requires:
     """A requirement of some levels."""
     levels = tuple(levels)
 
-    def of_some(value: Any, s: Settings, machine: Machine) -> str | None:
-        return requires(value, s, machine) if value in levels else None
+    def of_some(value: Any, run: Run, machine: Machine) -> str | None:
+        return requires(value, run, machine) if value in levels else None
 
     return _said(of_some, f"{requires.__doc__} ({', '.join(map(show, levels))})")
 
@@ -156,15 +154,15 @@ def at(levels: Iterable[Any], requires: Requires) -> Requires:
 def all_of(*requirements: Requires) -> Requires:
     """Several requirements; the first that is not met is told."""
 
-    def requires(value: Any, s: Settings, machine: Machine) -> str | None:
-        return next((why for r in requirements if (why := r(value, s, machine))), None)
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return next((why for r in requirements if (why := r(value, run, machine))), None)
 
     return _said(requires, "; ".join(r.__doc__ or "" for r in requirements))
 
 
-def only_if(condition: Callable[[Settings], bool], why: str) -> Refuses:
+def only_if(condition: Callable[[Run], bool], why: str) -> Refuses:
     """Refused with the reason `why` where the run lacks what the condition looks for."""
-    return _said(lambda value, s: None if condition(s) else why, why)
+    return _said(lambda value, run: None if condition(run) else why, why)
 
 
 def _said(function: Callable, text: str) -> Callable:
@@ -172,5 +170,5 @@ def _said(function: Callable, text: str) -> Callable:
     return function
 
 
-has_adapter = only_if(lambda s: bool(s.peft), "the run trains no LoRA adapter (no peft section)")
+has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA adapter (no peft section)")
 """LoRA's own factors."""

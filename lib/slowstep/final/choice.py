@@ -119,7 +119,7 @@ def allowed_by(m: Measured, settings: Settings) -> bool:
     }
     never = (CATALOGUE[name] for name in settings.allow.never)
     # by what is changed in the end, not by the name: a mode of compiling compiles
-    kept = all(f.current(m.contrast.treatment.settings) == f.current(settings) for f in never)
+    kept = all(f.current(m.contrast.treatment.settings.run) == f.current(settings.run) for f in never)
     return permitted[m.verdict.meaning] and kept
 
 

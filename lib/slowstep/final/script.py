@@ -116,7 +116,7 @@ def _training(s: Settings) -> dict[str, Any]:
         "max_steps": given.get("max_steps", -1),
         "cpu_without_gpu": bool(given.get("bf16") or given.get("fp16")) and "use_cpu" not in given,
         "optimizer_kwargs": s.optimizer_kwargs,
-        "evaluates": happens(s, "evaluate"),
+        "evaluates": happens(s.run, "evaluate"),
     }
 
 

@@ -119,10 +119,10 @@ def periodic_event_shares(settings: Settings, blocks: Sequence[Block], events: E
     steps, samples = sum(b.steps for b in blocks), sum(b.work.samples for b in blocks)
     step = sum(b.seconds for b in blocks) / steps
     each: dict[str, float | None] = {}
-    for event in (e for e in EVENTS if is_rare(settings, e)):
+    for event in (e for e in EVENTS if is_rare(settings.run, e)):
         seconds, seen = events.seconds.get(event), events.samples.get(event)
-        between = steps_between(settings, event, samples / steps)
-        each[event] = max(seconds) * of_whole(settings, seen) / between if seconds and between else None
+        between = steps_between(settings.run, event, samples / steps)
+        each[event] = max(seconds) * of_whole(settings.run, seen) / between if seconds and between else None
     total = step + sum(seconds or 0.0 for seconds in each.values())
     return {event: None if seconds is None else seconds / total for event, seconds in each.items()}
 

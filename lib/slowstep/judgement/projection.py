@@ -82,11 +82,11 @@ def project(
         "training steps": training,
     }
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
-        if not is_rare(settings, event):
+        if not is_rare(settings.run, event):
             continue  # the steps that were measured hold it
         seconds = _beside(blocks, settings, event) or _apart(events, settings, event)
         if seconds is not None:
-            parts[name] = occurrences(settings, event, steps) * seconds
+            parts[name] = occurrences(settings.run, event, steps) * seconds
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -133,12 +133,12 @@ def _apart(events: EventRecord | None, settings: Settings, event: str) -> float 
     seconds = events.seconds.get(event) if events else None
     if not seconds:
         return None
-    return sum(seconds) / len(seconds) * of_whole(settings, events.samples.get(event))
+    return sum(seconds) / len(seconds) * of_whole(settings.run, events.samples.get(event))
 
 
 def _beside(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:
     """Mean seconds of an occurrence where it was made to happen beside each block of a changed run."""
-    between = [steps_between(settings, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
+    between = [steps_between(settings.run, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
     shares = [b.amortised[event] / b.steps for b in blocks if event in b.amortised]
     return sum(n * s for n, s in zip(between, shares, strict=True)) / len(shares) if shares else None
 

@@ -111,11 +111,11 @@ class LiveTrial:
         """Return the block with its share of rare events: each happens once, and counts as often as in the job."""
         phases, added = dict(block.phases), {}
         for event in sorted(set(events) & set(self.periodic_events)):
-            between = steps_between(settings, event, block.work.samples / block.steps)
+            between = steps_between(settings.run, event, block.work.samples / block.steps)
             if between is None:
                 continue
             done = self.do(event)
-            added[event] = done.seconds * of_whole(settings, done.samples) * block.steps / between
+            added[event] = done.seconds * of_whole(settings.run, done.samples) * block.steps / between
             phases[event] += added[event]
         return replace(block, seconds=block.seconds + sum(added.values()), phases=phases, amortised=added)
 

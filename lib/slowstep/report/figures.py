@@ -189,7 +189,7 @@ def _unmeasured(verdict: Verdict) -> str:
 
 
 def _current(factor: str, settings: Settings | None) -> object:
-    return CATALOGUE[factor].current(settings) if settings else ""
+    return CATALOGUE[factor].current(settings.run) if settings else ""
 
 
 def _natural(text: str) -> tuple[bool, float, str]:

@@ -162,7 +162,7 @@ def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
     """For each level of `factor` the combination with the highest throughput; the baseline is one of them."""
     if not cells:
         return Table([], empty="No combination was measured.")
-    now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings))
+    now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings.run))
     best: dict[str, tuple[float, str, str]] = {now: (0.0, "baseline", "the reference")}
     for m in (m for m in cells if m.verdict.effect):
         level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), now)

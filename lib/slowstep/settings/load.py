@@ -15,7 +15,7 @@ from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.parse import Unreadable, parse, read_yaml
 from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible
-from slowstep.settings.schema import Loaded, Settings
+from slowstep.settings.schema import OVERRIDE, Loaded, Settings
 
 LONGEST_NAME = 120
 """Letters of an investigation's name; file systems take names of 255 bytes, and files are named after it."""
@@ -36,7 +36,7 @@ def from_data(
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        places[key] = f"override {text[:200]}"
+        places[key] = f"{OVERRIDE}{text[:200]}"
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 

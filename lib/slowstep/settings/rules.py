@@ -188,11 +188,11 @@ def _training(s: Settings) -> Iterator[Problem]:
 
 def _best_model(s: Settings) -> Iterator[Problem]:
     """As TrainingArguments would refuse it; trials leave the best model alone, and the job would not start."""
-    if strategy(s, "save") != strategy(s, "evaluate"):
+    if strategy(s.run, "save") != strategy(s.run, "evaluate"):
         yield "training_arguments.load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
-    elif strategy(s, "save") == "steps":
+    elif strategy(s.run, "save") == "steps":
         # either may be a share of the job's steps
-        saved, evaluated = (round(float(interval(s, event) or 0) * 1e6) for event in ("save", "evaluate"))
+        saved, evaluated = (round(float(interval(s.run, event) or 0) * 1e6) for event in ("save", "evaluate"))
         if evaluated and saved % evaluated:
             yield "training_arguments.save_steps", "load_best_model_at_end needs a multiple of eval_steps."
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from slowstep.settings.convert import nearest_place
 from slowstep.settings.ecosystem import SECTIONS
 from slowstep.settings.reported import Reported
+from slowstep.settings.run import Origin, Run, Value
+from slowstep.settings.sections import LEVEL_SECTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +139,15 @@ class Settings:
         named = self.model.init == "random" or self.model.name_or_path or self.model.model_type or self.model.config
         return self.reported is not None and not named
 
+    @cached_property
+    def run(self) -> Run:
+        """The run that these settings describe."""
+        return _run(self, {})
+
     @property
     def batched_fetching(self) -> bool:
-        """Whether a batch is fetched at once: a tokenised set of `datasets` does so by itself, a class of one's own
-        that tokenises what it is asked for does not."""
-        given = self.dataset.batched_fetching
-        return self.dataset.tokenize == "once" if given is None else given
+        """Whether a batch is fetched at once."""
+        return self.run.batched_fetching
 
     def training(self, name: str) -> object:
         """A training argument as it will be: as given, else the default of the installed transformers."""
@@ -151,8 +157,8 @@ class Settings:
 
     @property
     def compiled(self) -> bool:
-        """Whether the model is compiled; transformers also does so where only a mode or a backend is given."""
-        return any(self.training(f"torch_compile{of}") for of in ("", "_mode", "_backend"))
+        """Whether the model is compiled."""
+        return self.run.compiled
 
     def local_content(self) -> list[str]:
         """Size and time of change of the local files that the settings name: what changes when their content does."""
@@ -162,8 +168,41 @@ class Settings:
     @property
     def effective_batch_size(self) -> int:
         """Samples an optimizer step on one device."""
-        batch = self.training("per_device_train_batch_size")
-        return int(batch) * int(self.training("gradient_accumulation_steps"))
+        return self.run.effective_batch_size
+
+
+def _run(settings: Settings, places: Mapping[str, str]) -> Run:
+    found: dict[str, Value] = {}
+
+    def give(key: str, value: object, default: object, name: str) -> None:
+        place = nearest_place(places, name) or ""
+        origin = Origin.COMMAND_LINE if place.startswith(OVERRIDE) else Origin.FILE
+        found[key] = Value(value=value, origin=Origin.DEFAULT if value == default else origin, place=place)
+
+    for name, value in settings.training_arguments.items():
+        give(name, value, object(), f"training_arguments.{name}")
+    for section in ("model", "dataset", "job"):
+        for one in fields(held := getattr(settings, section)):
+            give(f"{section}.{one.name}", getattr(held, one.name), one.default, f"{section}.{one.name}")
+    for section in ("peft", "quantization", "optimizer_kwargs"):
+        held = getattr(settings, section)
+        give(section, held, None, section)
+        for name, value in (held or {}).items():
+            give(f"{section}.{name}", value, object(), f"{section}.{name}")
+    give("workload", settings.workload, "finetune", "workload")
+    give("freed_memory", settings.freed_memory, "kept", "freed_memory")
+    listed = {
+        factor: levels
+        for section in LEVEL_SECTIONS
+        if isinstance(of_section := getattr(settings, section), dict)
+        for factor, levels in of_section.items()
+    }
+    return Run(values=found, default=_default, listed=listed)
+
+
+def _default(key: str) -> object:
+    """Return the default of the installed transformers; what other sections don't hold is None."""
+    return None if "." in key else SECTIONS["training_arguments"].fields()[key].default
 
 
 def content_of(names: Iterable[str]) -> list[str]:
@@ -174,6 +213,9 @@ def content_of(names: Iterable[str]) -> list[str]:
         found += [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files if f.is_file()]
     return found
 
+
+OVERRIDE = "override "
+"""How the place of a value begins that was given on the command line."""
 
 WORKLOADS = {
     "finetune": "slowstep.workloads.finetune:FineTune",
@@ -203,6 +245,11 @@ class Loaded:
     source: str
     places: Mapping[str, str]
     """`params/quick.yaml:12`, or `override a.b=c`."""
+
+    @property
+    def run(self) -> Run:
+        """The run that is described, each value with the place where it was given."""
+        return _run(self.settings, self.places)
 
     def place(self, key: str) -> str:
         """Where a dotted key was given, or else what holds it."""

@@ -45,7 +45,7 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     given = {"use_cpu": not accelerator_available()} | settings.training_arguments
     given["report_to"] = _reporters(settings, folder)
     for event, name in EVENTS.items():
-        given[f"{name}_strategy"] = "no" if is_rare(settings, event) else settings.training(f"{name}_strategy")
+        given[f"{name}_strategy"] = "no" if is_rare(settings.run, event) else settings.training(f"{name}_strategy")
     given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = str(settings.model.torch_compile_dynamic)
@@ -147,7 +147,7 @@ class FineTune:
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         events = {"save": self._save, "evaluate": self._evaluate}
-        return {event: happen for event, happen in events.items() if is_rare(self.settings, event)}
+        return {event: happen for event, happen in events.items() if is_rare(self.settings.run, event)}
 
     def _save(self) -> EventResult:
         self.trainer._save_checkpoint(self.trainer.model, trial=None)

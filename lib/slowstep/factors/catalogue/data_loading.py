@@ -6,49 +6,49 @@ from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, section, switch, whole
-from slowstep.settings import Settings
+from slowstep.settings.run import Run
 
 FETCHING = frozenset({"data"})
 
 
-def _workers(value: Any, s: Settings) -> dict[str, Any]:
+def _workers(value: Any, run: Run) -> dict[str, Any]:
     """Loader workers, for what only exists beside them: as many as are listed, where the run has none."""
-    listed = [v for v in s.data_loading.get("dataloader_num_workers", []) if isinstance(v, int)]
-    wanted = s.training("dataloader_num_workers") or max(listed, default=0) or 2
-    return having(dataloader_num_workers=wanted)(value, s)
+    listed = [v for v in run.listed.get("dataloader_num_workers", ()) if isinstance(v, int)]
+    wanted = run["dataloader_num_workers"] or max(listed, default=0) or 2
+    return having(dataloader_num_workers=wanted)(value, run)
 
 
-def _lengths(value: Any, s: Settings) -> dict[str, Any]:
+def _lengths(value: Any, run: Run) -> dict[str, Any]:
     """Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest."""
-    return _missing({"tokenize": "once", "padding": "longest"}, s) if value == "group_by_length" else {}
+    return _missing({"tokenize": "once", "padding": "longest"}, run) if value == "group_by_length" else {}
 
 
-def _missing(needed: dict[str, Any], s: Settings) -> dict[str, Any]:
+def _missing(needed: dict[str, Any], run: Run) -> dict[str, Any]:
     """What of the keys of `dataset` that are needed the run lacks."""
-    return {f"dataset.{key}": value for key, value in needed.items() if getattr(s.dataset, key) != value}
+    return {f"dataset.{key}": value for key, value in needed.items() if run[f"dataset.{key}"] != value}
 
 
-def _padding_level(value: Any, s: Settings) -> Level:
-    packs = "packing" in (value, s.dataset.padding)
+def _padding_level(value: Any, run: Run) -> Level:
+    packs = "packing" in (value, run["dataset.padding"])
     return Level(
         value=value,
         overrides={"dataset.padding": value},
-        given=_missing({"tokenize": "once"}, s) if packs else {},  # on both sides, so that nothing else differs
+        given=_missing({"tokenize": "once"}, run) if packs else {},  # on both sides, so that nothing else differs
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
 
 
-def _lengths_are_needed(s: Settings) -> str | None:
+def _lengths_are_needed(run: Run) -> str | None:
     """Why batches can't be made beforehand."""
-    if s.training("train_sampling_strategy") == "group_by_length":
+    if run["train_sampling_strategy"] == "group_by_length":
         return "it acts on plain indices, and a sampler that groups by length asks for the examples"
     return None
 
 
-def _epoch_in_trial(s: Settings) -> str | None:
+def _epoch_in_trial(run: Run) -> str | None:
     """Why an epoch of a trial is not an epoch of the job."""
-    if s.job.samples is None:
+    if run["job.samples"] is None:
         return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
     return None
 
@@ -166,7 +166,7 @@ FACTORS = (
         hypothesis="Examples are fetched one by one; a whole batch at once (`__getitems__`) costs less.",
         meaning=Meaning.EXACT,
         changes="nothing in training",
-        current=lambda s: s.batched_fetching,
+        current=lambda run: run.batched_fetching,
         level=section("dataset.batched_fetching")["level"],
         touches=FETCHING,
         examples=(True, False),
@@ -181,7 +181,7 @@ FACTORS = (
         meaning=Meaning.SEMANTICS,
         changes="packing puts several examples in a sequence, where they attend to each other, and batches and the "
         "steps of an epoch change; padding to the longest or to the maximum trains the same",
-        current=lambda s: s.dataset.padding,
+        current=lambda run: run["dataset.padding"],
         level=_padding_level,
         touches=ALL_PHASES,
         examples=("max_length", "packing", "longest"),

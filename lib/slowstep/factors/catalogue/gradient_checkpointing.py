@@ -6,14 +6,14 @@ from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, argument_key, having, needs_cuda, switch, whole
-from slowstep.settings import Settings
+from slowstep.settings.run import Run
 
 COMPUTE = frozenset({"forward", "backward"})
 checkpointing = having(gradient_checkpointing=True)
 
 
-def _accumulation_level(value: Any, s: Settings) -> Level:
-    batch = s.effective_batch_size // value
+def _accumulation_level(value: Any, run: Run) -> Level:
+    batch = run.effective_batch_size // value
     return Level(
         value=value,
         overrides={TRAINING + "gradient_accumulation_steps": value, TRAINING + "per_device_train_batch_size": batch},
@@ -21,11 +21,11 @@ def _accumulation_level(value: Any, s: Settings) -> Level:
     )
 
 
-def _divides(value: Any, s: Settings) -> str | None:
+def _divides(value: Any, run: Run) -> str | None:
     """the effective batch can't be divided by it"""
-    if s.effective_batch_size % value == 0:
+    if run.effective_batch_size % value == 0:
         return None
-    return f"the effective batch of {s.effective_batch_size} samples can't be accumulated in {value} equal parts"
+    return f"the effective batch of {run.effective_batch_size} samples can't be accumulated in {value} equal parts"
 
 
 FACTORS = (
@@ -94,7 +94,7 @@ FACTORS = (
         hypothesis="The same samples a step in fewer, larger parts keep the device busier.",
         meaning=Meaning.EXACT,
         changes="nothing in training, up to the order of summation; larger parts need more memory",
-        current=lambda s: s.training("gradient_accumulation_steps"),
+        current=lambda run: run["gradient_accumulation_steps"],
         level=_accumulation_level,
         touches=ALL_PHASES,
         examples=(2,),

@@ -9,41 +9,41 @@ from typing import Any
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only_if, switch, whole
-from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import REPORTERS
 from slowstep.settings.events import EVENTS, happens, steps_between, strategy
+from slowstep.settings.run import Run
 
 SYNCHRONISES = ALL_PHASES
 """Reading a value from the device makes the host wait for it, which moves time between all phases."""
 
-evaluates = only_if(lambda s: happens(s, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
-saves = only_if(lambda s: happens(s, "save"), "the run never saves (training_arguments.save_strategy)")
+evaluates = only_if(lambda run: happens(run, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
+saves = only_if(lambda run: happens(run, "save"), "the run never saves (training_arguments.save_strategy)")
 
 
 def _every(name: str) -> dict[str, Callable]:
     """An interval in steps: `save_steps` and its like set their strategy, too."""
     kind = name.replace("steps", "strategy")
 
-    def current(s: Settings) -> Any:
-        return (s.training(name) or s.training("logging_steps")) if s.training(kind) == "steps" else s.training(kind)
+    def current(run: Run) -> Any:
+        return (run[name] or run["logging_steps"]) if run[kind] == "steps" else run[kind]
 
-    def level(value: Any, s: Settings) -> Level:
+    def level(value: Any, run: Run) -> Level:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
         overrides = {TRAINING + kind: "steps"} | chosen
         # whatever takes its interval from logging_steps for want of one of its own keeps the one it has
-        follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(s, e) == "steps"} if "logging" in name else {}
-        kept = {TRAINING + n: s.training("logging_steps") for n in follows if not s.training(n)}
+        follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(run, e) == "steps"} if "logging" in name else {}
+        kept = {TRAINING + n: run["logging_steps"] for n in follows if not run[n]}
         return Level(value=value, overrides=kept | overrides, expects={name: value})
 
     return {"current": current, "level": level}
 
 
-def _how_often(event: str) -> Callable[[Settings], str | None]:
+def _how_often(event: str) -> Callable[[Run], str | None]:
     """Why nobody knows how often the event comes."""
 
-    def unmet(s: Settings) -> str | None:
-        if happens(s, event) and steps_between(s, event, 1.0) is None:
+    def unmet(run: Run) -> str | None:
+        if happens(run, event) and steps_between(run, event, 1.0) is None:
             return f"it acts on how often the run does '{event}', which job.samples would tell and does not"
         return None
 
@@ -55,16 +55,16 @@ def _steps_or_no(value: Any) -> str | None:
     return wrong and f"expected a number of steps or the word no in quotes, found {describe(value)}"
 
 
-def _reporter_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+def _reporter_requires(value: Any, run: Run, machine: Machine) -> str | None:
     """the tracker's package"""
     if value == "none" or set(REPORTERS[value]) & set(machine.tools):
         return None
     return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
 
 
-def _left_out(s: Settings) -> str | None:
+def _left_out(run: Run) -> str | None:
     """Which tracker trials don't report to, since it can't be told to write to a local folder."""
-    given = s.training("report_to")
+    given = run["report_to"]
     named = {given} if isinstance(given, str) else set(given or [])
     unknown = sorted(named - REPORTERS.keys() - {"all", "none"})
     return f"it acts on {', '.join(unknown)}, to which trials don't report" if unknown else None
@@ -76,9 +76,9 @@ def _one(value: Any) -> Any:
     return "none" if value in (None, [], "none") else value
 
 
-def _tensors_on_host(value: Any, s: Settings, machine: Machine) -> str | None:
+def _tensors_on_host(value: Any, run: Run, machine: Machine) -> str | None:
     """training on a CPU"""
-    return None if on_cpu(s, machine) else "it acts on tensors in the host's memory, and here they are on the device"
+    return None if on_cpu(run, machine) else "it acts on tensors in the host's memory, and here they are on the device"
 
 
 FACTORS = (
@@ -151,7 +151,7 @@ FACTORS = (
         **argument("load_best_model_at_end"),
         touches=frozenset({"save"}),
         examples=(True,),
-        unmet=lambda s: "it acts once, when the job ends, and a trial has no end",
+        unmet=lambda run: "it acts once, when the job ends, and a trial has no end",
         accepts=switch,
     ),
     Factor(
@@ -185,8 +185,8 @@ FACTORS = (
         meaning=Meaning.EXACT,
         changes="nothing in training; where its log goes. Trials report to a local folder, so a wait for the tracker's "
         "server is not among what is measured",
-        current=lambda s: _one(s.training("report_to")),
-        level=lambda value, s: Level(
+        current=lambda run: _one(run["report_to"]),
+        level=lambda value, run: Level(
             value=value,
             overrides={TRAINING + "report_to": value},
             expects={"report_to": [] if value == "none" else [value]},
@@ -203,7 +203,7 @@ FACTORS = (
         hypothesis="Counting the tokens of each batch makes the host wait for the device.",
         meaning=Meaning.EXACT,
         changes="nothing in training; whether the log has the number of tokens",
-        current=lambda s: {False: "no", True: "all"}.get(v := s.training("include_num_input_tokens_seen"), v),
+        current=lambda run: {False: "no", True: "all"}.get(v := run["include_num_input_tokens_seen"], v),
         level=argument("include_num_input_tokens_seen")["level"],
         touches=SYNCHRONISES,
         examples=("no", "all", "non_padding"),
@@ -219,8 +219,8 @@ FACTORS = (
         changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
         "final/train.py keep it (two calls of mallopt), so it is `returned` that is tried, and a loss is what a script "
         "pays that does not ask",
-        current=lambda s: s.freed_memory,
-        level=lambda value, s: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
+        current=lambda run: run["freed_memory"],
+        level=lambda value, run: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
         touches=ALL_PHASES,
         examples=("returned", "kept"),
         requires=_tensors_on_host,

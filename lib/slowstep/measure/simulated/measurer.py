@@ -227,9 +227,9 @@ class SimulatedMeasurer:
 
 def observed(arm: Arm) -> dict[str, object]:
     """Return what a trial of the arm observes if every setting has its effect."""
-    settings, found = arm.settings, {}
+    run, found = arm.settings.run, {}
     for factor in CATALOGUE.values():
-        value = factor.current(settings)
+        value = factor.current(run)
         if value is not None and factor.accepts(value) is None:
-            found |= factor.level(value, settings).expects
+            found |= factor.level(value, run).expects
     return {"device": "cpu", "gradient_accumulation_steps": 1} | found

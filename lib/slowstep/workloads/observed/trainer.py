@@ -48,7 +48,7 @@ def _events(w: FineTune) -> dict[str, Any]:
         "report_to": sorted(TRACKERS[name] for name in callbacks if name in TRACKERS),
     }
     for event, name in EVENTS.items():
-        source = w.settings.training if is_rare(w.settings, event) else lambda key: getattr(w.trainer.args, key)
-        how = strategy(w.settings, event)
+        source = w.settings.training if is_rare(w.settings.run, event) else lambda key: getattr(w.trainer.args, key)
+        how = strategy(w.settings.run, event)
         found[f"{name}_steps"] = source(f"{name}_steps") if how == "steps" else how
     return found

@@ -8,10 +8,10 @@ from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_package, one_of, only_if, section, switch
-from slowstep.settings import Settings
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import FOREACH, optimizer_names
 from slowstep.settings.errors import nearest
+from slowstep.settings.run import Run
 
 UPDATED = COMPUTE | {"optimizer"}
 
@@ -50,12 +50,12 @@ PACKAGES = {
 """Packages of optimizers that transformers does not bring, and how the names begin that need them."""
 
 four_bit = only_if(
-    lambda s: bool((s.quantization or {}).get("load_in_4bit")),
+    lambda run: bool((run["quantization"] or {}).get("load_in_4bit")),
     "the run has no 4-bit weights (quantization.load_in_4bit)",
 )
 
 
-def _precision_level(value: Any, s: Settings) -> Level:
+def _precision_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
         overrides={TRAINING + "bf16": value == "bf16", TRAINING + "fp16": value == "fp16"},
@@ -63,16 +63,16 @@ def _precision_level(value: Any, s: Settings) -> Level:
     )
 
 
-def _current_precision(s: Settings) -> str:
+def _current_precision(run: Run) -> str:
     """Of the products: autocast's, else that of the weights."""
-    if s.training("bf16") or s.training("fp16"):
-        return "bf16" if s.training("bf16") else "fp16"
-    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[s.model.dtype]
+    if run["bf16"] or run["fp16"]:
+        return "bf16" if run["bf16"] else "fp16"
+    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[run["model.dtype"]]
 
 
-def _weights_level(value: Any, s: Settings) -> Level:
-    computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(s)]
-    frozen_half = computed == "float16" and s.peft  # weights that are trained can't be float16: no scaler takes them
+def _weights_level(value: Any, run: Run) -> Level:
+    computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(run)]
+    frozen_half = computed == "float16" and run["peft"]  # trained weights can't be float16: no scaler takes them
     config = {
         "16bit": {"quantization": None, "model.dtype": "float16" if frozen_half else "bfloat16"},
         "8bit": {"quantization": {"load_in_8bit": True}},
@@ -88,18 +88,18 @@ def _weights_level(value: Any, s: Settings) -> Level:
     return Level(value=value, overrides=config[value], expects={"weight_bits": bits})
 
 
-def _current_weights(s: Settings) -> str:
-    q = s.quantization or {}
+def _current_weights(run: Run) -> str:
+    q = run["quantization"] or {}
     if q.get("load_in_4bit"):
         return "4bit"
     if q.get("load_in_8bit"):
         return "8bit"
-    return "32bit" if s.model.dtype == "float32" else "16bit"
+    return "32bit" if run["model.dtype"] == "float32" else "16bit"
 
 
-def _weights_refuse(value: Any, s: Settings) -> str | None:
+def _weights_refuse(value: Any, run: Run) -> str | None:
     """8bit and 4bit need LoRA, and the run has no peft section"""
-    return None if value == "16bit" or s.peft else "quantised weights need LoRA, and the run has no peft section"
+    return None if value == "16bit" or run["peft"] else "quantised weights need LoRA, and the run has no peft section"
 
 
 def _optimizer_name(value: Any) -> str | None:
@@ -108,11 +108,11 @@ def _optimizer_name(value: Any) -> str | None:
     return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
 
 
-def _current_optimizer(s: Settings) -> str:
-    return str(s.training("optim") or "adamw_torch_fused")
+def _current_optimizer(run: Run) -> str:
+    return str(run["optim"] or "adamw_torch_fused")
 
 
-def _optimizer_level(value: Any, s: Settings) -> Level:
+def _optimizer_level(value: Any, run: Run) -> Level:
     eight_bit = "8bit" in value and "torch" not in value  # those of torchao look as if they held 32 bits
     return Level(
         value=value,
@@ -121,7 +121,7 @@ def _optimizer_level(value: Any, s: Settings) -> Level:
         | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
         | ({"optimizer_state_bits": 8} if eight_bit else {})
         | ({"optimizer_paged": True} if value.startswith("paged") else {}),
-        meaning=_update_rule(_current_optimizer(s), value),
+        meaning=_update_rule(_current_optimizer(run), value),
     )
 
 
@@ -134,13 +134,13 @@ def _update_rule(now: str, then: str) -> Meaning:
     return Meaning.NUMERICS if rounded else Meaning.EXACT
 
 
-def _optimizer_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+def _optimizer_requires(value: Any, run: Run, machine: Machine) -> str | None:
     """a CUDA device (paged); the optimizer's package"""
     if value.startswith("paged"):
         # bitsandbytes falls back to unpaged state on the CPU and still reports is_paged=True
-        return needs_cuda("a paged optimizer")(value, s, machine)
+        return needs_cuda("a paged optimizer")(value, run, machine)
     package = _package(value)
-    return needs_package(package, value)(value, s, machine) if package else None
+    return needs_package(package, value)(value, run, machine) if package else None
 
 
 def _package(optimizer: str) -> str | None:
@@ -148,16 +148,16 @@ def _package(optimizer: str) -> str | None:
     return next((package for package, begins in PACKAGES.items() if optimizer.startswith(begins)), None)
 
 
-def _foreach_refuses(value: Any, s: Settings) -> str | None:
+def _foreach_refuses(value: Any, run: Run) -> str | None:
     """the optimizer is not one of PyTorch's, or is the fused one"""
-    now = _current_optimizer(s)
+    now = _current_optimizer(run)
     return None if now in FOREACH else f"{now} takes no foreach; write training_arguments.optim: adamw_torch"
 
 
-def _precision_refuses(value: Any, s: Settings) -> str | None:
+def _precision_refuses(value: Any, run: Run) -> str | None:
     """fp32 where the weights themselves are in 16 bit"""
-    if value == "fp32" and s.model.dtype != "float32":
-        return f"without autocast the products are still {s.model.dtype}, as the weights are (model.dtype)"
+    if value == "fp32" and run["model.dtype"] != "float32":
+        return f"without autocast the products are still {run['model.dtype']}, as the weights are (model.dtype)"
     return None
 
 
@@ -182,7 +182,7 @@ FACTORS = (
         hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
         meaning=Meaning.NUMERICS,
         changes="rounding of the factors of 32-bit matrix products to 10 bits",
-        current=lambda s: bool(s.compiled if s.training("tf32") is None else s.training("tf32")),
+        current=lambda run: bool(run.compiled if run["tf32"] is None else run["tf32"]),
         level=argument("tf32")["level"],
         touches=COMPUTE,
         examples=(True, False),

@@ -23,8 +23,8 @@ from slowstep.factors.shapes import (
     switch,
     whole,
 )
-from slowstep.settings import Settings
 from slowstep.settings.convert import describe
+from slowstep.settings.run import Run
 
 ADAPTED = COMPUTE | {"optimizer"}
 
@@ -35,35 +35,35 @@ def _modules(value: Any) -> str | None:
     return f"expected all-linear or a list of module names, found {describe(value)}"
 
 
-def _sdpa(value: Any, s: Settings) -> dict[str, Any]:
+def _sdpa(value: Any, run: Run) -> dict[str, Any]:
     """The attention whose backends these are."""
-    return {} if s.model.attn_implementation in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
+    return {} if run["model.attn_implementation"] in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
 
 
-def _same_products(s: Settings) -> dict[str, Any]:
+def _same_products(run: Run) -> dict[str, Any]:
     """Where nothing is said of TF32, compiling would switch it on; the treatment keeps what the run has."""
-    return {TRAINING + "tf32": False} if s.training("tf32") is None and not s.compiled else {}
+    return {TRAINING + "tf32": False} if run["tf32"] is None and not run.compiled else {}
 
 
-def _compile_level(value: Any, s: Settings) -> Level:
-    asked = [f"torch_compile_{of}" for of in ("mode", "backend") if not value and s.training(f"torch_compile_{of}")]
+def _compile_level(value: Any, run: Run) -> Level:
+    asked = [f"torch_compile_{of}" for of in ("mode", "backend") if not value and run[f"torch_compile_{of}"]]
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value} | {TRAINING + n: None for n in asked} | _same_products(s),
+        overrides={TRAINING + "torch_compile": value} | {TRAINING + n: None for n in asked} | _same_products(run),
         expects={"compiled": value},
     )
 
 
-def _mode_level(value: Any, s: Settings) -> Level:
+def _mode_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value} | _same_products(s),
+        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value} | _same_products(run),
         expects={"compiled": True, "torch_compile_mode": value},
     )
 
 
-def _dynamic_level(value: Any, s: Settings) -> Level:
-    compiled = {} if s.compiled else {TRAINING + "torch_compile": True} | _same_products(s)
+def _dynamic_level(value: Any, run: Run) -> Level:
+    compiled = {} if run.compiled else {TRAINING + "torch_compile": True} | _same_products(run)
     return Level(
         value=value,
         overrides={"model.torch_compile_dynamic": value},
@@ -72,11 +72,11 @@ def _dynamic_level(value: Any, s: Settings) -> Level:
     )
 
 
-def _flash_takes_no_mask(value: Any, s: Settings, machine: Machine) -> str | None:
+def _flash_takes_no_mask(value: Any, run: Run, machine: Machine) -> str | None:
     """batches without padding, and no compiling, for flash on a CUDA device"""
-    padded = s.dataset.padding != "longest" or s.training("per_device_train_batch_size") > 1
+    padded = run["dataset.padding"] != "longest" or run["per_device_train_batch_size"] > 1
     # transformers leaves a mask of ones away, but not while a graph is traced
-    if value == "flash" and (padded or s.compiled) and not on_cpu(s, machine):
+    if value == "flash" and (padded or run.compiled) and not on_cpu(run, machine):
         return "PyTorch's flash kernel takes no padding mask on a CUDA device, and this run's batches have one"
     return None
 
@@ -113,8 +113,8 @@ FACTORS = (
         hypothesis="Adapters at every linear layer cost more than they bring.",
         meaning=Meaning.SEMANTICS,
         changes="where the adapter can learn",
-        current=lambda s: (s.peft or {}).get("target_modules"),
-        level=lambda value, s: Level(
+        current=lambda run: (run["peft"] or {}).get("target_modules"),
+        level=lambda value, run: Level(
             value=value,
             overrides={"peft.target_modules": value},
             # PEFT replaces all-linear by the layers that it found
@@ -162,7 +162,7 @@ FACTORS = (
         hypothesis="Many small operations are launched one by one; a compiled graph fuses them.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; compiling takes time at the start, and for new shapes",
-        current=lambda s: s.compiled,
+        current=lambda run: run.compiled,
         level=_compile_level,
         touches=COMPUTE,
         examples=(True, False),
@@ -176,7 +176,7 @@ FACTORS = (
         hypothesis="A compiled graph with CUDA graphs, or with kernels tuned on this device, has less overhead yet.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; tuning takes its time once",
-        current=lambda s: s.training("torch_compile_mode"),
+        current=lambda run: run["torch_compile_mode"],
         level=_mode_level,
         touches=COMPUTE,
         examples=("default", "reduce-overhead", "max-autotune-no-cudagraphs"),
@@ -190,7 +190,7 @@ FACTORS = (
         hypothesis="Each new length of a batch is compiled anew; one graph for all lengths is not.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation",
-        current=lambda s: s.model.torch_compile_dynamic,
+        current=lambda run: run["model.torch_compile_dynamic"],
         level=_dynamic_level,
         touches=COMPUTE,
         examples=(True,),
