@@ -1,4 +1,4 @@
-"""docs/factors.md, from the catalogue: `python -m slowstep.factors.page > docs/factors.md`."""
+"""The page docs/factors.md, made from the catalogue: `python -m slowstep.factors.page > docs/factors.md`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ one (where there is none, tokenise once); offload of the optimizer other than pa
 
 
 def markdown() -> str:
-    """The page."""
+    """Return the page as Markdown."""
     parts = [HEAD]
     for room, factors in ROOMS.items():
         parts += [f"## {room.capitalize()}", "", *(line for factor in factors for line in _entry(factor))]

@@ -1,4 +1,7 @@
-"""Every factor the kit can test, a room for each kind. Adding one is adding an entry (docs/adding-a-factor.md)."""
+"""Every factor that the kit can test, with a module for each kind. A new factor is a new entry there.
+
+docs/adding-a-factor.md shows how to add one.
+"""
 
 from slowstep.factors.catalogue import data, length, memory, model, numerics, overheads
 from slowstep.factors.factor import Factor
