@@ -1,4 +1,4 @@
-"""The final configuration: what was supported and is allowed, searched jointly, confirmed, and written as files."""
+"""The final configuration: supported and allowed changes, searched together, confirmed, and written as files."""
 
 from slowstep.final.choice import Choice, choose
 from slowstep.final.files import write_files

@@ -1,10 +1,12 @@
-"""Which of the supported changes to train with, together.
+"""The choice of supported changes to train with, together.
 
-Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by what
-is known of them (measured together where they were, else the product of the single gains), those that the memory can't
-hold are left out, and the first few are measured against each other. The winner is then confirmed against the
-baseline with pairs of its own, for a winner chosen by noise looks better than it is; and a change that the rest
-does not miss is dropped.
+Gains don't add, and changes compete for the same memory. So the choice has three steps:
+
+- All combinations of the supported levels are ranked by what is known of them: their gain where they were measured
+  together, else the product of the single gains. Combinations that the memory can't hold are left out.
+- The first few are measured against each other, in head-to-head comparisons (`duels`).
+- The winner is confirmed against the baseline with pairs of its own, since a winner chosen by noise looks better than
+  it is. A redundant change (a `passenger`), which the rest does not need, is dropped.
 """
 
 from __future__ import annotations
@@ -20,96 +22,101 @@ from slowstep.investigation import Investigation
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
 from slowstep.machine import Machine
-from slowstep.records import ComparisonRecord, Status
+from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings
 from slowstep.summary import Measured
 
 Pick = tuple[Factor, Level]
 
 CONFIRMED = "final"
-"""The family of the comparisons that confirm."""
+"""The comparison family of the comparisons that confirm."""
 
 REACH = math.log(1.1)
-"""A combination that is expected to be slower than the best by more is no rival to it."""
+"""The log-ratio by which a finalist may be expected to be slower than the best combination, at most."""
 
 FINALISTS = 3
-"""Combinations that are measured against each other, at most."""
+"""The most combinations that are measured against each other."""
 
 HEADROOM = 0.95
-"""Share of the memory that a combination is expected to fill at most."""
+"""The largest share of the memory that a combination may be expected to fill."""
 
 MOST_COMBINATIONS = 4096
-"""Beyond so many only the best level of each factor is combined."""
+"""The most combinations that are ranked. If there are more, only the best level of each factor is combined."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What to train with, and what led there."""
+    """The combination to train with, and what led to it."""
 
     tested: list[Measured]
     """Everything that the parameter file lists, each once."""
     allowed: list[Measured]
     """The supported changes that `allow` permits and that pay in the job, each against the run as it is."""
     duels: list[Measured]
-    """The finalists against each other."""
+    """The head-to-head comparisons of the finalists."""
     confirmed: list[Measured]
-    """What was measured against the baseline with fresh pairs."""
+    """Combinations that were measured against the baseline with fresh pairs."""
     chosen: Measured | None
-    """The winner, confirmed against the baseline."""
+    """The winner, confirmed against the baseline; None if nothing could be combined."""
     left_out: list[str]
+    """Levels that were redundant, and combinations that were not confirmed, in words."""
     settings: Settings
+    """The final configuration: that of the winner if it is adopted, else the run's own."""
     before: Projection | None
     after: Projection | None
 
     @property
     def candidates(self) -> list[Verdict]:
-        """The best level of each factor that is allowed, largest gain first."""
+        """Return the verdict on the best level of each factor that is allowed, largest gain first."""
         return best_levels([m.verdict for m in self.allowed])
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """On everything that was tested, in the light of the confirmation."""
+        """Return the verdicts on everything that was tested, corrected by the confirmation."""
         return reconsidered([m.verdict for m in self.tested], [m.verdict for m in self.confirmed])
 
     @property
     def adopted(self) -> bool:
-        """Whether the combination is to be trained with."""
+        """Return whether to train with the combination."""
         return self.chosen is not None and self.chosen.verdict.outcome is Outcome.SUPPORTED
 
     @property
     def arm(self) -> Arm | None:
-        """The adopted one."""
+        """Return the arm of the adopted combination; None if none is adopted."""
         return self.chosen.contrast.treatment if self.chosen and self.adopted else None
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on the combination."""
+        """Return the verdict on the combination; None if there is none."""
         return self.chosen.verdict if self.chosen else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Levels to train with together, and the gain's logarithm that is expected of them."""
+    """Levels to train with together, and their expected gain as a log-ratio."""
 
     picks: tuple[Pick, ...]
     gain: float
 
     @property
     def names(self) -> frozenset[str]:
-        """The levels as labels name them."""
+        """Return the names of the levels in labels."""
         return _names(self.picks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What was measured of one or several levels together: the gain's logarithm, and bytes more than the baseline."""
+    """The gain of some levels together as a log-ratio, and the bytes that they take more than the baseline."""
 
     gain: float
     memory: float
 
 
 def choose(inv: Investigation) -> Choice:
-    """Search, compare, confirm; a combination that can't be trained gives way to the next."""
+    """Search the combinations, compare the best of them, and confirm the winner.
+
+    If a combination can't be trained, the next one takes its place.
+    """
     for section in LEVEL_SECTIONS:
         inv.test(section)
     find_batch(inv)
@@ -140,7 +147,7 @@ def choose(inv: Investigation) -> Choice:
     )
 
 
-# -- which combinations --
+# -- the ranking of combinations --
 
 
 def ranked(
@@ -150,14 +157,14 @@ def ranked(
     apart: Sequence[frozenset[str]] = (),
     beside: Sequence[Measured] = (),
 ) -> list[Candidate]:
-    """Combinations of the levels in `allowed` that fit into `room` more bytes than the baseline, most promising first.
+    """Return the combinations of levels in `allowed` that fit into `room` more bytes than the baseline, best first.
 
-    What was `measured` together counts as measured, also where it was not supported. What stands in `apart` (levels as
-    labels name them) is not combined. What a level brings `beside` another that both arms had counts where its
-    condition is met by the rest of a combination; by itself it brings what it does together with its condition.
+    Levels that were `measured` together count as measured, even if they were not supported. Levels in `apart` (by their
+    names in labels) are not combined. Some levels exist only `beside` a condition that both arms had. Their gain beside
+    it counts where the rest of a combination meets the condition; else the gain together with the condition counts.
     """
-    known = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
-    more = {_names(m.contrast.levels): _known(m.record, m.verdict) for m in beside if m.record and m.verdict.effect}
+    known = {_names(m.contrast.levels): _as_known(m) for m in measured if m.record and m.verdict.effect}
+    more = {_names(m.contrast.levels): _as_known(m) for m in beside if m.record and m.verdict.effect}
     too_big = [_names(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
     excluded = [*too_big, *apart]
     axes: dict[str, list[Pick]] = {}
@@ -183,7 +190,10 @@ def ranked(
 def _expected(
     picks: Sequence[Pick], known: Mapping[frozenset[str], Known], beside: Mapping[frozenset[str], Known]
 ) -> Known | None:
-    """What the largest parts measured together let expect; None where a level was only seen with others."""
+    """Return the expected gain from the largest parts that were measured together.
+
+    None where a level was measured only together with others.
+    """
     rest, gain, memory = _names(picks), 0.0, 0.0
     met = {key for _, level in picks for key in level.overrides}
     conditions = {_names([pick]): pick[1].given.keys() for pick in picks}
@@ -191,34 +201,34 @@ def _expected(
         if part <= rest:
             given = conditions.get(part, ())
             found = beside[part] if given and part in beside and met >= {*given} else known[part]
-            met |= {*given}  # a condition that came with one level is there for the next
+            met |= {*given}  # a condition that one level brought is met for the next
             gain, memory, rest = gain + found.gain, memory + found.memory, rest - part
     return None if rest else Known(gain=gain, memory=memory)
 
 
-def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
-    before, after = (t.memory.peak or 0 for t in (record.baseline, record.treatment))
-    return Known(gain=verdict.effect.mean, memory=after - before)
+def _as_known(m: Measured) -> Known:
+    before, after = (t.memory.peak or 0 for t in (m.record.baseline, m.record.treatment))
+    return Known(gain=m.verdict.effect.mean, memory=after - before)
 
 
 def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -> list[frozenset[str]]:
-    """The pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
+    """Return the pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
     picks = {label([pick]): pick for m in allowed for pick in m.contrast.levels}
     pairs = itertools.combinations(picks, 2)
     return [frozenset(p) for p in pairs if clash(settings, [picks[name] for name in p], machine)]
 
 
 def _room(inv: Investigation) -> float:
-    """Bytes that a combination may take more than the baseline does."""
+    """Return the bytes that a combination may take more than the baseline does; infinite without a known limit."""
     memory = inv.baseline.record.baseline.memory
     return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
 
 
-# -- which of them --
+# -- the choice among them --
 
 
 def _winner(inv: Investigation, ranking: list[Candidate], duels: list[Measured]) -> tuple[Measured | None, list[str]]:
-    """The finalist that beats the others, confirmed; with the combinations that could not be trained."""
+    """Return the confirmed finalist that beats the others, and the combinations that were not confirmed, in words."""
     failed: list[str] = []
     first: Measured | None = None
     for _ in range(FINALISTS):
@@ -235,23 +245,26 @@ def _winner(inv: Investigation, ranking: list[Candidate], duels: list[Measured])
 
 
 def _champion(inv: Investigation, ranking: Sequence[Candidate], duels: list[Measured]) -> tuple[Pick, ...]:
-    """The first of the ranking, unless another finalist is faster when the two are measured against each other."""
+    """Return the first of the ranking, unless another finalist is faster when both are measured against each other."""
     champion, *challengers = [c.picks for c in finalists(ranking)]
     for picks in challengers:
-        one, other = (combine(inv.settings, _whole(p), inv.machine) for p in (champion, picks))
+        one, other = (combine(inv.settings, _with_conditions(p), inv.machine) for p in (champion, picks))
         if one.treatment.settings == other.treatment.settings:
-            continue  # a level with its condition, and the same two by their names
+            continue  # one names a level that brings its condition, and the other names both
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
         duel = inv.compare(contrast, f"{label(picks)} against {label(champion)}")
         duels.append(duel)
-        told = duel.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
-        if told and duel.verdict.effect and duel.verdict.effect.low > 1:
+        decided = duel.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+        if decided and duel.verdict.effect and duel.verdict.effect.low > 1:
             champion = picks
     return champion
 
 
 def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
-    """The first of the ranking and its real rivals: within reach of it, and no subset of one that ranks before."""
+    """Return the first of the ranking and its real rivals.
+
+    A rival is expected to be within `REACH` of the first, and is no subset of a combination that ranks before it.
+    """
     taken: list[Candidate] = []
     for candidate in ranking:
         near = candidate.gain >= ranking[0].gain - REACH
@@ -261,10 +274,10 @@ def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
-    """The combination without the changes that the others don't miss, and those; of two that do the same, one stays.
+    """Return the combination without its redundant changes, and the names of those.
 
-    They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
-    the whole must not beat what remains.
+    Redundant changes are left out one after another, the smallest gain first, so that of two which do the same one
+    stays. Each may be missed a little, so in the end the whole must not beat what remains.
     """
     levels = chosen.contrast.levels
     kept, dropped = list(levels), []
@@ -281,8 +294,10 @@ def _without_passengers(inv: Investigation, chosen: Measured, gains: Mapping[str
 
 
 def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
-    """The levels that may bring nothing beside the others, the smallest gain first: the combination's interval reaches
-    down to what the single gains of the others multiply to."""
+    """Return the levels that may be redundant, the smallest gain first.
+
+    A level may be redundant if the combination's interval reaches down to the product of the others' single gains.
+    """
     levels, effect = chosen.contrast.levels, chosen.verdict.effect
     single = {pick[0].name: gains.get(label([pick])) for pick in levels}
     whole = None if None in single.values() else math.prod(single.values())
@@ -294,23 +309,24 @@ def _passengers(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
 
 
 def _missed(inv: Investigation, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
-    """Whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
-    rest = combine(inv.settings, _whole([p for p in levels if p not in picks]), inv.machine)
-    whole = combine(inv.settings, _whole(levels), inv.machine)
+    """Return whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
+    rest = combine(inv.settings, _with_conditions([p for p in levels if p not in picks]), inv.machine)
+    whole = combine(inv.settings, _with_conditions(levels), inv.machine)
     if rest.treatment.settings == whole.treatment.settings:
         return True
-    contrast = Contrast(levels=_whole(picks), baseline=rest.treatment, treatment=whole.treatment)
+    contrast = Contrast(levels=_with_conditions(picks), baseline=rest.treatment, treatment=whole.treatment)
     found = inv.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
     return found.verdict.outcome is not Outcome.REFUTED
 
 
 def _confirmed(inv: Investigation, picks: Sequence[Pick]) -> Measured:
-    """Against the baseline, with pairs that chose nothing."""
-    found = inv.judge([combine(inv.settings, _whole(picks), inv.machine)], CONFIRMED, purpose="confirmation")[0]
+    """Measure levels together against the baseline, with fresh pairs that were not used to choose them."""
+    contrast = combine(inv.settings, _with_conditions(picks), inv.machine)
+    found = inv.judge([contrast], CONFIRMED, purpose="confirmation")[0]
     return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))
 
 
-# -- what counts --
+# -- what may be chosen --
 
 
 def _supported(m: Measured) -> bool:
@@ -325,13 +341,13 @@ def _allowed(m: Measured, settings: Settings) -> bool:
         Meaning.DIAGNOSTIC: False,
     }
     never = (CATALOGUE[name] for name in settings.allow.never)
-    # by what is changed in the end, not by the name: a mode of compiling compiles
+    # compare the settings, not the factors' names: a mode of compiling also switches compiling on
     kept = all(f.current(m.contrast.treatment.settings) == f.current(settings) for f in never)
     return permitted[m.verdict.meaning] and kept
 
 
 def _pays(inv: Investigation, m: Measured) -> bool:
-    """Whether the whole job ends sooner with the change: what it costs at the start may never come back."""
+    """Return whether the whole job ends sooner with the change. A long start may cost more than the change saves."""
     before, after = inv.baseline.projection, _projected(inv, m)
     return before is None or after is None or after.seconds < before.seconds
 
@@ -340,24 +356,25 @@ def _projected(inv: Investigation, m: Measured) -> Projection | None:
     return project(m.contrast.treatment.settings, inv.noise, inv.events, m.record)
 
 
-def _whole(picks: Sequence[Pick]) -> tuple[Pick, ...]:
-    """The levels with their conditions as part of the change: the final configuration stands against the run as it
-    is."""
-    said = {key for _, level in picks for key in level.overrides}
+def _with_conditions(picks: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Return the levels with their conditions as part of the change, to compare them with the run as it is."""
+    chosen = {key for _, level in picks for key in level.overrides}
 
-    def whole(level: Level) -> Level:
-        conditions = {key: value for key, value in level.given.items() if key not in said}
+    def with_condition(level: Level) -> Level:
+        conditions = {key: value for key, value in level.given.items() if key not in chosen}
         return replace(level, overrides=conditions | level.overrides, given={})
 
-    return tuple((factor, whole(level)) for factor, level in picks)
+    return tuple((factor, with_condition(level)) for factor, level in picks)
 
 
 def _unconditional(inv: Investigation, m: Measured) -> Measured:
-    """The change with what it needs, against the run as it is, which is not what `m` compared it with. Its levels stay
-    as they are, so that what they need yields to what stands beside them in a combination."""
+    """Measure the change together with its condition against the run as it is, if `m` had the condition in both arms.
+
+    Its levels stay as they are. So in a combination, other levels may set what the condition sets.
+    """
     if not m.contrast.given:
         return m
-    contrast = combine(inv.settings, _whole(m.contrast.levels), inv.machine)
+    contrast = combine(inv.settings, _with_conditions(m.contrast.levels), inv.machine)
     whole = inv.compare(contrast, f"{contrast.name} with all that it needs")
     return replace(whole, contrast=replace(whole.contrast, levels=m.contrast.levels))
 
