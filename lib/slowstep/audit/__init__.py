@@ -1,4 +1,4 @@
-"""Reported figures held against each other, against bounds and against physics; without any trial."""
+"""The audit of reported figures: they are compared with each other, with bounds and with physics, without any trial."""
 
 from slowstep.audit.audit import audit
 from slowstep.audit.experiment import experiment, write_experiment

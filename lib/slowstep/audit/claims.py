@@ -1,4 +1,4 @@
-"""What the figures say of a claim: read at equal work, held against bounds, controls, noise and what else differs."""
+"""The judgement of a claim by its figures: at equal work, against bounds, controls, noise and other differences."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ from slowstep.settings.reported import Claim
 CONFIDENCE = 0.95
 
 TOUCHING = 1e-9
-"""What two figures may overlap by the rounding of floating point alone."""
+"""The relative overlap of two figures that the rounding of floating point alone may cause."""
 
 SURE = 0.5
-"""The share of a claimed effect that rounding may change, for the claim to hold."""
+"""The largest share of a claimed effect that rounding may change if the claim is to hold."""
 
 MOST = 1e9
-"""Faster by any amount."""
+"""The upper end, as a ratio, of a claim that something is faster by any amount."""
 
 CUT = "what of that is padding no longer computed, or text no longer seen, the figures don't say"
 UNKNOWN = (
     "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
 )
 PADDED = "whether the tokens a second count padding, of which the two hold another share, the figures don't say"
-"""Doubts that only the reader can end."""
+"""Doubts that only the author of the report can resolve."""
 
 NEVER = "; these figures are expected and were never measured"
 
 REPEATED = ("seconds_per_step", *WORK)
-"""What repeats may be of."""
+"""Figures whose repeats are used to judge noise."""
 
 
 def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
-    """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
+    """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    on, stated, doubt = _of_a_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
+    named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
-        *beyond_bound(on, a, b, stated, sizes),
-        *controls(on, a, b),
+        *beyond_bound(named, a, b, stated, sizes),
+        *controls(named, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
         *_noise(claim, a, b, gain, stated),
-        *expectation(on, a, b, runs),
+        *expectation(named, a, b, runs),
     ]
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
     return Judged(
@@ -81,19 +81,19 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
 
 
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
-    """What two rows say that can't be, or was measured otherwise, whatever was concluded from them."""
+    """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
     found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
     return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
 
 
-def _of_a_factor(claim: Claim, a: Run, b: Run) -> Claim:
-    """A claim that names no factor is on the one in which its rows differ, if it is one."""
+def _with_factor(claim: Claim, a: Run, b: Run) -> Claim:
+    """Return the claim with its factor: if it names none, the only one in which its rows differ."""
     differ = differences(a.settings, b.settings)
     return replace(claim, factor=differ[0][0].name) if claim.factor is None and len(differ) == 1 else claim
 
 
 def _stated(claim: Claim) -> Figure | None:
-    """The speed-up that is claimed: `>1` is anything faster, `1/3` three times slower; None where no size is given."""
+    """Return the claimed speed-up: `>1` is anything faster, `1/3` three times slower; None where no size is given."""
     said = claim.speed_up
     if isinstance(said, str) and said[:1] in ("<", ">"):
         end = figure(said[1:]).middle
@@ -115,7 +115,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
-    """Why speeds can't be compared without more being said; empty where they can."""
+    """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
     if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
@@ -125,9 +125,9 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
-    """More than one setting differs, so that the gain is that of all of them."""
+    """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not factor or _is_one(claim.factor, differ, a, b):
+    if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
     names = show_all(differ)
     if not differ:
@@ -143,8 +143,11 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
 
 
-def _is_one(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
-    """Whether all that differs is one level of the factor: the same samples a step in fewer and larger parts."""
+def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+    """Return whether all settings that differ belong to one level of the factor.
+
+    An example is accumulation: the same samples a step in fewer and larger parts.
+    """
     levels = differences(a.settings, b.settings)
     sets = {key.rpartition(".")[2] for _, level in levels for key in level.overrides}
     return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets
@@ -159,8 +162,11 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
 
 
 def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
-    """Whether the spread alone could make the gain: where both were measured several times by Welch's t, else where
-    the figures with their spread allow both a gain and a loss, and the claim does not."""
+    """Find out whether the spread of the figures alone could make the gain.
+
+    Where both rows were measured several times, Welch's t decides. Else it could if the figures with their rounding
+    allow both a gain and a loss, and the claim does not.
+    """
     quantity = next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)
     values = [r.repeats[quantity] for r in (a, b)] if quantity else []
     if gain is None or gain.middle <= 0:
@@ -176,7 +182,7 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
     if len({*before}) == 1 and len({*after}) == 1:
         return []
-    from scipy.stats import ttest_ind  # most of the time that an audit takes to start, and seldom needed
+    from scipy.stats import ttest_ind  # importing it takes most of an audit's start, and it is seldom needed
 
     interval = ttest_ind([v + shift for v in after], before, equal_var=False).confidence_interval(CONFIDENCE)
     if not interval.low <= 0 <= interval.high:
@@ -187,7 +193,7 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
 
 
 def _no_speed(a: Run, b: Run) -> str:
-    """Why nothing can be compared."""
+    """Return why nothing can be compared, in words."""
     for run in (a, b):
         if run.out_of_memory:
             return f"'{run.label}' ran out of memory, and what its speed would be nobody knows"
@@ -197,7 +203,7 @@ def _no_speed(a: Run, b: Run) -> str:
 def _weigh(
     gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str
 ) -> tuple[Judgement, str]:
-    """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
+    """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
     unmeasured = NEVER if Kind.PROJECTED in kinds else ""
     if Kind.BOUND in kinds:
@@ -218,11 +224,12 @@ def _weigh(
 
 
 def _left_open(gain: Figure, stated: Figure) -> str:
-    """What rounding leaves open of a size that agrees; empty where all that the figures may mean bears the claim out.
+    """Return what rounding leaves open of a size that agrees; empty where all that the figures may mean agrees.
 
-    A claim of a size is left open where rounding alone may change the effect by more than half of it: 2 % where
-    it may be 0 to 6 %. A claim of no change is left open where it may be more than the claim's own rounding allows, and
-    one of a direction where it may be none.
+    - A claim of a size is left open where rounding alone may change the effect by more than half of it: 2 % where it
+      may be 0 to 6 %.
+    - A claim of no change is left open where the change may be larger than the claim's own rounding allows.
+    - A claim of a direction is left open where there may be no change.
     """
     of_a_size, equal = stated.low > 0 and stated.high < MOST, stated.low <= 1 <= stated.high
     if not of_a_size:
@@ -236,8 +243,10 @@ def _left_open(gain: Figure, stated: Figure) -> str:
 
 
 def _not_contradicted(at: str, kinds: Mapping[Kind, str], left_open: str) -> tuple[Judgement, str]:
-    """A claim whose size agrees holds, unless something else could have made it, or nothing was measured, or rounding
-    could."""
+    """Return the judgement of a claim whose size agrees. It holds unless one of three things speaks against it.
+
+    Something else could have made the gain, nothing was measured, or rounding leaves it open.
+    """
     for kind in (Kind.MEASURED, Kind.PROJECTED):
         if kind in kinds and Kind.NOISE not in kinds:
             return Judgement.UNDECIDED, kinds[kind]
@@ -254,7 +263,7 @@ def _claimed(stated: Figure) -> str:
 
 
 def _padded(a: Run, b: Run) -> str:
-    """The rows that can hold padding; packed ones have none."""
+    """Return the names of the rows that can hold padding; packed ones have none."""
     return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)
 
 

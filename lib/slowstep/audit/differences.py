@@ -1,4 +1,4 @@
-"""In which factors of the catalogue two runs differ."""
+"""The factors of the catalogue in which two runs differ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DETAILS = {
     "batched_fetching": "tokenize",
     "torch_compile": "torch_compile_mode",
 }
-"""Factors that mean nothing of their own where another changes."""
+"""Factors that have no meaning of their own where another factor changes, with that other one."""
 
 FOLLOWS = {"tf32": ("torch_compile", "training_arguments.tf32")}
-"""Factors that another switches where their own key is not given in either run (Trainer compiles with tf32)."""
+"""Factors that another one switches where their own key is not set in either run (Trainer compiles with tf32)."""
 
 
 def changed(a: Settings, b: Settings) -> dict[str, object]:
-    """The settings that differ, by their own names, with `b`'s values; what only details another is left out."""
+    """Return the settings that differ, by their own names, with the values of `b`; details of others are left out."""
     before, after = ({s: to_plain(getattr(x, s)) for s in TRAINED} for x in (a, b))
     found: dict[str, object] = {}
     for section, now in after.items():
@@ -34,9 +34,9 @@ def changed(a: Settings, b: Settings) -> dict[str, object]:
 
 
 def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
-    """The levels that make `a` into `b`, as far as the catalogue knows them.
+    """Return the levels that turn `a` into `b`, as far as the catalogue knows them.
 
-    What only details another change is left out: the format of quantised weights that are no longer quantised.
+    Details of another change are left out, such as the format of quantised weights that are no longer quantised.
     """
     found = []
     for factor in CATALOGUE.values():

@@ -1,4 +1,4 @@
-"""Rows that were expected and never measured: what the measured ones say of them."""
+"""Rows that were expected and never measured, compared with the measured rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slowstep.settings.reported import Claim
 
 
 def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Finding]:
-    """That nothing was measured here, the room that measured phases leave, and the same change where it was made."""
+    """Find that nothing was measured here, and what the measured phases and the same change elsewhere say about it."""
     expected = [f"'{r.label}'" for r in (a, b) if r.projected]
     if not expected:
         return []
@@ -30,7 +30,7 @@ def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Findi
 
 
 def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -> list[Finding]:
-    """The same change of the same factor between two measured rows, if it did something else."""
+    """Find the same change of the same factor between two measured rows, if its effect differs."""
     factor, (hoped, unit) = CATALOGUE.get(claim.factor or ""), equal_work(a, b, claim.quantity)
     if factor is None or hoped is None:
         return []

@@ -21,8 +21,10 @@ from slowstep.text.visible import visible
 
 
 def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
-    """Plain data of a parameter file whose baseline is that of most claims, and whose levels are what the claims
-    change; None where no claim changes what the catalogue knows, or nobody said what model was trained."""
+    """Return the plain data of a parameter file that tests the claims: their most common baseline, and their levels.
+
+    None where no claim changes what the catalogue knows, or where it is not known which model was trained.
+    """
     baselines = [c.claim.baseline for c in audit.claims]
     if not baselines or settings.figures_alone:
         return None
@@ -42,7 +44,7 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
                 values.append(level.value)
     if not any(values for section in levels.values() for values in section.values()):
         return None
-    data = _given(to_plain(base)) | {"name": f"{settings.name}_experiment"}
+    data = _without_unset(to_plain(base)) | {"name": f"{settings.name}_experiment"}
     data = {key: value for key, value in data.items() if key not in (*LEVEL_SECTIONS, "reported")}
     data |= levels
     validate(data, f"{settings.name}_experiment.yaml")
@@ -50,25 +52,28 @@ def experiment(settings: Settings, audit: Audit) -> dict[str, Any] | None:
 
 
 def _section(factor: Factor, beside: set[str]) -> str:
-    """Return the section that tries a factor: the one that tries it with those `beside` it, else its own."""
+    """Return the section that tries the factor: the one that crosses it with those `beside` it, or else its own.
+
+    `beside` holds the names of all factors that the claim changes.
+    """
     together = (name for name, crossed in CROSSED.items() if factor.name in crossed and beside >= {*crossed})
     own = next(name for name, factors in BY_SECTION.items() if factor in factors)
     return next(together, own)
 
 
 def write_experiment(settings: Settings, audit: Audit, folder: Path) -> Path | None:
-    """The experiment's parameter file in `folder`; None where there is none to write."""
+    """Write the experiment's parameter file in `folder` and return its path; None where there is none to write."""
     data = experiment(settings, audit)
     if data is None:
         return None
     path = folder / f"{data['name']}.yaml"
-    source = " ".join((settings.reported.source or settings.name).split())  # in a comment, which a line's end would end
+    source = " ".join((settings.reported.source or settings.name).split())  # on one line, as it goes into a comment
     head = f"# Decides the claims of {visible(source)}; made by the audit of its figures.\n"
     write_atomically(path, head + yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     return path
 
 
-def _given(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not set."""
-    kept = {k: _given(v) if isinstance(v, Mapping) else v for k, v in data.items()}
+def _without_unset(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data without values that are not set."""
+    kept = {k: _without_unset(v) if isinstance(v, Mapping) else v for k, v in data.items()}
     return {k: v for k, v in kept.items() if v not in (None, {}, [])}

@@ -1,4 +1,4 @@
-"""An audit in lines for a terminal; nothing is drawn, so that they are there at once."""
+"""An audit as lines for a terminal. Nothing is drawn, so that the lines appear at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted
 
 
 def sentence(text: str) -> str:
-    """First letter large, a full stop at the end."""
+    """Return a text as a sentence: with a capital letter first and a full stop at the end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def compared(audit: Audit) -> list[str]:
-    """Every measured row beside the first, at equal work, or with the doubt whether it is; without those that can't be
-    true."""
+    """Compare every measured row with the first one, at equal work or with a doubt; impossible rows are left out."""
     measured = with_speed(r for r in audit.runs if r.label not in audit.impossible)
     odd = {f.where for f in audit.findings if f.kind is Kind.NEIGHBOURS}
     found = []
@@ -42,15 +41,15 @@ def compared(audit: Audit) -> list[str]:
 
 
 def claim_lines(audit: Audit, claims: Sequence[Judged] | None = None) -> list[str]:
-    """The claims, or some of them, for a terminal; of a report that claims nothing, its rows beside each other."""
+    """Return the lines of the claims, or of some of them; for a report without claims, a comparison of its rows."""
     if not audit.claims:
         rows = [sentence(text) for text in compared(audit)]
         return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
-    told = audit.claims if claims is None else claims
-    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in told]
+    shown = audit.claims if claims is None else claims
+    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in shown]
 
 
 def finding_lines(audit: Audit) -> list[str]:
-    """What else was found, and what is to be asked first, for a terminal."""
+    """Return the lines of all other findings, and of the first questions to ask."""
     found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
     return found + [f"- to be asked: {sentence(q)}" for q in audit.first_questions]

@@ -1,4 +1,4 @@
-"""Equal work: in which unit two runs can be compared."""
+"""Equal work: the units in which two runs can be compared."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from slowstep.audit.relations import TITLES
 from slowstep.audit.run import TEXT, Run, batches
 
 WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
-"""Speeds and times, by how equal the work is that they count; an epoch is the same data."""
+"""Speeds and times; the more equal the work that they count, the earlier they come. An epoch is the same data."""
 
 WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost")
-"""Times and money for all that a run did, saves and evaluations with it, which no step holds."""
+"""Times and costs of all that a run did. They include saves and evaluations, which steps do not."""
 
 
 def with_speed(runs: Iterable[Run]) -> list[Run]:
-    """Those that somebody measured, and whose figures say how fast they were."""
+    """Return the measured runs whose figures say how fast they were."""
     return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
 
 
 def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
-    """How many times as fast `b` is, in the unit of the most equal work that both allow, and that unit; how many times
-    as cheap, if that is what a claim is about."""
+    """Return how many times as fast `b` is, and the unit: the one of the most equal work that both runs allow.
+
+    For a claim on cost this is how many times as cheap it is. None, with an empty text, if no unit fits.
+    """
     if a.out_of_memory or b.out_of_memory:
         return None, ""
     for unit in _units(a, b, quantity):
-        gain = _of_tokens(a, b) if unit == "tokens_per_second" else read_from(unit, a, b)
+        gain = _tokens_ratio(a, b) if unit == "tokens_per_second" else read_from(unit, a, b)
         if gain:
-            return _for_as_much(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
+            return _at_equal_work(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
     before, after = a.tokens_at_full_length, b.tokens_at_full_length
     if quantity != "cost" and a.packed == b.packed and before and after and before.bounded and after.bounded:
         return after / before, "tokens/s, were every sample as long as it may be"
@@ -36,8 +38,11 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
 
 
 def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
-    """What the two can be compared by, the most equal work first: a whole time of known work before all others if a
-    claim is read from it, and nothing that counts samples where packing makes one of several."""
+    """Yield the units that the two can be compared in, those of the most equal work first.
+
+    If a claim is read from a whole time of known work, that comes first. Units that count samples are left out where
+    only one run packs several samples into one.
+    """
     if quantity == "cost":
         yield quantity
         return
@@ -46,7 +51,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     if not padding_differs(a, b):
         yield "tokens_per_second"
     if a.packed and b.packed and a.length != b.length:
-        yield "seconds_per_epoch"  # of the same text, of which packing cuts nothing off
+        yield "seconds_per_epoch"  # an epoch is the same text, since packing cuts nothing off
         return
     if lengths_differ(a, b):
         return
@@ -57,8 +62,8 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     yield from ("seconds_per_epoch", "tokens_per_second", "seconds")
 
 
-def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
-    """The ratio of two whole times or costs, for as much work as both did if that is known to differ."""
+def _at_equal_work(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
+    """Return the ratio of two whole times or costs, corrected for the work of both if that is known to differ."""
     work, count = work_done(quantity, a, b) or (exact(1), "")
     if work.meets(exact(1)):
         return gain, TITLES[quantity]
@@ -66,7 +71,7 @@ def _for_as_much(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, s
 
 
 def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
-    """How many times as much `b` did in a whole time, and what counts it; None where nobody said."""
+    """Return how many times as much work `b` did in a whole time, and what counts it; None where it is not known."""
     per_epoch = quantity.endswith("per_epoch")
     for count in ("samples_per_epoch", "steps_per_epoch") if per_epoch else ("samples", "epochs", "steps"):
         before, after = a.solved.known.get(count), b.solved.known.get(count)
@@ -80,7 +85,7 @@ def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
 
 
 def same_batch(a: Run, b: Run) -> bool:
-    """Whether a step trains on as many samples, by the figures or else by the settings."""
+    """Return whether a step trains on the same number of samples, by the figures or else by the settings."""
     before, after = batches(a, b)
     if before and after:
         return before.meets(after)
@@ -89,12 +94,12 @@ def same_batch(a: Run, b: Run) -> bool:
 
 
 def lengths_differ(a: Run, b: Run) -> bool:
-    """Whether a sample is another amount of work, and nobody counted its tokens."""
-    return a.length != b.length and (_of_tokens(a, b) is None or padding_differs(a, b))
+    """Return whether a sample is a different amount of work in the two, and its tokens were not counted."""
+    return a.length != b.length and (_tokens_ratio(a, b) is None or padding_differs(a, b))
 
 
 def padding_differs(a: Run, b: Run) -> bool:
-    """Whether tokens a second, which may count padding, are other work in one than in the other."""
+    """Return whether tokens a second, which may count padding, are different work in the two."""
     if not all(r.settings.workload in TEXT for r in (a, b)):
         return False
     if a.counts_text and b.counts_text:
@@ -103,9 +108,11 @@ def padding_differs(a: Run, b: Run) -> bool:
     return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
 
 
-def _of_tokens(a: Run, b: Run) -> Figure | None:
-    """How many times as many tokens a second `b` trains on: as both count them, or by the tokens of their samples where
-    a step has as many samples in both."""
+def _tokens_ratio(a: Run, b: Run) -> Figure | None:
+    """Return how many times as many tokens a second `b` trains on; None if not known.
+
+    They are taken as both count them, or from the tokens of a sample where a step has the same samples in both.
+    """
     gain = read_from("tokens_per_second", a, b)
     steps, each = read_from("steps_per_second", a, b), [r.tokens_of_a_sample for r in (a, b)]
     if gain or steps is None or None in each or not same_batch(a, b):
@@ -114,7 +121,7 @@ def _of_tokens(a: Run, b: Run) -> Figure | None:
 
 
 def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
-    """How many times as fast `b` is by one figure, whatever work it counts."""
+    """Return how many times as fast `b` is by one figure, whatever work that counts; None if not known."""
     before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
     if not before or not after or not (before.bounded and after.bounded):
         return None
@@ -122,5 +129,5 @@ def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
 
 
 def faster_is_less(quantity: str) -> bool:
-    """Whether it is a time or a cost."""
+    """Return whether a quantity is a time or a cost, so that less of it is faster."""
     return quantity.startswith(("seconds", "minutes", "hours", "cost"))

@@ -1,4 +1,4 @@
-"""What this machine is, told without torch: the part of a measurement's identity that isn't a setting."""
+"""The machine and its packages, found out without torch: the part of a measurement's identity that isn't a setting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOOLS = (*OPTIONAL, *COMPILERS)
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Processor, memory and accelerator, as the records carry them. Memory in bytes."""
+    """Processor, memory and accelerator, as records hold them. Memory is in bytes."""
 
     system: str
     processor: str
@@ -43,7 +43,7 @@ class Machine:
 
     @property
     def device(self) -> str:
-        """'cuda' or 'cpu': where trials run unless the settings say `use_cpu`."""
+        """Return 'cuda' or 'cpu': the device on which trials run unless the settings say `use_cpu`."""
         return "cuda" if self.gpu else "cpu"
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Machine:
 
 @functools.cache
 def this_machine() -> Machine:
-    """The machine this process runs on."""
+    """Return the machine that this process runs on."""
     gpu, count, memory, driver = _gpu()
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
@@ -71,7 +71,7 @@ def this_machine() -> Machine:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Versions of what decides a training step's speed; a package that is not installed is left out."""
+    """Return the versions of Python and of the packages that decide a step's speed; a missing package is left out."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""What the system refuses (a full disk, a folder that can't be written, a path through a file), in words."""
+"""Errors of the system (a full disk, a folder that can't be written, a path through a file), explained in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADVICE = {
 
 
 def explained(error: OSError) -> str:
-    """Return the path, what the system said of it, and what to do, on one line."""
+    """Return the path, what the system said about it, and what to do, on one line."""
     path = error.filename if error.filename is not None else error.filename2
     where = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
     if "temporary directory" in str(error):
@@ -42,8 +42,10 @@ def explained(error: OSError) -> str:
 
 @contextlib.contextmanager
 def naming(path: Path, instead: bool = False) -> Iterator[None]:
-    """Give errors of the system that name no path this one: a write to a full disk says only that it is full.
-    `instead` of the one that they name, too, where that is a temporary file's."""
+    """Add `path` to errors of the system that name no path: a write to a full disk says only that it is full.
+
+    With `instead`, `path` also replaces the one that they name, which may be that of a temporary file.
+    """
     try:
         yield
     except OSError as error:
@@ -53,8 +55,10 @@ def naming(path: Path, instead: bool = False) -> Iterator[None]:
 
 
 def temporary_folder() -> Path:
-    """Return the folder for temporary files; OSError if it was named by TMPDIR and can't be used, since Python would
-    take another in silence, which may be a small one."""
+    """Return the folder for temporary files; OSError if TMPDIR names one that can't be used.
+
+    Python would silently take another folder then, which may be too small.
+    """
     named = os.environ.get("TMPDIR")
     if named:
         with naming(Path(named)), tempfile.NamedTemporaryFile(dir=named, prefix="slowstep-") as file:

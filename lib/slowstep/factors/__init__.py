@@ -1,4 +1,4 @@
-"""What can be changed about a training run, and what each change means."""
+"""Factors: the things that can be changed about a training run, and what each change means."""
 
 from slowstep.factors.arms import (
     Arm,

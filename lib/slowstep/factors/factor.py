@@ -14,25 +14,25 @@ ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimi
 
 
 class Meaning(StrEnum):
-    """What a change costs in meaning, from nothing to everything."""
+    """The classes of changes, by what they do to the meaning of training, from nothing to everything."""
 
     EXACT = "exact"
     """The same mathematics: only speed and memory change."""
     NUMERICS = "numerics"
     """The same training in another arithmetic."""
     SEMANTICS = "semantics"
-    """Other data or another optimisation: not the same training."""
+    """Training with other data or another optimisation: not the same training."""
     DIAGNOSTIC = "diagnostic"
-    """Shows a limit; nothing that one would train with."""
+    """Shows a limit; nobody would train with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """One value of a factor as a change of settings.
 
-    `overrides` make the treatment; `given` is changed on both sides, for a factor that only exists in its presence
-    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is
-    given where this step costs less than the factor's costliest.
+    `overrides` make the treatment. `given` is set in both arms, for a factor that exists only beside it (persistent
+    workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is set where
+    this level costs less than the factor's costliest.
     """
 
     value: Any
@@ -49,52 +49,54 @@ class Factor:
     name: str
     title: str
     hypothesis: str
-    """What is claimed when the factor is tested; a reader of the report sees this sentence."""
+    """The claim that is tested, as one sentence; readers of the report see it."""
     meaning: Meaning
-    """Of its costliest level."""
+    """The meaning of its costliest level."""
     changes: str
-    """What the change means beside speed, in words."""
+    """The effect of the change beside speed, in words."""
     current: Callable[[Run], Any]
+    """Returns the run's own value."""
     level: Callable[[Any, Run], Level]
+    """Returns a value as a change of the run's settings."""
     touches: frozenset[str]
     """The phases it can touch; the others are negative controls."""
     examples: tuple[Any, ...]
     """Levels worth trying: documented, and each one run by the tests."""
     bound: str | None = None
-    """Name of the bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
+    """The name of its bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
     event: str | None = None
-    """The occasional event that it changes, 'save' or 'evaluate': it counts in the comparison however rare it is."""
+    """The periodic event that it changes, 'save' or 'evaluate'. It counts in the comparison even if it is rare."""
     shares_cores: bool = False
-    """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
+    """True if it moves work between CPU cores. Where training itself runs on the CPU, that touches every phase."""
     requires: Callable[[Any, Run, Machine], str | None] = lambda value, run, machine: None
-    """What this machine lacks for a level, or None."""
+    """Returns what this machine lacks for a level, or None."""
     refuses: Callable[[Any, Run], str | None] = lambda value, run: None
-    """Why a run of these settings can't have a level, whatever the machine, or None."""
+    """Returns why a run of these settings can't have a level on any machine, or None."""
     unmet: Callable[[Run], str | None] = lambda run: None
-    """Why trials of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
+    """Returns why trials can't meet what the factor acts on, or None. It is asked only if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
-    """What is wrong with a level's value as a user wrote it, or None."""
+    """Returns what is wrong with a level's value as a user wrote it, or None."""
 
     def meaning_of(self, level: Level) -> Meaning:
-        """What this level costs in meaning."""
+        """Return the meaning of this level."""
         return level.meaning or self.meaning
 
     def touched(self, device: str) -> frozenset[str]:
-        """The phases this factor can touch on `device` ('cpu' or 'cuda')."""
+        """Return the phases that this factor can touch on `device` ('cpu' or 'cuda')."""
         if device == "cpu":
             return ALL_PHASES if self.shares_cores else self.touches
-        # the device runs the optimizer while the host fetches the next batch: a shorter one lengthens the other's wait
+        # the device runs the optimizer while the host fetches the next batch, so a shorter update means a longer wait
         behind = {"data", "host_to_device"} if "optimizer" in self.touches else set()
         return self.touches | behind
 
 
 def show(value: Any) -> str:
-    """A level's value as labels show it: `true`, not `True`."""
+    """Return a level's value as labels show it: `true`, not `True`."""
     if isinstance(value, list):
         return ",".join(map(show, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def show_all(values: Mapping[str, Any]) -> str:
-    """Settings by their own names: `dataloader_num_workers=2, tokenize=once`."""
+    """Return settings by the last part of their keys: `dataloader_num_workers=2, tokenize=once`."""
     return ", ".join(f"{key.rpartition('.')[2]}={show(value)}" for key, value in values.items())

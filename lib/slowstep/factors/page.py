@@ -1,4 +1,4 @@
-"""docs/factors.md, from the catalogue: `python -m slowstep.factors.page > docs/factors.md`."""
+"""The page docs/factors.md, made from the catalogue: `python -m slowstep.factors.page > docs/factors.md`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ one (where there is none, tokenise once); offload of the optimizer other than pa
 
 
 def markdown() -> str:
-    """The page."""
+    """Return the page as Markdown."""
     parts = [HEAD]
     for section in TESTED:
         factors = BY_SECTION[section.name]

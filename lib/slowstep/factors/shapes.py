@@ -17,16 +17,16 @@ Requires = Callable[[Any, Run, Machine], str | None]
 Refuses = Callable[[Any, Run], str | None]
 Given = Callable[[Any, Run], dict[str, Any]]
 
-# -- what it exists beside: `given` of a level, what of it the run lacks --
+# -- what a factor needs beside it: the settings `given` to both arms, as far as the run lacks them --
 
 
 def nothing(value: Any, run: Run) -> dict[str, Any]:
-    """It exists by itself."""
+    """Return no settings: the factor exists by itself."""
     return {}
 
 
 def having(**wanted: Any) -> Given:
-    """It exists beside training arguments of these values."""
+    """Make a `given` for a factor that exists only beside these training arguments."""
     return lambda value, run: {TRAINING + k: v for k, v in wanted.items() if run[k] != v}
 
 
@@ -34,7 +34,7 @@ def having(**wanted: Any) -> Given:
 
 
 def argument(name: str, given: Given = nothing) -> dict[str, Callable]:
-    """One training argument, observed under its own name."""
+    """Make `current` and `level` for one training argument, observed under its own name."""
 
     def level(value: Any, run: Run) -> Level:
         changed = {TRAINING + name: value}
@@ -44,7 +44,10 @@ def argument(name: str, given: Given = nothing) -> dict[str, Callable]:
 
 
 def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> dict[str, Callable]:
-    """One key of a training argument that is a mapping, as gradient_checkpointing_kwargs; observed as the key."""
+    """Make `current` and `level` for one key of a training argument that is a mapping; the key is what is observed.
+
+    Such a mapping is gradient_checkpointing_kwargs.
+    """
 
     def level(value: Any, run: Run) -> Level:
         changed = {TRAINING + name: (run[name] or {}) | {key: value}}
@@ -54,7 +57,7 @@ def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> d
 
 
 def section(key: str, default: Any = None, fact: str = "", given: Given = nothing) -> dict[str, Callable]:
-    """A dotted key of a section of the settings, observed as `fact`, or under its last name."""
+    """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name."""
     name = key.rpartition(".")[2]
 
     def current(run: Run) -> Any:
@@ -66,11 +69,11 @@ def section(key: str, default: Any = None, fact: str = "", given: Given = nothin
     return {"current": current, "level": level}
 
 
-# -- what it may be --
+# -- what the value may be --
 
 
 def whole(minimum: int) -> Accepts:
-    """A whole number of at least `minimum`."""
+    """Accept a whole number of at least `minimum`."""
 
     def accepts(value: Any) -> str | None:
         if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
@@ -81,7 +84,7 @@ def whole(minimum: int) -> Accepts:
 
 
 def number(low: float, high: float) -> Accepts:
-    """A number from `low` to `high`."""
+    """Accept a number from `low` to `high`."""
 
     def accepts(value: Any) -> str | None:
         if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
@@ -92,12 +95,12 @@ def number(low: float, high: float) -> Accepts:
 
 
 def switch(value: Any) -> str | None:
-    """True or false."""
+    """Accept true or false."""
     return None if isinstance(value, bool) else f"expected true or false, found {describe(value)}"
 
 
 def one_of(*allowed: Any) -> Accepts:
-    """One of the `allowed` words."""
+    """Accept one of the `allowed` words."""
 
     def accepts(value: Any) -> str | None:
         if any(value == a and type(value) is type(a) for a in allowed):
@@ -107,31 +110,31 @@ def one_of(*allowed: Any) -> Accepts:
     return accepts
 
 
-# -- what it needs of the machine, and of the run; the docstring is what docs/factors.md says --
+# -- what a level needs of the machine and of the run; docs/factors.md shows the docstrings of these functions --
 
 
 def on_cpu(run: Run, machine: Machine) -> bool:
-    """Whether trials of these settings run on the CPU of this machine."""
+    """Return whether trials of these settings run on the CPU of this machine."""
     return machine.device == "cpu" or bool(run["use_cpu"])
 
 
 def needs_cuda(what: str) -> Requires:
-    """`what` exists on a CUDA device alone."""
+    """Require a CUDA device, since `what` exists only there."""
 
     def requires(value: Any, run: Run, machine: Machine) -> str | None:
         return f"{what} needs a CUDA device; this run trains on the CPU" if on_cpu(run, machine) else None
 
-    return _said(requires, "a CUDA device")
+    return _with_docstring(requires, "a CUDA device")
 
 
 def needs_package(package: str, what: str) -> Requires:
-    """`what` comes with a package that may not be installed."""
+    """Require a package that may not be installed, since `what` comes with it."""
     name = package.replace("_", "-")
 
     def requires(value: Any, run: Run, machine: Machine) -> str | None:
         return None if package in machine.tools else f"{what} needs the package {name}, which is not installed"
 
-    return _said(requires, f"the package {name}")
+    return _with_docstring(requires, f"the package {name}")
 
 
 def needs_compiler(value: Any, run: Run, machine: Machine) -> str | None:
@@ -142,33 +145,33 @@ def needs_compiler(value: Any, run: Run, machine: Machine) -> str | None:
 
 
 def at(levels: Iterable[Any], requires: Requires) -> Requires:
-    """A requirement of some levels."""
+    """Restrict a requirement to some levels."""
     levels = tuple(levels)
 
-    def of_some(value: Any, run: Run, machine: Machine) -> str | None:
+    def restricted(value: Any, run: Run, machine: Machine) -> str | None:
         return requires(value, run, machine) if value in levels else None
 
-    return _said(of_some, f"{requires.__doc__} ({', '.join(map(show, levels))})")
+    return _with_docstring(restricted, f"{requires.__doc__} ({', '.join(map(show, levels))})")
 
 
 def all_of(*requirements: Requires) -> Requires:
-    """Several requirements; the first that is not met is told."""
+    """Join several requirements. The first that is not met is reported."""
 
     def requires(value: Any, run: Run, machine: Machine) -> str | None:
         return next((why for r in requirements if (why := r(value, run, machine))), None)
 
-    return _said(requires, "; ".join(r.__doc__ or "" for r in requirements))
+    return _with_docstring(requires, "; ".join(r.__doc__ or "" for r in requirements))
 
 
 def only_if(condition: Callable[[Run], bool], why: str) -> Refuses:
-    """Refused with the reason `why` where the run lacks what the condition looks for."""
-    return _said(lambda value, run: None if condition(run) else why, why)
+    """Refuse a level for the reason `why` if the run does not meet `condition`."""
+    return _with_docstring(lambda value, run: None if condition(run) else why, why)
 
 
-def _said(function: Callable, text: str) -> Callable:
+def _with_docstring(function: Callable, text: str) -> Callable:
     function.__doc__ = text
     return function
 
 
 has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA adapter (no peft section)")
-"""LoRA's own factors."""
+"""A refusal for LoRA's own factors."""

@@ -19,12 +19,12 @@ from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsider
 from slowstep.settings import LEVEL_SECTIONS, Settings
 
 HEADROOM = 0.95
-"""Share of the memory that a combination is expected to fill at most."""
+"""The largest share of the memory that a combination may be expected to fill."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What to train with, and what led there."""
+    """The combination to train with, and what led to it."""
 
     tested: list[Measured]
     """Everything that the parameter file lists, each once."""
@@ -33,37 +33,39 @@ class Choice:
     head_to_heads: list[Measured]
     """The finalists against each other."""
     confirmed: list[Measured]
-    """What was measured against the baseline with fresh pairs."""
+    """Combinations that were measured against the baseline with fresh pairs."""
     chosen: Measured | None
-    """The winner, confirmed against the baseline."""
+    """The winner, confirmed against the baseline; None if nothing could be combined."""
     left_out: list[str]
+    """Levels that were redundant, and combinations that were not confirmed, in words."""
     settings: Settings
+    """The final configuration: that of the winner if it is adopted, else the run's own."""
     before: Projection | None
     after: Projection | None
 
     @property
     def candidates(self) -> list[Verdict]:
-        """The best level of each factor that is allowed, largest gain first."""
+        """Return the verdict on the best level of each factor that is allowed, largest gain first."""
         return best_levels([m.verdict for m in self.allowed])
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """On everything that was tested, in the light of the confirmation."""
+        """Return the verdicts on everything that was tested, corrected by the confirmation."""
         return reconsidered([m.verdict for m in self.tested], [m.verdict for m in self.confirmed])
 
     @property
     def adopted(self) -> bool:
-        """Whether the combination is to be trained with."""
+        """Return whether to train with the combination."""
         return self.chosen is not None and self.chosen.verdict.outcome is Outcome.SUPPORTED
 
     @property
     def arm(self) -> Arm | None:
-        """The adopted one."""
+        """Return the arm of the adopted combination; None if none is adopted."""
         return self.chosen.contrast.treatment if self.chosen and self.adopted else None
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on the combination."""
+        """Return the verdict on the combination; None if there is none."""
         return self.chosen.verdict if self.chosen else None
 
 

@@ -1,4 +1,4 @@
-"""decision.md: what was decided and why, as an architecture decision record to keep beside the code."""
+"""The file decision.md: what was decided and why, as an architecture decision record to keep beside the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slowstep.wording.words import effect, hours, loss_change, money, proviso
 
 
 def decision(lab: Lab, choice: Choice) -> str:
-    """The record: status, context, hypotheses with figures, options with scores, decision, consequences, doubts."""
+    """Return the record as Markdown: status, context, hypotheses, scored options, decision, consequences, doubts."""
     today = datetime.now(UTC).date().isoformat()
     parts = [f"# Training configuration of {escape(lab.settings.name)}"]
     parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]

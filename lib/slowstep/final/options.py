@@ -1,7 +1,8 @@
-"""The options that were open, each with what was measured of it, and a score that anyone can reckon again.
+"""The options that were open, each with its measured figures and a score that anyone can compute again.
 
-Up to five points each for the time it saves (and so the cost), for low risk (the memory it leaves free), and for how
-little it changes in training; nothing is weighed by opinion. An option that was not measured has no score.
+An option gets up to five points for each of three things: the time that it saves (and so the cost), low risk (the
+memory that it leaves free), and how little it changes in training. No opinion is in them. An option that was not
+measured has no score.
 """
 
 from __future__ import annotations
@@ -21,41 +22,44 @@ from slowstep.wording.words import hours, loss_change, money, share
 
 POINTS = 5.0
 MEANING = {Meaning.EXACT: 5.0, Meaning.NUMERICS: 3.0, Meaning.SEMANTICS: 1.0}
-"""Points for what stays the same: everything, everything but rounding, little."""
+"""Points for what stays the same in training: everything, everything but rounding, little."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One way to train the job. Times in seconds."""
+    """A way to train the job."""
 
     name: str
     verdict: Verdict | None
-    """None for the run as it is."""
+    """The verdict on its change; None for the run as it is."""
     job: Projection | None
     filled: float | None
-    """Share of the memory that its peak fills."""
+    """Share of the memory, 0 to 1, that its peak fills; None if not known."""
     saved: float
-    """Share of the time that it saves, of the job's where that is projected."""
+    """Share of the time, up to 1, that it saves: of the job's where that is projected, else of a step's."""
     meaning: Meaning
     chosen: bool = False
     barred: bool = False
-    """Whether the parameter file does not allow it, or the job would not end sooner with it."""
+    """True if the parameter file does not allow it, or if the job would not end sooner with it."""
 
     @property
     def points(self) -> tuple[float, float, float]:
-        """For time, for risk by the memory left (half of it where it is not known), for sameness."""
+        """Return the points for time, for low risk and for little change. Memory that is not known counts as half."""
         left = 0.5 if self.filled is None else max(0.0, 1 - self.filled)
         return POINTS * max(0.0, self.saved), POINTS * left, MEANING[self.meaning]
 
     @property
     def score(self) -> float:
-        """Their sum."""
+        """Return the sum of the points."""
         return sum(self.points)
 
 
 def options(lab: Lab, choice: Choice) -> list[Option]:
-    """The run as it is, the best supported level of each factor by itself, allowed or not, and what was chosen and
-    confirmed; the fastest first."""
+    """Return the options, the fastest first.
+
+    They are the run as it is, the best supported level of each factor by itself, allowed or not, and the confirmed
+    choice.
+    """
     before = lab.baseline.projection
     as_is = Option(
         name="as it is",
@@ -79,7 +83,7 @@ def options(lab: Lab, choice: Choice) -> list[Option]:
 
 
 def option_table(found: Sequence[Option]) -> Table:
-    """Time and cost of the job, memory, meaning and points of each option."""
+    """List time and cost of the job, memory, meaning and points of each option."""
     return Table(
         [
             {

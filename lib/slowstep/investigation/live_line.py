@@ -1,4 +1,4 @@
-"""The live line in a notebook: one output that is overwritten."""
+"""The progress line in a notebook: one output that is overwritten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slowstep.text.visible import visible
 
 
 def show_line(text: str, handle: Any = None) -> Any:
-    """Show `text`, in place of what `handle` showed before; returns the handle for the next time."""
+    """Show `text` in place of what `handle` showed before, and return the handle for the next time."""
     from IPython.display import display
 
     text = visible(text)

@@ -1,8 +1,8 @@
-"""What vendors' data sheets say of devices: dense bf16 with 32-bit accumulation, as PyTorch computes.
+"""Figures of vendors' data sheets: the dense bf16 rate with 32-bit accumulation, as PyTorch computes.
 
-Many sheets print the rate with sparsity, which is twice the dense one; it is halved here. Devices that know no bf16
-(V100, T4) stand with their fp16 rate. Modules whose halves a driver lists as two devices (MI250X) stand with one half.
-A device whose sheet was not at hand is left out.
+Many sheets print the rate with sparsity, which is twice the dense one; it is halved here. Devices without bf16
+(V100, T4) have their fp16 rate. Where a driver lists the halves of a module as two devices (MI250X), the figures are
+those of one half. A device whose sheet was not at hand is left out.
 """
 
 from __future__ import annotations

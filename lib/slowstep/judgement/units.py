@@ -14,7 +14,7 @@ from slowstep.records import Block
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """Totals over blocks divided by their total time, never a mean of rates. None: not measured."""
+    """Totals over blocks divided by their total time, never a mean of rates. None means not measured."""
 
     seconds_per_step: float
     steps_per_second: float
@@ -23,13 +23,13 @@ class Throughput:
     useful_tokens_per_second: float | None
     loss_tokens_per_second: float | None
     useful_share: float | None
-    """Useful tokens of all positions computed; the rest is padding."""
+    """Useful tokens as a share of all positions computed, 0 to 1; the rest is padding."""
     cut_share: float | None
-    """Tokens that truncation removed, of all tokens the examples had."""
+    """Tokens that truncation removed, as a share of all tokens that the examples had, 0 to 1."""
 
 
 def throughput(blocks: Sequence[Block]) -> Throughput:
-    """All units over `blocks` (at least one)."""
+    """Return the throughput of `blocks` (at least one) in all units."""
     seconds = sum(b.seconds for b in blocks)
     steps = sum(b.steps for b in blocks)
 
@@ -54,16 +54,19 @@ def throughput(blocks: Sequence[Block]) -> Throughput:
 
 
 def work(block: Block) -> float:
-    """The work of a block in the judged unit."""
+    """Return the work of a block in the judged unit: useful tokens, or else samples."""
     useful = block.work.useful_tokens
     return float(block.work.samples if useful is None else useful)
 
 
 def unit(blocks: Sequence[Block]) -> str:
-    """The judged unit's name."""
+    """Return the judged unit's name."""
     return "samples/s" if any(b.work.useful_tokens is None for b in blocks) else "useful tokens/s"
 
 
 def speed_up(share: float) -> float:
-    """How many times as fast a run is that no longer spends a share of its time, 0 to 1; all of it counts as 0.99."""
+    """Return how many times as fast a run is without a share of its time, 0 to 1; more than 0.99 counts as 0.99.
+
+    Amdahl's law: 1 / (1 - share).
+    """
     return 1.0 / (1.0 - min(max(share, 0.0), 0.99))

@@ -1,4 +1,4 @@
-"""What was measured, as plain data: the only thing that passes between notebooks, runs and machines."""
+"""Measurements as plain data: the only thing that passes between notebooks, runs and machines."""
 
 from slowstep.records.arms import steps_of_arm
 from slowstep.records.schema import (

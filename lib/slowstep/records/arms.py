@@ -1,4 +1,4 @@
-"""Every steady step of one arm, in whatever record of an investigation it lies."""
+"""All steady steps of one arm, collected from every record of an investigation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: figures, tables and sentences made from judgements. Imports no torch."""
+"""Figures, tables and sentences that people see, made from judgements. Nothing here imports torch."""
 
 from slowstep.report.baseline_figures import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table

@@ -1,4 +1,4 @@
-"""The figures of the baseline: where its time goes, how it scatters, what could be gained at most."""
+"""The figures of the baseline: its time by part, its scatter, and the most that could be gained."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
 
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
 OUTLIER = 2.0
-"""A step is marked as an outlier beyond this multiple of the median step."""
+"""The multiple of the median step beyond which a step is counted as an outlier."""
 
 BAR_END = 200.0
-"""Per cent at which the bar of a bound ends, so that a bound of a thousand leaves room for the others."""
+"""The per cent at which the bar of a bound ends, so that a bound of a thousand leaves room for the others."""
 
 
 def time_budget(baseline: Baseline) -> Chart:
-    """All of the wall time: the real job's if its size is known, else that of the measured steps."""
+    """Draw all of the wall time by part: the real job's if its size is known, else that of the measured steps."""
     shares = {p: baseline.facts.share(p) for p in PHASES}
     parts = {PHASE_NAMES[p]: s for p, s in shares.items()}
     whole = "a step"
@@ -61,7 +61,7 @@ def time_budget(baseline: Baseline) -> Chart:
 
 
 def step_times(baseline: Baseline) -> Chart:
-    """Every measured step of both sides, in the order of time."""
+    """Draw every measured step of both sides of the A/A comparison, in the order of time."""
     figure, rows, outliers = go.Figure(), [], 0
     for side, name, colour, symbol in (
         ("baseline", "one side", BLUE, "circle"),
@@ -94,7 +94,7 @@ def step_times(baseline: Baseline) -> Chart:
 
 
 def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
-    """The most that each factor could bring, known before any trial."""
+    """Draw the most that each factor could bring, known before any trial."""
     known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
     figure = go.Figure()
     for name, colour, shape, is_worth in (
@@ -138,7 +138,7 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
 
 
 def _why_not(v: Verdict, minimum_effect: float) -> str:
-    """Why a bound does not refute."""
+    """Return why a bound does not refute, in words."""
     if v.bound.ratio - 1 >= minimum_effect:
         return "no, it leaves room for the minimum effect"
     return "no, too few steps were seen to exclude rare stalls" if not v.bound.suffices else "no"

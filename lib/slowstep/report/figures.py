@@ -26,7 +26,7 @@ MARKERS = {
 
 
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
-    """Every arm's effect with its interval, on the unit that is judged; arms without a measurement keep their row."""
+    """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
     ordered = sorted(measured, key=lambda m: m.verdict.effect.mean if m.verdict.effect else float("-inf"))
     names = [_label(m) for m in ordered]
     judged = unit([p.treatment for m in measured if m.record for p in m.record.pairs])
@@ -77,7 +77,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
 
 
 def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart:
-    """Throughput of every combination of two factors' levels; a cell without a measurement says why."""
+    """Draw the throughput of every combination of two factors' levels. A cell without a measurement says why."""
     settings = measured[0].contrast.baseline.settings if measured else None
     cells: dict[tuple[str, str], tuple[float | None, str]] = {}
     rate = baseline.facts.throughput.useful_tokens_per_second or baseline.facts.throughput.samples_per_second
@@ -136,7 +136,7 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
 
 
 def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
-    """Peak memory of every arm: device where there is one (allocated, reserved, in use), else the host's."""
+    """Draw the peak memory of every arm in GiB: the device's (allocated, reserved, in use), or else the host's."""
     trials = [("baseline", baseline.record.baseline)]
     trials += [(m.verdict.name, m.record.treatment) for m in measured if m.record]
     kinds = {"allocated": "o", "reserved": "/", "device": ".", "host": ""}
@@ -165,14 +165,13 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
 
 
 def _label(m: Measured, line_end: str = "<br>") -> str:
-    """The arm's name, below it what both arms were given; what the final configuration measured again stands beside
-    what chose it."""
+    """Return the arm's name with its condition below. Arms measured again for the final choice are marked."""
     name = line_end.join(filter(None, (m.verdict.name, m.verdict.condition)))
     return f"{name}, confirmed" if m.family == "final" else name
 
 
 def _readable(effects: Sequence[Interval]) -> list[float]:
-    """An axis range, in %, that shows the effects; an interval far beyond them runs off it and is in the table."""
+    """Return an axis range, in %, that shows the effects. An interval far beyond them is cut off; the table has it."""
     widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
     low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
     high = max([min(e.high - 1, widest) for e in effects] + [0.1])
@@ -181,7 +180,7 @@ def _readable(effects: Sequence[Interval]) -> list[float]:
 
 
 def _unmeasured(verdict: Verdict) -> str:
-    """Why there is no effect to draw."""
+    """Return why there is no effect to draw, in words."""
     if verdict.status not in (None, Status.OK):
         return str(verdict.status)
     refuted = verdict.bound and verdict.outcome is Outcome.REFUTED

@@ -1,4 +1,4 @@
-"""outputs/index.html: an overview of every investigation there."""
+"""The page outputs/index.html: an overview of every investigation there."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from slowstep.wording.words import SIGNS, duration, effect
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """One investigation as the index shows it."""
+    """An entry of the index: one investigation."""
 
     name: str
     runs: Sequence[NotebookRun]
     verdicts: Sequence[Verdict]
     causes: Sequence[Cause]
     headline: str
-    """Where most of the time goes, for a run without a cause."""
+    """A sentence on the phase that takes most of the time, for a run without a cause."""
     gain: str
     decision: str | None
     machine: str
     trained: bool
-    """Whether any of its notebooks trains; the audit of reported figures does not."""
+    """True if any of its notebooks trains. The audit of reported figures does not."""
 
 
 def write_index(outputs: Path) -> Path:
-    """Write the index of everything under `outputs`; investigations without a notebook run are left out."""
+    """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out."""
     folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
     page = environment().get_template("index_page.html.j2")
     html = page.render(overviews=[overview(f) for f in folders], signs=SIGNS, effect=effect, duration=duration)
@@ -43,7 +43,7 @@ def write_index(outputs: Path) -> Path:
 
 
 def overview(folder: Path) -> Overview:
-    """What the records of one investigation say."""
+    """Return the entry of one investigation from its records."""
     store = Store(folder / "records")
     runs = store.every(NotebookRun, "notebooks")
     summaries = {s.notebook: s for s in store.every(Summary, "summaries")}

@@ -1,7 +1,7 @@
-"""Plain data (YAML, JSON) to typed dataclasses and back.
+"""Conversion of plain data (YAML, JSON) to typed dataclasses and back.
 
-Nothing is cast in silence, with one exception that YAML forces on us: it reads `1e-4` as text, and such a text
-becomes the number it says where a number is expected. Every problem is reported with its key, and all of them at once.
+Nothing is converted silently, with one exception: YAML reads `1e-4` as a text, and where a number is expected, such a
+text becomes that number. Every problem is reported with its key, and all of them at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = typing.TypeVar("T")
 
 
 class Problems:
-    """Collects what is wrong, with the place where it was found."""
+    """A collection of problems, each with the place where it was found."""
 
     def __init__(self, source: str = "", places: Mapping[str, str] | None = None):
         self.source, self.places, self.found = source, places or {}, []
@@ -33,14 +33,14 @@ class Problems:
 
 
 def nearest_place(places: Mapping[str, str], key: str) -> str:
-    """Return where a dotted key was given, or else what holds it; empty if neither is known."""
+    """Return the place of a dotted key, or else of the nearest key that holds it; empty if neither is known."""
     while key and key not in places:
         key = key[: max(key.rfind("."), key.rfind("["), 0)]
     return places[key] if key else ""
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass as dicts, lists and scalars that JSON takes."""
+    """Return a dataclass as dicts, lists and scalars that JSON takes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: Any, problems: Problems | None = None, key: str = "") -> T:
-    """Plain data as `kind`; raises ValueError with every problem if none were collected by the caller.
+    """Return plain data as `kind`; problems go to `problems`, or are raised together as a ValueError without it.
 
     `kind` may be a dataclass, a scalar type, `list`/`tuple`/`dict` of those, a Literal or a union.
     """
@@ -153,7 +153,7 @@ def _scalar(kind: type, value: Any, problems: Problems, key: str) -> Any:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is, as YAML reads `1e-4` as a text; None if it is none."""
+    """Return the number that a text means, since YAML reads `1e-4` as a text; None if it means none."""
     try:
         number = float(text)
     except ValueError:
@@ -172,7 +172,7 @@ NAMES = {
 
 
 def describe(value: Any) -> str:
-    """A value as a message shows it: `'1e-4' (a text)`."""
+    """Return a value as messages show it: `'1e-4' (a text)`."""
     if value is None:
         return "nothing (null)"
     kind = {**NAMES, tuple: "a list"}.get(type(value), type(value).__name__)

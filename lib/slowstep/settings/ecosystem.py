@@ -1,7 +1,7 @@
 """The names, types and defaults of the ecosystem's own configuration classes, without importing them.
 
-Importing transformers costs seconds and pulls in torch, which the judging side must not load. The class bodies are
-plain Python, so they are read from the installed source with `ast`: the check follows the installed version.
+Importing transformers takes seconds and loads torch, which the judging side must not do. The class bodies are plain
+Python, so they are read from the installed source with `ast`. So the check follows the installed version.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Section:
     title: str
     package: str
     bases: tuple[tuple[str, str], ...]
-    """(file inside the package, class) from the most basic class to the class itself."""
+    """Pairs (file inside the package, class), from the most basic class to the class itself."""
 
     @functools.cache  # noqa: B019  sections are module constants
     def fields(self) -> dict[str, Field]:
-        """Name -> field, of the class and its listed bases."""
+        """Return the fields of the class and its listed bases, by name."""
         root = Path(importlib.util.find_spec(self.package).submodule_search_locations[0])
         found: dict[str, Field] = {}
         for file, name in self.bases:
@@ -71,7 +71,7 @@ SECTIONS = {
 
 @functools.cache
 def optimizer_names() -> frozenset[str]:
-    """What `training_arguments.optim` may be in the installed transformers."""
+    """Return the values that `training_arguments.optim` may have in the installed transformers."""
     root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0])
     tree = ast.parse((root / "training_args.py").read_text(encoding="utf-8"))
     body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "OptimizerNames").body
@@ -89,7 +89,7 @@ RENAMED = {
     "activation_checkpointing": "gradient_checkpointing",
     "activation_checkpointing_kwargs": "gradient_checkpointing_kwargs",
 }
-"""Newer names of transformers for the same argument; the kit knows one of the two."""
+"""Newer names in transformers, each with the older name of the same argument, which is the one that the kit uses."""
 
 
 def _literal(node: ast.expr | None) -> Any:
@@ -100,7 +100,7 @@ def _literal(node: ast.expr | None) -> Any:
 
 
 def _annotated(body: list[ast.stmt]) -> dict[str, Field]:
-    """Fields of a dataclass body: `name: type = default` or `= field(default=...)`."""
+    """Return the fields of a dataclass body: `name: type = default` or `= field(default=...)`."""
     found = {}
     for node in body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
@@ -113,7 +113,7 @@ def _annotated(body: list[ast.stmt]) -> dict[str, Field]:
 
 
 def _constructor(body: list[ast.stmt]) -> dict[str, Field]:
-    """Arguments of a plain class's `__init__`, typed by their defaults."""
+    """Return the arguments of a plain class's `__init__`, typed by their defaults."""
     init = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
     names = [a.arg for a in init.args.args[1:]]
     defaults = [_literal(d) for d in init.args.defaults]
@@ -122,7 +122,7 @@ def _constructor(body: list[ast.stmt]) -> dict[str, Field]:
 
 
 def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    """`given` with numbers and the words that YAML mistakes put right; everything else wrong goes to `problems`."""
+    """Return `given` with the numbers and words corrected that YAML misreads; all else that is wrong is a problem."""
     fields = SECTIONS[section].fields()
     title = SECTIONS[section].title
     checked = {}

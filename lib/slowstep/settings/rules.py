@@ -1,4 +1,4 @@
-"""Combinations that can't be, found before anything is started. Each rule yields (key, message)."""
+"""Rules that find impossible combinations of settings before anything is started. Each yields (key, message)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Problem = tuple[str, str]
 
 
 def impossible(s: Settings) -> Iterator[Problem]:
-    """Everything about `s` that can't work, whatever the machine."""
+    """Yield (key, message) for everything in `s` that can't work on any machine."""
     yield from _workload(s)
     yield from _names(s)
     yield from _model(s)
@@ -42,18 +42,18 @@ def _workload(s: Settings) -> Iterator[Problem]:
         )
 
 
-OF_THE_LOADER = {
+LOADER_ARGUMENTS = {
     "trust_remote_code", "use_safetensors", "weights_only", "device_map", "quantization_config",
     "torch_dtype", "dtype", "state_dict", "attn_implementation", "pretrained_model_name_or_path",
     "model_type", "config", "self", "cls", "code_revision", "gguf_file", "auto_map", "kernel_config",
     "use_kernels", "adapter_kwargs", "token", "use_auth_token", "proxies",
 }  # fmt: skip
-"""Arguments that from_pretrained and for_model take beside a configuration's values: they say where a model comes from
-and how it is loaded, which the kit decides (safetensors alone, and no code from a repository) or other keys say."""
+"""Arguments that from_pretrained and for_model take beside the values of a configuration. They say where a model comes
+from and how it is loaded. The kit decides that (only safetensors, and no code from a repository), or other keys do."""
 
 
 def _names(s: Settings) -> Iterator[Problem]:
-    """Keys that a library is given as the names of arguments."""
+    """Check the keys that become the names of a library's arguments."""
     sections = {"model.config": s.model.config, "optimizer_kwargs": s.optimizer_kwargs or {}}
     for section, given in (("training_arguments", s.training_arguments), ("peft", s.peft or {})):
         sections |= {f"{section}.{k}": v for k, v in given.items() if k.endswith("_kwargs") and isinstance(v, dict)}
@@ -61,7 +61,7 @@ def _names(s: Settings) -> Iterator[Problem]:
         for key in given:
             if not key.isidentifier() or keyword.iskeyword(key):
                 yield section, f"found the key {key[:60]!r}; the name of an argument is letters, digits, underscores."
-    for key in s.model.config.keys() & OF_THE_LOADER:
+    for key in s.model.config.keys() & LOADER_ARGUMENTS:
         yield f"model.config.{key}", "this is said by no configuration, but to what loads a model; remove it."
 
 
@@ -187,11 +187,11 @@ def _training(s: Settings) -> Iterator[Problem]:
 
 
 def _best_model(s: Settings) -> Iterator[Problem]:
-    """As TrainingArguments would refuse it; trials leave the best model alone, and the job would not start."""
+    """Refuse what TrainingArguments would refuse: trials don't load the best model, but the job would not start."""
     if strategy(s.run, "save") != strategy(s.run, "evaluate"):
         yield "training_arguments.load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
     elif strategy(s.run, "save") == "steps":
-        # either may be a share of the job's steps
+        # either interval may be a share of the job's steps
         saved, evaluated = (round(float(interval(s.run, event) or 0) * 1e6) for event in ("save", "evaluate"))
         if evaluated and saved % evaluated:
             yield "training_arguments.save_steps", "load_best_model_at_end needs a multiple of eval_steps."
@@ -229,12 +229,12 @@ def _budget(s: Settings) -> Iterator[Problem]:
 
 
 def _path(text: str) -> Path:
-    """`~` expanded where it can be; asked with os.path, since Path.is_dir raises on names that no folder can have."""
+    """Return the path with `~` expanded if possible. Ask os.path about it: Path.is_dir raises on impossible names."""
     return Path(os.path.expanduser(text))
 
 
 @functools.cache
 def architectures() -> frozenset[str]:
-    """The `model_type` names of the installed transformers: its folders under models/."""
+    """Return the `model_type` names of the installed transformers: its folders under models/."""
     root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
     return frozenset(p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file())

@@ -1,4 +1,4 @@
-"""A folder of weights as it lies there, without loading it: whole or damaged."""
+"""Checks of a model's folder without loading its weights: is it whole or damaged?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LONGEST_HEADER = 100_000_000
-"""Bytes, as the safetensors library itself has it."""
+"""The largest header of a file in bytes, as the safetensors library itself allows."""
 
 
 def damaged(folder: Path) -> Iterator[str]:
@@ -27,7 +27,7 @@ def damaged(folder: Path) -> Iterator[str]:
 
 
 def _missing(folder: Path) -> Iterator[str]:
-    """The files that an index names, and that are not there."""
+    """Yield a message for each index that names files which are not there."""
     for index in sorted(folder.glob("*.safetensors.index.json")):
         try:
             named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
@@ -41,7 +41,10 @@ def _missing(folder: Path) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _damage(path: Path, size: int, changed: int) -> str:
-    """What a file's header (its length in 8 bytes, then JSON with the tensors' places) and its size tell."""
+    """Return the damage that shows in a file's header and size; empty if there is none.
+
+    A header is its length in 8 bytes, then JSON with the places of the tensors.
+    """
     with path.open("rb") as file:
         first = file.read(8)
         if first.startswith(b"version "):

@@ -1,6 +1,6 @@
-"""The one place through which this kit writes to a terminal: untrusted text gets there only made visible.
+"""The one place through which this kit writes to a terminal, so that all untrusted text is made visible first.
 
-What a trial prints goes to its log, by the trial's own process; everything else that people read is said here.
+Output of a trial goes to its log, by the trial's own process. Everything else that people read is written here.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ CLEAR_LINE = "\r\033[K"
 
 
 def say(text: object = "", *, error: bool = False) -> None:
-    """Write one line; to the stream of errors if it is one. Line ends within the text are written out."""
+    """Write one line, an `error` to the stream for errors. Line ends within the text are made visible."""
     _write(visible(text) + "\n", error)
 
 
 def say_lines(text: object) -> None:
-    """Write a text of several lines, whose line ends the kit itself has set."""
+    """Write a text of several lines. Its line ends must be the kit's own."""
     _write(visible_lines(text) + "\n", error=False)
 
 
 def say_over(text: object, *, ended: bool) -> None:
-    """Write a line over the last one that was not `ended`, cut to the terminal's width."""
+    """Write a line over the last one if that was not `ended`; it is cut to the terminal's width."""
     width = shutil.get_terminal_size().columns
     _write(CLEAR_LINE + visible(text)[:width] + ("\n" if ended else ""), error=False)
 
 
 def is_live() -> bool:
-    """Whether somebody watches, so that a line can be written over."""
+    """Return whether the output is a terminal, where a line can be written over."""
     return sys.stdout.isatty()
 
 
 def drop_output() -> None:
-    """Let what is still to be written go nowhere, since nobody reads any more (`slowstep check x.yaml | head -1`)."""
+    """Drop all output from here on, since nobody reads it any more (`slowstep check x.yaml | head -1`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,7 +1,7 @@
-"""Untrusted text made harmless to look at: names, paths, reasons, claims, messages of other people's code.
+"""Making untrusted text harmless to look at: names, paths, reasons, claims, messages of other people's code.
 
-A terminal obeys escape sequences, and every viewer obeys the marks that turn the direction of reading; both can make a
-line say what it does not. So such characters are written out: `\\x1b`, `\\u202e`.
+A terminal obeys escape sequences, and every viewer obeys the marks that change the direction of reading. Both can make
+a line seem to say something else. So such characters are written out: `\\x1b`, `\\u202e`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import unicodedata
 
 JOINERS = "\u200c\u200d"
-"""Format characters that words of some languages, and emoji, are spelled with."""
+"""Format characters that are shown as they are, since some languages and emoji need them for spelling."""
 
 
 def visible(text: object) -> str:
-    """Return `text` on one line, with all that is no visible character written out; tabs become spaces."""
+    """Return `text` on one line, with all invisible characters written out; tabs become spaces."""
     return "".join(map(_shown, str(text).replace("\t", " ")))
 
 
@@ -23,7 +23,7 @@ def visible_lines(text: object) -> str:
 
 
 def _shown(character: str) -> str:
-    # Cc control, Cf format, Cs half of a pair (a byte of a path that is no UTF-8), Zl and Zp line separators
+    # Cc control, Cf format, Cs half of a pair (a byte of a path that is not UTF-8), Zl and Zp line separators
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in JOINERS
     return (
         character.encode("ascii", "backslashreplace").decode()

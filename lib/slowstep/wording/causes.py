@@ -1,4 +1,4 @@
-"""What the investigation as a whole points at: supported changes and unexplained time in one ranking."""
+"""The causes that the whole investigation points at: supported changes and unexplained time in one ranking."""
 
 from __future__ import annotations
 
@@ -13,46 +13,56 @@ from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
 from slowstep.wording.words import PHASE_NAMES, effect, share, share_span
 
 MOST_SHOWN = 3
-"""Changes that are named beside a suspect at most."""
+"""The most changes that are named beside a suspect."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A factor whose change was supported, a phase with time that nothing explains, or both: the time is gone under a
-    change of the factor, which is undecided over the whole."""
+    """A factor whose change was supported, or a phase with time that nothing explains, or both.
+
+    Both: the phase's time is gone under a change of the factor, but the gain over the whole step is undecided.
+    """
 
     factor: str | None
     phase: str | None
     ratio: float
-    """The speed-up: measured for a factor, what its removal would bring for a phase."""
+    """The speed-up: the measured one of a factor, or what a phase's lost time would bring if it were gone."""
     text: str
     effect: Interval | None = None
-    """Of a factor's change."""
+    """The effect of a factor's change, as a log-ratio."""
     share: Interval | None = None
-    """Of the wall time that a phase loses."""
+    """The share of the wall time, 0 to 1, that a phase loses."""
 
 
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
-    """Largest first. A ceiling is a limit and no cause, so it comes last. Changes that were compared under other
-    conditions than this run's, which lacks what they need, are left out."""
+    """Return the causes, largest first.
+
+    The cached-batch ceiling is a limit and not a cause, so it comes last. Changes are left out that were compared
+    beside settings which this run lacks.
+    """
     supported = best_levels([v for v in verdicts if not v.conditional])
     real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     open_ones = unexplained(suspects, [v.leaves for v in real], minimum)
-    found = [_factor(v) for v in real]
+    found = [_factor_cause(v) for v in real]
     for suspect, stays in open_ones:
-        likely = _likely(suspect, verdicts)
-        found.append(_undecided(suspect, likely) if likely else _phase(suspect, stays, verdicts, bool(real)))
-    ceilings = [_factor(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
+        likely = _likely_change(suspect, verdicts)
+        found.append(
+            _undecided_cause(suspect, likely) if likely else _phase_cause(suspect, stays, verdicts, bool(real))
+        )
+    ceilings = [_factor_cause(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
     return sorted(found, key=lambda c: -c.ratio) + ceilings
 
 
-def _factor(v: Verdict) -> Cause:
+def _factor_cause(v: Verdict) -> Cause:
     text = f"{v.name} ({effect(v.effect)}): {v.hypothesis}"
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
-def _likely(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The undecided change that acts on the phase, and under which its time is gone; the one of the largest gain."""
+def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
+    """Return the undecided change that acts on the phase and under which its time is gone; None if there is none.
+
+    Of several, this is the one with the largest gain.
+    """
     fits = [
         v
         for v in verdicts
@@ -68,7 +78,7 @@ def _likely(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
     return max(fits, key=lambda v: v.gain, default=None)
 
 
-def _undecided(suspect: Suspect, v: Verdict) -> Cause:
+def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     text = (
         f"time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
         f"Under {v.name} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
@@ -77,7 +87,7 @@ def _undecided(suspect: Suspect, v: Verdict) -> Cause:
     return Cause(factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share)
 
 
-def _phase(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
+def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
     taken = f"{share_span(suspect.share)} of the wall time"
     if changed and stays < suspect.share.mean:
         taken += f", of which the changes above leave a share of {share(stays)} at least"
@@ -91,7 +101,7 @@ def _phase(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed:
 
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
-    """Under which changes the time is gone, whatever came of them; else that no change takes it away."""
+    """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
     relieving = [v for v in verdicts if suspect.phase in CATALOGUE[v.factor].touches and gone(suspect, v.leaves)]
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
     if shown:

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers in words and units that people read."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SIGNS = {
 
 
 def effect(interval: Interval | None) -> str:
-    """An effect with its interval, or a word that there is none."""
+    """Return an effect with its interval, or "not measured"."""
     return span(interval) if interval else "not measured"
 
 
 def duration(seconds: float, beside: float | None = None) -> str:
-    """Seconds, minutes or hours, with two or three digits; in the unit that fits the duration `beside` it, if any."""
+    """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`."""
     large = seconds if beside is None else beside
     if large < 1:
         return f"{seconds * 1e3:.0f} ms"
@@ -46,13 +46,13 @@ def duration(seconds: float, beside: float | None = None) -> str:
 
 
 def hours(job: Projection) -> str:
-    """The time of a projected job, with its interval, in one unit."""
+    """Return the time of a projected job with its interval, in one unit."""
     low, high = (duration(end, beside=job.seconds) for end in (job.low, job.high))
     return f"{duration(job.seconds)} [{low}, {high}]"
 
 
 def proviso(facts: BaselineFacts) -> str:
-    """What the time of a projected job holds for; empty where nothing needs to be said."""
+    """Return the condition under which the time of a projected job holds; empty where there is none."""
     if facts.observed.get("device") != "cpu" or facts.observed.get("freed_memory") != "kept":
         return ""
     return (
@@ -62,40 +62,40 @@ def proviso(facts: BaselineFacts) -> str:
 
 
 def money(job: Projection) -> str:
-    """What a projected job costs, with its interval; empty where the price of an hour is not given."""
+    """Return the cost of a projected job with its interval; empty where the price of an hour is not given."""
     cost = [job.cost(seconds) for seconds in (job.seconds, job.low, job.high)]
     return "" if None in cost else f"{cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {job.currency}"
 
 
 def size(count: float | None) -> str:
-    """Bytes as MiB or GiB."""
+    """Return bytes as MiB or GiB."""
     if count is None:
         return "not measured"
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def rate(value: float | None) -> str:
-    """A rate with a sensible number of digits."""
+    """Return a rate with a sensible number of digits."""
     return "not measured" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def share(value: float | None) -> str:
-    """A share of 1 as a percentage."""
+    """Return a share, 0 to 1, as a percentage."""
     return "not measured" if value is None else f"{value:.1%}"
 
 
 def share_span(interval: Interval) -> str:
-    """A share of 1 with its interval, as percentages."""
+    """Return a share, 0 to 1, with its interval, as percentages."""
     return f"{share(interval.mean)} [{share(interval.lower)}, {share(interval.upper)}]"
 
 
 def loss_change(value: float | None) -> str:
-    """A relative change of the loss over the same samples."""
+    """Return a relative change of the loss over the same samples as a percentage."""
     return "other samples" if value is None else f"{value:+.2%}"
 
 
 def strength(verdict: Verdict) -> str:
-    """How sure a measured verdict is, in words a manager reads."""
+    """Return what a verdict rests on, in words that a manager understands."""
     if verdict.effect is None:
         return "by its bound, without a trial" if verdict.bound else "without a trial"
     return f"{verdict.effect.n} interleaved pairs"

@@ -1,6 +1,6 @@
-"""What a unit such as `min / 1k iterations` or `tokens/s/GPU` measures: one grammar for all that people write.
+"""A grammar of units such as `min / 1k iterations` or `tokens/s/GPU`, and of what they measure.
 
-A unit is a thing or a time over a thing or a time. A number may stand before each, and one part may be a device:
+A unit is a thing or a time divided by a thing or a time. A number may stand before each, and one part may be a device:
 `ms per step`, `tok/GPU/s`, `samples / min (per device)`, `sec_per_it`, `h/epoch`, `s/100 steps`. `it` is a step.
 """
 
@@ -28,7 +28,7 @@ THINGS = (
     | dict.fromkeys(("tok", "toks", "token", "tokens", "tk", "tks"), "token")
     | dict.fromkeys(("epoch", "epochs", "ep"), "epoch")
 )
-"""What is counted."""
+"""Names of things that are counted."""
 
 DEVICES = {"gpu", "gpus", "device", "devices", "card", "chip", "accelerator", "rank", "tpu", "npu"}
 
@@ -36,7 +36,7 @@ MANY = {"k": 1e3, "thousand": 1e3, "kilo": 1e3, "m": 1e6, "million": 1e6, "mio":
 """Numbers that stand before a thing as a letter or a word."""
 
 ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu"}
-"""Short names that only one unit has; TGS is what training frameworks print for tokens a GPU and second."""
+"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU."""
 
 QUANTITIES = {
     ("time", "step"): ("seconds_per_step", False),
@@ -53,15 +53,15 @@ QUANTITIES = {
     ("step", "epoch"): ("steps_per_epoch", False),
     ("sample", "epoch"): ("samples_per_epoch", False),
 }
-"""What a ratio measures, and whether the kit holds it the other way round."""
+"""The quantity that a ratio measures, and True if the kit's own unit is the inverse."""
 
-OF_EACH_DEVICE = ("samples_per_second", "tokens_per_second")
-"""What one device may do by itself; a step is one of all of them."""
+PER_DEVICE = ("samples_per_second", "tokens_per_second")
+"""Quantities that may be given for one device. A step is one step of all devices."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The quantity that is measured, and how many of the kit's own units one of these is, or one over it."""
+    """A unit: the quantity that it measures, and its size in the kit's own unit; if `inverted`, in the inverse."""
 
     quantity: str
     scale: float = 1.0
@@ -69,7 +69,7 @@ class Unit:
 
 
 def ratio(text: str) -> Unit | None:
-    """The unit that a text is, None if it is none."""
+    """Return the unit that a text means; None if it means none."""
     parts = _parts(text)
     if parts is None:
         return None
@@ -84,14 +84,14 @@ def ratio(text: str) -> Unit | None:
     if not quantity:
         return None
     if len(parts) > len(each):
-        if quantity not in OF_EACH_DEVICE:
+        if quantity not in PER_DEVICE:
             return None
         quantity += "_per_device"
     return Unit(quantity, b / a if inverted else a / b, inverted)
 
 
 def _parts(text: str) -> list[str] | None:
-    """The parts between the strokes, in lower case; a per in brackets is one of them: `tok/s (per GPU)`."""
+    """Return the parts between the strokes, in lower case. "per" is a stroke, also in brackets: `tok/s (per GPU)`."""
     said = re.sub(r"[\[\](){}]", " ", text.lower())
     said = re.sub(r"\bper\b|\ba\b(?= second\b)", "/", said.replace("_", " "))
     said = re.sub(r"/\s*/", "/", said)
@@ -100,7 +100,10 @@ def _parts(text: str) -> list[str] | None:
 
 
 def _counted(part: str) -> tuple[str, float] | None:
-    """What a part is, and how many of it (in seconds if it is a time): `100 steps`, `1k it`, `ktok`, `ms`."""
+    """Return the kind of a part and its number, for a time in seconds: `100 steps`, `1k it`, `ktok`, `ms`.
+
+    None if it is no known thing or time.
+    """
     found = re.fullmatch(r"([\d.,]*)\s*(?:(k|m|b|thousand|kilo|million|mio|billion)\s)?\s*([a-zµμ]+)", part)
     if not found:
         return None

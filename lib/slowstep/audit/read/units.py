@@ -1,4 +1,4 @@
-"""Which quantity a column or a cell holds, by the unit that stands in it; never by a guess."""
+"""The quantity that a column or a cell holds, by the unit in it; never by a guess."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
 
 WHOLE_JOB = ("total time", "training time", "train time", "wall time", "runtime")
-"""How a header says that the whole job is timed; its unit stands behind it in brackets, or in each cell."""
+"""The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
 
 TIMED_WORDS = {"time", "duration", "latency"}
-"""Words for a time, beside what is timed: `time per step`, `epoch time`."""
+"""Words for a time, which stand beside what is timed: `time per step`, `epoch time`."""
 
 DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
     *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock")
@@ -37,7 +37,7 @@ ALIASES = (
 """Headers that name a figure in other words than the kit's."""
 
 EACH_STEP = ("data", "forward", "backward", "optimizer")
-"""Phases that come once a step, so that a column of seconds or milliseconds can mean nothing else; a save's may."""
+"""Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
 
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
@@ -52,7 +52,7 @@ OTHERS = {
     "memory_reserved_gib": MEMORY,
     "memory_used_gib": MEMORY,
 }
-"""Units of a header or cell that go with the name of a figure, and how many of the kit's own one of them is."""
+"""Units that a header or a cell may give to a named figure, each with its size in the kit's own unit."""
 
 CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 
@@ -70,15 +70,17 @@ NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 
 
 class Unreadable(ValueError):
-    """What can't be read, with its line and column, and what to do."""
+    """An error of reading, with the line and column, and what to do."""
 
     def __init__(self, source: str, line: int, column: int, message: str):
         super().__init__(f"{source}:{line}:{column}: {message}")
 
 
 def text_of(path: Path, errors: str = "strict") -> str:
-    """The text of a file, with line ends as here; Unreadable if it can't be read, or is no UTF-8 (nor UTF-16 that says
-    so, as PowerShell writes)."""
+    """Return the text of a file, with Unix line ends; Unreadable if it can't be read or has another encoding.
+
+    UTF-8 is read, and UTF-16 with a byte order mark, as PowerShell writes it.
+    """
     try:
         content = path.read_bytes()
         encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
@@ -98,15 +100,17 @@ def text_of(path: Path, errors: str = "strict") -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds: a quantity with the number of the kit's units in one of its own, or something else."""
+    """The meaning of a column."""
 
     kind: str
-    """'label', 'figure', 'timed' (cells must say in what unit), 'phase', 'setting', 'ignored', 'open' (only cells can
-    tell)."""
+    """One of 'label', 'figure', 'timed' (cells must give the unit), 'phase', 'setting', 'ignored' and 'open' (only
+    cells can tell)."""
     name: str = ""
+    """The quantity, phase or setting."""
     scale: float = 1.0
+    """The size of the column's unit in the kit's own unit."""
     inverted: bool = False
-    """Whether its numbers are one over what the kit holds: epochs an hour for the seconds of one."""
+    """True if its numbers are the inverse of the kit's: epochs an hour for the seconds of one."""
     unit: str = ""
     """The unit in the header, where it tells more than the scale: a percentage."""
 
@@ -116,7 +120,7 @@ MEASURED = ("figure", "timed", "phase")
 
 
 def column(header: str, settings: set[str]) -> Column:
-    """By the words and the unit of its header; `settings` are the names that the ecosystem knows."""
+    """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
     text = re.sub(r"\s+", " ", plain(header).lower())
     name = text.replace(" ", "_")
     if text in LABELS:
@@ -146,13 +150,13 @@ def column(header: str, settings: set[str]) -> Column:
 
 
 def _named(text: str) -> str:
-    """The figure that a header names, empty if it is none."""
+    """Return the figure that a header names; empty if it names none."""
     name = ALIASES.get(text.replace("_", " "), text.replace(" ", "_"))
     return name if name in TITLES or name in BESIDE else ""
 
 
 def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
-    """The unit that stands in brackets, is the whole header, or its end behind words that change nothing."""
+    """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it."""
     if bracketed.removeprefix("per ").removeprefix("/") in DEVICES:
         rest, bracketed = f"{rest}/{bracketed}", ""
     found, words = ratio(bracketed) or ratio(text), rest.split(" ")
@@ -169,21 +173,24 @@ def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
 
 
 def _timed(unit: str, words: list[str]) -> Unit | None:
-    """What is timed, in a unit of time that stands in brackets or last: `step (ms)`, `time / 1k iterations (min)`.
+    """Return the unit of a timed thing: `step (ms)`, `time / 1k iterations (min)`. The time stands in brackets or last.
 
-    A single thing is timed, or a number of them; the time of `steps` alone could be that of all.
+    A single thing is timed, or a number of them. The time of `steps` alone could be that of all steps: None.
     """
     if not unit and words[-1] in TIMES:
         *words, unit = words
     said = " ".join(w for w in words if w not in DESCRIBED | TIMED_WORDS)
-    of = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
-    several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", of) and THINGS.get(of) and not said.startswith(("/", "per"))
-    found = ratio(f"{unit}/{of}") if unit in TIMES and of and not several else None
+    thing = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
+    several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", thing) and THINGS.get(thing) and not said.startswith(("/", "per"))
+    found = ratio(f"{unit}/{thing}") if unit in TIMES and thing and not several else None
     return found if found and found.quantity.startswith("seconds_per") else None
 
 
 def figure(cell: str, held: Column) -> tuple[str, str] | None:
-    """Quantity and number of a cell, in the kit's units; None for an empty one or words, ValueError for a question."""
+    """Return quantity and number of a cell, in the kit's units; None for an empty cell or words.
+
+    ValueError if the cell is no number, or if it could mean several things.
+    """
     text = plain(cell)
     if held.name in ("cost", "price_per_hour"):
         text = CURRENCY.sub("", text)
@@ -207,12 +214,15 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
 
 
 def is_number(cell: str) -> bool:
-    """Whether there is one in it, in some unit or none."""
+    """Return whether a cell holds a number, with a unit or without."""
     return bool(plain(cell)) and bool(CELL.match(plain(cell)))
 
 
 def _scale(held: Column, tail: str, unit: Unit | None) -> float:
-    """The kit's units in one of the cell's: the column's, unless the cell says another of the same kind."""
+    """Return the size of the cell's unit in the kit's own: the column's unit, unless the cell has another of its kind.
+
+    ValueError if the cell's unit does not fit the column, or if neither has one.
+    """
     if not tail:
         if held.kind == "timed":
             raise ValueError("in what unit? Write it in the header, as in 'step time (ms)', or in the cell")
@@ -230,13 +240,13 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
 
 
 def _measured(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
-    """With as many digits as it had, in the kit's unit."""
+    """Return a quantity and its number in the kit's unit, with as many digits as it had; ValueError for 0 or less."""
     found = parse(number, counted=name in COUNTS)
     if (inverted or name.startswith(TIMED)) and found.low <= 0 and (inverted or found.high <= 0):
         raise ValueError(f"expected more than 0, found {number}")
     if scale == 1.0 and not inverted:
         return name, number
-    if inverted:  # what was written stays in the middle, with room for the farther end
+    if inverted:  # the written value stays in the middle, with room for the farther end
         middle, farthest = scale / found.middle, scale / found.low
         return name, " ± ".join(format(Decimal(repr(value)), "f") for value in (middle, farthest - middle))
     ends = (found.low * scale, found.high * scale)
@@ -244,11 +254,11 @@ def _measured(name: str, number: str, scale: float, inverted: bool = False) -> t
 
 
 def plain(text: str) -> str:
-    """Without the marks of Markdown and whatever decorates it."""
+    """Return a text without the marks of Markdown and without decoration."""
     return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()
 
 
 def _bracketed(text: str) -> str:
-    """What stands in brackets at the end, or a percent sign there."""
+    """Return the text in brackets at the end, or a percent sign there; empty if there is neither."""
     found = re.search(r"[(\[]([^)\]]+)[)\]]\s*$|(?<=\w)\s*(%)$", text)
     return (found[1] or found[2]).strip() if found else ""

@@ -11,20 +11,23 @@ from slowstep.settings.run import Run
 FETCHING = frozenset({"data"})
 
 
-def _workers(value: Any, run: Run) -> dict[str, Any]:
-    """Loader workers, for what only exists beside them: as many as are listed, where the run has none."""
+def _missing_workers(value: Any, run: Run) -> dict[str, Any]:
+    """Return loader workers, for a factor that exists only beside them: as many as are listed if the run has none."""
     listed = [v for v in run.listed.get("dataloader_num_workers", ()) if isinstance(v, int)]
     wanted = run["dataloader_num_workers"] or max(listed, default=0) or 2
     return having(dataloader_num_workers=wanted)(value, run)
 
 
-def _lengths(value: Any, run: Run) -> dict[str, Any]:
-    """Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest."""
-    return _missing({"tokenize": "once", "padding": "longest"}, run) if value == "group_by_length" else {}
+def _grouping_needs(value: Any, run: Run) -> dict[str, Any]:
+    """Return what grouping needs and the run lacks.
+
+    Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest.
+    """
+    return _missing_keys({"tokenize": "once", "padding": "longest"}, run) if value == "group_by_length" else {}
 
 
-def _missing(needed: dict[str, Any], run: Run) -> dict[str, Any]:
-    """What of the keys of `dataset` that are needed the run lacks."""
+def _missing_keys(needed: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Return the keys of `dataset` that are needed and that the run does not have."""
     return {f"dataset.{key}": value for key, value in needed.items() if run[f"dataset.{key}"] != value}
 
 
@@ -33,21 +36,21 @@ def _padding_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
         overrides={"dataset.padding": value},
-        given=_missing({"tokenize": "once"}, run) if packs else {},  # on both sides, so that nothing else differs
+        given=_missing_keys({"tokenize": "once"}, run) if packs else {},  # in both arms, so that nothing else differs
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
 
 
 def _lengths_are_needed(run: Run) -> str | None:
-    """Why batches can't be made beforehand."""
+    """Return why batches can't be made beforehand, or None."""
     if run["train_sampling_strategy"] == "group_by_length":
         return "it acts on plain indices, and a sampler that groups by length asks for the examples"
     return None
 
 
-def _epoch_in_trial(run: Run) -> str | None:
-    """Why an epoch of a trial is not an epoch of the job."""
+def _unknown_epoch(run: Run) -> str | None:
+    """Return why an epoch of a trial is not an epoch of the job, or None."""
     if run["job.samples"] is None:
         return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
     return None
@@ -86,7 +89,7 @@ FACTORS = (
         hypothesis="Workers run dry between batches; a deeper queue would even that out.",
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory for the queued batches",
-        **argument("dataloader_prefetch_factor", given=_workers),
+        **argument("dataloader_prefetch_factor", given=_missing_workers),
         touches=FETCHING,
         examples=(4,),
         shares_cores=True,
@@ -99,12 +102,12 @@ FACTORS = (
         hypothesis="Workers are started anew each epoch, and the step waits for them.",
         meaning=Meaning.EXACT,
         changes="nothing in training; workers keep their memory between epochs",
-        **argument("dataloader_persistent_workers", given=_workers),
+        **argument("dataloader_persistent_workers", given=_missing_workers),
         touches=FETCHING,
         examples=(True,),
         shares_cores=True,
         bound="epoch_start",
-        unmet=_epoch_in_trial,
+        unmet=_unknown_epoch,
         accepts=switch,
     ),
     Factor(
@@ -194,7 +197,7 @@ FACTORS = (
         hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
         meaning=Meaning.SEMANTICS,
         changes="the order in which examples are met: batches hold examples of similar length",
-        **argument("train_sampling_strategy", given=_lengths),
+        **argument("train_sampling_strategy", given=_grouping_needs),
         touches=ALL_PHASES,
         examples=("group_by_length", "sequential", "random"),
         bound="sampling",

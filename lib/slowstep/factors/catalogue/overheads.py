@@ -15,14 +15,14 @@ from slowstep.settings.events import EVENTS, happens, steps_between, strategy
 from slowstep.settings.run import Run
 
 SYNCHRONISES = ALL_PHASES
-"""Reading a value from the device makes the host wait for it, which moves time between all phases."""
+"""The phases that a change touches if it makes the host wait for the device. That moves time between all phases."""
 
 evaluates = only_if(lambda run: happens(run, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
 saves = only_if(lambda run: happens(run, "save"), "the run never saves (training_arguments.save_strategy)")
 
 
-def _every(name: str) -> dict[str, Callable]:
-    """An interval in steps: `save_steps` and its like set their strategy, too."""
+def _interval(name: str) -> dict[str, Callable]:
+    """Make `current` and `level` for an interval in steps. `save_steps` and its like set their strategy, too."""
     kind = name.replace("steps", "strategy")
 
     def current(run: Run) -> Any:
@@ -31,7 +31,7 @@ def _every(name: str) -> dict[str, Callable]:
     def level(value: Any, run: Run) -> Level:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
         overrides = {TRAINING + kind: "steps"} | chosen
-        # whatever takes its interval from logging_steps for want of one of its own keeps the one it has
+        # events without an interval of their own take it from logging_steps: they keep the one they have
         follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(run, e) == "steps"} if "logging" in name else {}
         kept = {TRAINING + n: run["logging_steps"] for n in follows if not run[n]}
         return Level(value=value, overrides=kept | overrides, expects={name: value})
@@ -39,8 +39,8 @@ def _every(name: str) -> dict[str, Callable]:
     return {"current": current, "level": level}
 
 
-def _how_often(event: str) -> Callable[[Run], str | None]:
-    """Why nobody knows how often the event comes."""
+def _unknown_interval(event: str) -> Callable[[Run], str | None]:
+    """Make an `unmet` that says why it is not known how often the event comes."""
 
     def unmet(run: Run) -> str | None:
         if happens(run, event) and steps_between(run, event, 1.0) is None:
@@ -62,16 +62,16 @@ def _reporter_requires(value: Any, run: Run, machine: Machine) -> str | None:
     return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
 
 
-def _left_out(run: Run) -> str | None:
-    """Which tracker trials don't report to, since it can't be told to write to a local folder."""
+def _unused_tracker(run: Run) -> str | None:
+    """Return a note on trackers that trials don't report to, since they can't write to a local folder; or None."""
     given = run["report_to"]
     named = {given} if isinstance(given, str) else set(given or [])
     unknown = sorted(named - REPORTERS.keys() - {"all", "none"})
     return f"it acts on {', '.join(unknown)}, to which trials don't report" if unknown else None
 
 
-def _one(value: Any) -> Any:
-    """A tracker by itself; several stay a list, which no level equals."""
+def _single_tracker(value: Any) -> Any:
+    """Return the name of a single tracker. Several stay a list, which no level equals."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return "none" if value in (None, [], "none") else value
 
@@ -88,13 +88,13 @@ FACTORS = (
         hypothesis="Checkpoints are written so often that training waits for them.",
         meaning=Meaning.EXACT,
         changes="nothing in training; after a failure more steps are lost",
-        **_every("save_steps"),
+        **_interval("save_steps"),
         touches=frozenset({"save"}),
         examples=(50, "no"),
         bound="save_interval",
         event="save",
         refuses=saves,
-        unmet=_how_often("save"),
+        unmet=_unknown_interval("save"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -109,7 +109,7 @@ FACTORS = (
         bound="save",
         event="save",
         refuses=saves,
-        unmet=_how_often("save"),
+        unmet=_unknown_interval("save"),
         accepts=switch,
     ),
     Factor(
@@ -118,13 +118,13 @@ FACTORS = (
         hypothesis="Training waits for evaluations that come too often.",
         meaning=Meaning.EXACT,
         changes="nothing in training; the curve of the evaluation loss has fewer points",
-        **_every("eval_steps"),
+        **_interval("eval_steps"),
         touches=frozenset({"evaluate"}),
         examples=(50, "no"),
         bound="evaluation_interval",
         event="evaluate",
         refuses=evaluates,
-        unmet=_how_often("evaluate"),
+        unmet=_unknown_interval("evaluate"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -139,7 +139,7 @@ FACTORS = (
         bound="evaluate",
         event="evaluate",
         refuses=evaluates,
-        unmet=_how_often("evaluate"),
+        unmet=_unknown_interval("evaluate"),
         accepts=whole(1),
     ),
     Factor(
@@ -160,7 +160,7 @@ FACTORS = (
         hypothesis="Each logged step waits for the device, and for whatever takes the log.",
         meaning=Meaning.EXACT,
         changes="nothing in training; the logged curve has fewer points",
-        **_every("logging_steps"),
+        **_interval("logging_steps"),
         touches=SYNCHRONISES,
         examples=(1, 50),
         bound="log",
@@ -185,7 +185,7 @@ FACTORS = (
         meaning=Meaning.EXACT,
         changes="nothing in training; where its log goes. Trials report to a local folder, so a wait for the tracker's "
         "server is not among what is measured",
-        current=lambda run: _one(run["report_to"]),
+        current=lambda run: _single_tracker(run["report_to"]),
         level=lambda value, run: Level(
             value=value,
             overrides={TRAINING + "report_to": value},
@@ -194,7 +194,7 @@ FACTORS = (
         touches=frozenset({"log", "save", "evaluate"}),
         examples=("none", "tensorboard", "mlflow", "wandb"),
         requires=_reporter_requires,
-        unmet=_left_out,
+        unmet=_unused_tracker,
         accepts=one_of("none", *REPORTERS),
     ),
     Factor(

@@ -1,4 +1,4 @@
-"""Length: how much of an example is seen."""
+"""Length of the sequences: how much of an example is seen."""
 
 from __future__ import annotations
 

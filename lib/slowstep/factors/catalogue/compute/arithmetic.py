@@ -33,7 +33,7 @@ MADE = {
     **dict.fromkeys(("ademamix", "ademamix_8bit"), "bitsandbytes.AdEMAMix"),
     **dict.fromkeys(("paged_ademamix_8bit", "paged_ademamix_32bit"), "bitsandbytes.AdEMAMix"),
 }
-"""The package and the class that the names mean; of the others only the package is known (`PACKAGES`)."""
+"""The package and the class of the optimizers, by name; of the others only the package is known (`PACKAGES`)."""
 
 PACKAGES = {
     "torchao": ("adamw_torch_4bit", "adamw_torch_8bit"),
@@ -47,7 +47,7 @@ PACKAGES = {
     "torch_xla": ("adamw_torch_xla",),
     "torch_npu": ("adamw_torch_npu",),
 }
-"""Packages of optimizers that transformers does not bring, and how the names begin that need them."""
+"""Packages of optimizers that transformers does not bring, each with the first letters of the names that need it."""
 
 four_bit = only_if(
     lambda run: bool((run["quantization"] or {}).get("load_in_4bit")),
@@ -64,7 +64,7 @@ def _precision_level(value: Any, run: Run) -> Level:
 
 
 def _current_precision(run: Run) -> str:
-    """Of the products: autocast's, else that of the weights."""
+    """Return the precision of the products: autocast's, or else that of the weights."""
     if run["bf16"] or run["fp16"]:
         return "bf16" if run["bf16"] else "fp16"
     return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[run["model.dtype"]]
@@ -72,7 +72,9 @@ def _current_precision(run: Run) -> str:
 
 def _weights_level(value: Any, run: Run) -> Level:
     computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(run)]
-    frozen_half = computed == "float16" and run["peft"]  # trained weights can't be float16: no scaler takes them
+    frozen_half = (
+        computed == "float16" and run["peft"]
+    )  # trained weights can't be float16: no gradient scaler takes them
     config = {
         "16bit": {"quantization": None, "model.dtype": "float16" if frozen_half else "bfloat16"},
         "8bit": {"quantization": {"load_in_8bit": True}},
@@ -113,7 +115,7 @@ def _current_optimizer(run: Run) -> str:
 
 
 def _optimizer_level(value: Any, run: Run) -> Level:
-    eight_bit = "8bit" in value and "torch" not in value  # those of torchao look as if they held 32 bits
+    eight_bit = "8bit" in value and "torch" not in value  # torchao's optimizers look as if they held 32 bits
     return Level(
         value=value,
         overrides={TRAINING + "optim": value},
@@ -126,8 +128,11 @@ def _optimizer_level(value: Any, run: Run) -> Level:
 
 
 def _update_rule(now: str, then: str) -> Meaning:
-    """AdamW in 32 bit is the same whoever computes it; with rounded states it is another arithmetic; every other rule
-    is another optimisation."""
+    """Return the meaning of a change from one optimizer to another.
+
+    AdamW in 32 bit is the same in every implementation. Rounded states are another arithmetic. Every other rule is
+    another optimisation.
+    """
     if not all(name.startswith(ADAMW) for name in (now, then)):
         return Meaning.SEMANTICS
     rounded = any(word in name for word in ("8bit", "4bit", "anyprecision") for name in (now, then))

@@ -36,20 +36,21 @@ def _modules(value: Any) -> str | None:
 
 
 def _sdpa(value: Any, run: Run) -> dict[str, Any]:
-    """The attention whose backends these are."""
+    """Return the attention that these backends belong to, if the run has another."""
     return {} if run["model.attn_implementation"] in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
 
 
 def _same_products(run: Run) -> dict[str, Any]:
-    """Where nothing is said of TF32, compiling would switch it on; the treatment keeps what the run has."""
+    """Return the setting that keeps the run's matrix products: compiling would switch TF32 on if nothing is set."""
     return {TRAINING + "tf32": False} if run["tf32"] is None and not run.compiled else {}
 
 
 def _compile_level(value: Any, run: Run) -> Level:
-    asked = [f"torch_compile_{of}" for of in ("mode", "backend") if not value and run[f"torch_compile_{of}"]]
+    names = ("torch_compile_mode", "torch_compile_backend")
+    unset = {TRAINING + name: None for name in names if not value and run[name]}
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value} | {TRAINING + n: None for n in asked} | _same_products(run),
+        overrides={TRAINING + "torch_compile": value} | unset | _same_products(run),
         expects={"compiled": value},
     )
 
@@ -75,7 +76,7 @@ def _dynamic_level(value: Any, run: Run) -> Level:
 def _flash_takes_no_mask(value: Any, run: Run, machine: Machine) -> str | None:
     """batches without padding, and no compiling, for flash on a CUDA device"""
     padded = run["dataset.padding"] != "longest" or run["per_device_train_batch_size"] > 1
-    # transformers leaves a mask of ones away, but not while a graph is traced
+    # transformers leaves out a mask that is all ones, but not while a graph is traced
     if value == "flash" and (padded or run.compiled) and not on_cpu(run, machine):
         return "PyTorch's flash kernel takes no padding mask on a CUDA device, and this run's batches have one"
     return None
