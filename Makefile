@@ -46,8 +46,9 @@ validate: .venv/.ready  ## measure how far the verdicts can be trusted (about fo
 cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (about an hour)
 	$(BIN)/python -m bench.cases
 
-docs: .venv/.ready  ## write docs/factors.md anew from the catalogue
+docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md
 	$(BIN)/python -m slowstep.factors.page > docs/factors.md
+	$(BIN)/python -m bench.method
 
 clean:  ## delete outputs/ and caches, keep .venv
 	rm -rf outputs .pytest_cache .ruff_cache build dist lib/*.egg-info

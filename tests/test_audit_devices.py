@@ -25,6 +25,12 @@ from slowstep.settings.load import validate
         ("L40S", "NVIDIA L40S"),
         ("A10G", "NVIDIA A10G"),
         ("MI300X", "AMD Instinct MI300X"),
+        ("A5000", "NVIDIA RTX A5000"),
+        ("RTX 4080 Super 16 GB", "NVIDIA GeForce RTX 4080 SUPER"),
+        ("RTX 4060 Ti 8GB", "NVIDIA GeForce RTX 4060 Ti"),
+        ("B300 SXM 288 GB", "NVIDIA B300 SXM6 AC"),
+        ("B200 180GB", "NVIDIA B200"),
+        ("NVIDIA H20", "NVIDIA H20"),
     ],
 )
 def test_a_device_is_known_by_what_tools_print(said: str, known: str) -> None:
@@ -38,6 +44,7 @@ def test_a_device_is_known_by_what_tools_print(said: str, known: str) -> None:
         *("", "NVIDIA", "RTX", "H100", "A100", "A100 PCIe", "A100-80GB", "V100", "MI300"),
         *("RTX 4090 D", "RTX 4090 Laptop GPU", "A10-24Q", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"),
         *("L40 24GB", "H100 80GB HBM3e", "A100 SXM5 80GB"),
+        *("RTX 3080", "H800", "H20-3e", "RTX PRO 6000 Blackwell Server Edition", "RTX 6000", "RTX A5000 Laptop GPU"),
     ],
 )
 def test_what_could_be_another_device_is_unknown(said: str) -> None:
@@ -49,6 +56,23 @@ def test_every_known_name_is_one_device() -> None:
     """What a driver prints finds its own figures, whose source is named; no two devices share a name."""
     assert all(peak_of(name) is peak for name, peak in PEAKS.items())
     assert all(peak.source.startswith("data sheet: ") for peak in PEAKS.values())
+
+
+@pytest.mark.parametrize(
+    ("card", "tops", "times"),
+    [
+        *[("RTX 4060", 242, 8), ("RTX 4060 Ti", 353, 8), ("RTX 4070", 466, 8), ("RTX 4070 SUPER", 568, 8)],
+        *[("RTX 4070 Ti", 641, 8), ("RTX 4070 Ti SUPER", 706, 8), ("RTX 4080", 780, 8), ("RTX 4080 SUPER", 836, 8)],
+        *[("RTX 4090", 1321, 8), ("RTX 5060 Ti", 759, 16), ("RTX 5070", 988, 16), ("RTX 5070 Ti", 1406, 16)],
+        *[("RTX 5080", 1801, 16), ("RTX 5090", 3352, 16)],
+    ],
+)
+def test_rates_of_geforce_cards_follow_from_their_printed_tops(card: str, tops: float, times: int) -> None:
+    """NVIDIA prints AI TOPS: FP8 (RTX 40) or FP4 (RTX 50) with sparsity, which is 8 or 16 times the rate here."""
+    peak = peak_of(card)
+
+    assert peak is not None
+    assert peak.tflops == pytest.approx(tops / times, rel=0.002)
 
 
 def test_an_ambiguous_device_is_asked_about() -> None:
