@@ -15,13 +15,14 @@ from typing import Any
 
 import yaml
 
+from slowstep.environment.machine import Machine
 from slowstep.factors import Contrast, family
 from slowstep.investigation import ROOT
 from slowstep.judgement.comparison import LOOKS, log_ratios, reading
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.units import speed_up, unit, work
-from slowstep.judgement.verdict import Verdict, before_trial, enough, judge, percent, span
-from slowstep.machine import Machine
+from slowstep.judgement.verdict import Verdict, before_trial, judge, percent, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
@@ -72,7 +73,7 @@ class Example:
     @cached_property
     def section(self) -> list[Contrast]:
         """All comparisons of the same section of the parameter file, which Holm's correction counts together."""
-        return family(self.settings, self.kept["section"], from_plain(Machine, dict(self.record.machine)))
+        return family(self.settings, self.kept["section"], from_plain(Machine, dict(self.record.environment.machine)))
 
     @property
     def contrast(self) -> Contrast:
@@ -92,9 +93,10 @@ class Example:
     @property
     def looks(self) -> list[Look]:
         """What was known at each look, with the pairs that were there."""
-        decided = enough(self.minimum, len(self.section), self.settings.budget.max_pairs)
+        most = self.settings.budget.max_pairs
+        rule = StopRule(max_pairs=most, minimum_effect=self.minimum, comparisons=len(self.section))
         known = [self.pairs[:n] for n in LOOKS if n <= len(self.pairs)]
-        return [Look(pairs=len(p), effect=reading(p).effect, decided=decided(p)) for p in known]
+        return [Look(pairs=len(p), effect=reading(p).effect, decided=rule.met(p)) for p in known]
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bench.validation.processes import REGIMES, STEPS, Regime, pairs
 from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, read
+from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
 RUNS = 2000
 EFFECTS = (0.0, 0.01, 0.03, 0.05, 0.10, 0.25)

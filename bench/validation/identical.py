@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slowstep.measure.session import Session
-
 from bench.validation.scenarios import Scenario
 from slowstep.factors import Arm
-from slowstep.judgement.comparison import LOOKS, Kind, reading
+from slowstep.judgement.comparison import Kind, reading
 from slowstep.judgement.intervals import interval
-from slowstep.judgement.verdict import enough, span
+from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.verdict import span
+from slowstep.measure import ComparisonRequest
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import load
 
 REPEATS = 3
@@ -24,11 +25,13 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
     for case in cases:
         settings = load(case.write(folder / "params")).settings
         budget, arm = settings.budget, Arm(label=case.name, settings=settings)
-        stop = enough(budget.minimum_effect, 1, budget.max_pairs)
-        with Session(budget, folder / "logs") as session:
+        stop = StopRule(max_pairs=budget.max_pairs, minimum_effect=budget.minimum_effect)
+        with LocalMeasurer(budget, folder / "logs") as measurer:
             for repeat in range(REPEATS):
-                purpose = f"repeat {repeat}"
-                record = session.compare(arm, arm, budget.max_pairs, stop, twin=True, purpose=purpose, looks=LOOKS)
+                request = ComparisonRequest(
+                    baseline=arm, treatment=arm, stop=stop, twin=True, purpose=f"repeat {repeat}"
+                )
+                record = measurer.compare(request)
                 read = reading(record.pairs)
                 ratios.append(read.effect.mean)
                 rows.append(
