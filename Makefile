@@ -5,10 +5,10 @@ SET ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose audit check lab test lint bench validate cases docs clean
+.PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases docs clean clean-outputs
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo '  PARAMS="a.yaml b.yaml" chooses parameter files, SET="section.key=value ..." overrides single values'
 
 .venv/.ready: pyproject.toml constraints.txt
@@ -22,6 +22,12 @@ setup: .venv/.ready  ## make .venv and install everything (the other targets do 
 diagnose: .venv/.ready  ## run all notebooks over PARAMS and write outputs/index.html
 	$(BIN)/slowstep diagnose $(PARAMS) $(if $(SET),--set $(SET))
 
+measure: .venv/.ready  ## measure the same without Jupyter, and print the verdicts
+	$(BIN)/slowstep measure $(PARAMS) $(if $(SET),--set $(SET))
+
+report: .venv/.ready  ## draw the reports in outputs/ again from their records
+	$(BIN)/slowstep report
+
 audit: .venv/.ready  ## check the figures reported in PARAMS (parameter files, tables, logs); trains nothing
 	$(BIN)/slowstep audit $(PARAMS) $(if $(SET),--set $(SET))
 
@@ -31,7 +37,13 @@ check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 lab: .venv/.ready  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=. notebooks
 
-test: .venv/.ready  ## run the test suite
+test: .venv/.ready  ## run the test suite (minutes)
+	$(BIN)/python -m pytest -m "not exhaustive"
+
+test-fast: .venv/.ready  ## run the tests that start no trial and no browser (a minute)
+	$(BIN)/python -m pytest -m "not exhaustive and not trials and not browser"
+
+test-all: .venv/.ready  ## run every test, each example of each factor among them
 	$(BIN)/python -m pytest
 
 lint: .venv/.ready  ## ruff, as the tests run it
@@ -50,6 +62,9 @@ docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the pi
 	$(BIN)/python -m slowstep.factors.page > docs/factors.md
 	$(BIN)/python -m bench.method
 
-clean:  ## delete outputs/ and caches, keep .venv
-	rm -rf outputs .pytest_cache .ruff_cache build dist lib/*.egg-info
+clean:  ## delete caches and what was built, keep .venv and outputs/
+	rm -rf .pytest_cache .ruff_cache build dist lib/*.egg-info
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+clean-outputs:  ## delete outputs/: every record of hours of measuring, and every report
+	rm -rf outputs

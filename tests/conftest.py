@@ -18,6 +18,17 @@ from slowstep.settings.schema import Budget
 ROOT = Path(__file__).resolve().parents[1]
 
 
+TRAINS = {"measurer", "interrupted", "diagnosed"}
+"""Fixtures that start trials."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start trials, by their fixtures; those that do so by themselves are marked where they are."""
+    for item in items:
+        if TRAINS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.trials)
+
+
 @pytest.fixture(scope="session")
 def quick() -> Settings:
     """The embedded default."""

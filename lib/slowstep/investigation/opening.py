@@ -16,6 +16,8 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
+from slowstep.settings.convert import to_plain
+from slowstep.settings.run import training_defaults
 
 ROOT = Path(__file__).resolve().parents[3]
 """The kit's folder: notebooks/, params/ and outputs/ lie in it."""
@@ -29,6 +31,8 @@ class Description:
     source: str
     places: dict[str, str] = field(default_factory=dict)
     environment: Environment = Environment()
+    training_defaults: dict[str, object] = field(default_factory=dict)
+    """The defaults of TrainingArguments in that environment."""
 
 
 DESCRIPTION = ("investigation", "last")
@@ -66,8 +70,16 @@ def open_lab(
     settings, folder = loaded.settings, outputs / loaded.settings.name
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
     environment = replace(measurer.describe(), files=settings.local_content())
-    about = Description(settings=settings, source=loaded.source, places=dict(loaded.places), environment=environment)
-    Store(folder / "records").write(about, *DESCRIPTION)
+    about = Description(
+        settings=settings,
+        source=loaded.source,
+        places=dict(loaded.places),
+        environment=environment,
+        training_defaults=to_plain(training_defaults()),
+    )
+    store = Store(folder / "records")
+    if store.read(Description, *DESCRIPTION) != about:
+        store.write(about, *DESCRIPTION)
     return Lab(loaded, Evidence(settings, folder, environment), measurer, notebook, watch)
 
 
@@ -76,8 +88,9 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     about = Store(folder / "records").read(Description, *DESCRIPTION)
     if about is None:
         raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")
-    loaded = Loaded(settings=about.settings, source=about.source, places=about.places)
-    return Lab(loaded, Evidence(about.settings, folder, about.environment), None, notebook)
+    settings = replace(about.settings, defaults=about.training_defaults)
+    loaded = Loaded(settings=settings, source=about.source, places=about.places)
+    return Lab(loaded, Evidence(settings, folder, about.environment), None, notebook)
 
 
 def _watch() -> Watch:

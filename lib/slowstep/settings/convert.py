@@ -20,6 +20,10 @@ from slowstep.settings.errors import nearest
 T = typing.TypeVar("T")
 
 
+NOT_IN_FILES = {"in files": False}
+"""The metadata of a dataclass field that stands neither in a parameter file nor in a record."""
+
+
 class Problems:
     """A collection of problems, each with the place where it was found."""
 
@@ -42,12 +46,16 @@ def nearest_place(places: Mapping[str, str], key: str) -> str:
 def to_plain(value: Any) -> Any:
     """Return a dataclass as dicts, lists and scalars that JSON takes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: to_plain(getattr(value, f.name)) for f in _in_files(value)}
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_plain(v) for v in value]
     return value
+
+
+def _in_files(kind: Any) -> list[dataclasses.Field]:
+    return [f for f in dataclasses.fields(kind) if f.metadata != NOT_IN_FILES]
 
 
 def from_plain(kind: type[T], value: Any, problems: Problems | None = None, key: str = "") -> T:
@@ -118,7 +126,7 @@ def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
         value = {}
     hints = _hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
+    fields = {f.name: f for f in _in_files(kind)}
     given = {}
     for name, item in value.items():
         path = f"{key}.{name}" if key else str(name)

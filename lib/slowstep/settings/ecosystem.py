@@ -17,6 +17,12 @@ from slowstep.settings.convert import NAMES, Problems, as_number, describe
 from slowstep.settings.errors import nearest
 
 
+def _installed(package: str) -> Path | None:
+    """Return the folder of a package; None where it is not installed, and settings can only be read."""
+    found = importlib.util.find_spec(package)
+    return Path(found.submodule_search_locations[0]) if found else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Field:
     """One argument: its annotation as text, and its default where that is a literal."""
@@ -36,8 +42,10 @@ class Section:
 
     @functools.cache  # noqa: B019  sections are module constants
     def fields(self) -> dict[str, Field]:
-        """Return the fields of the class and its listed bases, by name."""
-        root = Path(importlib.util.find_spec(self.package).submodule_search_locations[0])
+        """Return the fields of the class and its listed bases, by name; none where the package is not installed."""
+        root = _installed(self.package)
+        if root is None:
+            return {}
         found: dict[str, Field] = {}
         for file, name in self.bases:
             tree = ast.parse((root / file).read_text(encoding="utf-8"))
@@ -71,8 +79,10 @@ SECTIONS = {
 
 @functools.cache
 def optimizer_names() -> frozenset[str]:
-    """Return the values that `training_arguments.optim` may have in the installed transformers."""
-    root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0])
+    """Return the values that `training_arguments.optim` may have; none where transformers is not installed."""
+    root = _installed("transformers")
+    if root is None:
+        return frozenset()
     tree = ast.parse((root / "training_args.py").read_text(encoding="utf-8"))
     body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "OptimizerNames").body
     return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
@@ -124,6 +134,8 @@ def _constructor(body: list[ast.stmt]) -> dict[str, Field]:
 def check(section: str, given: dict[str, Any], problems: Problems) -> dict[str, Any]:
     """Return `given` with the numbers and words corrected that YAML misreads; all else that is wrong is a problem."""
     fields = SECTIONS[section].fields()
+    if not fields:  # where the package is not installed, nothing is trained, and records tell what was
+        return given
     title = SECTIONS[section].title
     checked = {}
     for name, value in given.items():

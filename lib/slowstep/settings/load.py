@@ -83,7 +83,7 @@ def override(
     data = to_plain(settings)
     for key, value in overrides.items():
         _set(data, key, value)
-    return validate(data, source, places)
+    return replace(validate(data, source, places), defaults=settings.defaults)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -7,10 +7,12 @@ what belongs to another section with the section before it (`model.dtype`, `data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from slowstep.settings.ecosystem import SECTIONS
 
 
 class Origin(StrEnum):
@@ -31,14 +33,24 @@ class Value:
     place: str = ""
 
 
+def training_default(name: str, known: Mapping[str, Any]) -> Any:
+    """Return the default of a training argument: as it is `known`, else that of the installed transformers."""
+    return known[name] if known else SECTIONS["training_arguments"].fields()[name].default
+
+
+def training_defaults() -> dict[str, Any]:
+    """Return the defaults of the installed transformers' TrainingArguments, as a record keeps them."""
+    return {name: one.default for name, one in SECTIONS["training_arguments"].fields().items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as it will be trained."""
 
     values: Mapping[str, Value]
     """What is known, by canonical key."""
-    default: Callable[[str], Any]
-    """The default of a key that is not among the values; KeyError for a key that does not exist."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
     listed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """The levels that the parameter file lists, by factor."""
 
@@ -48,7 +60,10 @@ class Run:
 
     def value(self, key: str) -> Value:
         """Return the value of a key with its origin; KeyError if there is no such key."""
-        return self.values.get(key) or Value(value=self.default(key), origin=Origin.DEFAULT)
+        if key in self.values:
+            return self.values[key]
+        default = None if "." in key else training_default(key, self.defaults)
+        return Value(value=default, origin=Origin.DEFAULT)
 
     @property
     def effective_batch_size(self) -> int:

@@ -14,10 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from slowstep.settings.convert import nearest_place
-from slowstep.settings.ecosystem import SECTIONS
+from slowstep.settings.convert import NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
-from slowstep.settings.run import Origin, Run, Value
+from slowstep.settings.run import Origin, Run, Value, training_default
 from slowstep.settings.sections import LEVEL_SECTIONS
 
 
@@ -133,6 +132,8 @@ class Settings:
     compute: Levels = field(default_factory=dict)
     overheads: Levels = field(default_factory=dict)
     reported: Reported | None = None
+    defaults: dict[str, object] = field(default_factory=dict, compare=False, metadata=NOT_IN_FILES)
+    """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
 
     @property
     def figures_alone(self) -> bool:
@@ -160,7 +161,7 @@ class Settings:
         """
         if name in self.training_arguments:
             return self.training_arguments[name]
-        return SECTIONS["training_arguments"].fields()[name].default
+        return training_default(name, self.defaults)
 
     @property
     def compiled(self) -> bool:
@@ -204,12 +205,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
         if isinstance(of_section := getattr(settings, section), dict)
         for factor, levels in of_section.items()
     }
-    return Run(values=found, default=_default, listed=listed)
-
-
-def _default(key: str) -> object:
-    """Return the default of the installed transformers; what other sections don't hold is None."""
-    return None if "." in key else SECTIONS["training_arguments"].fields()[key].default
+    return Run(values=found, defaults=settings.defaults, listed=listed)
 
 
 def content_of(names: Iterable[str]) -> list[str]:

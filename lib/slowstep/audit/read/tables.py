@@ -28,7 +28,10 @@ EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 RUN_NAME = "tags.mlflow.runname"
 """The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
 
-SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"gradient_accumulation_steps"}
+NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
+"""The names of training arguments; where transformers is not installed, those of factors stand for them."""
+
+SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
 UNSET = ("", "none", "null", "nan", "-")

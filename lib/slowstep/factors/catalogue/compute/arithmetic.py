@@ -105,7 +105,7 @@ def _weights_refuse(value: Any, run: Run) -> str | None:
 
 
 def _optimizer_name(value: Any) -> str | None:
-    if isinstance(value, str) and value in optimizer_names():
+    if isinstance(value, str) and (value in optimizer_names() or not optimizer_names()):
         return None
     return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
 
