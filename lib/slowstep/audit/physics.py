@@ -69,13 +69,17 @@ def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
 
 
+DECIMAL = 2**30 / 1e9
+"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
+
+
 def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Memory beyond the device's, or less than the weights alone take where they all lie on one device."""
     peak, found = peak_of(device), []
     alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
-        if peak and peak.memory and used.low > peak.memory:
+        if peak and peak.memory and used.low > peak.memory * DECIMAL:
             found.append(f"{used} {what} are more than the {peak.memory:g} GB that {device} has")
         elif sizes and alone and used.high * 2**30 < weight_bytes(run, sizes):
             found.append(
