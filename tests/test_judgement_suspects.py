@@ -12,6 +12,7 @@ from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.records import Operator
 from slowstep.wording.causes import causes
 
 MINIMUM = 0.05
@@ -110,6 +111,31 @@ def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     (one,) = suspects(steps, MINIMUM)
 
     assert ("forward", True) == (one.phase, one.share.lower < 0.3 < one.share.upper)
+
+
+@pytest.mark.parametrize(
+    ("calls", "micros", "own", "there"),
+    [
+        (18_000, 0.9, 0.15, True),  # a mask filled element by element
+        (300, 0.9, 0.15, False),  # the views of a model
+        (1000, 30.0, 0.15, False),  # operators that compute
+        (18_000, 0.9, 0.01, False),  # lines that take next to nothing
+    ],
+)
+def test_a_loop_in_python_is_found_without_its_flops(calls: int, micros: float, own: float, there: bool) -> None:
+    """Thousands of operators a step that do nothing are called by a line of the user's, which is named; what a model's
+    own code computes is not lost, however much of the time it takes."""
+    known = profiled(places={"forward": {"hooks.py:210 in build": own}})
+    operators = [
+        Operator(name="aten::mm", calls=5 * 22, seconds=0.15),
+        Operator(name="aten::select", calls=5 * calls, seconds=5 * calls * 1e-6 * micros),
+    ]
+    steps = facts(HEALTHY | {"forward": 0.45}, profile=replace(known, by_phase={"forward": operators}))
+
+    named = [(s.phase, s.consists_of[0]) for s in suspects(steps, MINIMUM)]
+
+    assert there == bool(named)
+    assert not there or ("forward", True) == (named[0][0], "hooks.py:210" in named[0][1])
 
 
 def test_the_loss_of_a_plain_loop_is_no_lost_time() -> None:

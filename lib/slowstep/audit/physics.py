@@ -77,13 +77,17 @@ def _beyond_bandwidth(run: Run, sizes: Sizes | None, device: str | None) -> list
     return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
 
 
+DECIMAL = 2**30 / 1e9
+"""A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
+
+
 def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     """Find more memory than the device has, or less than the weights alone take where one device holds them all."""
     peak, found = peak_of(device), []
     alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
         used, what = run.given[name], BESIDE[name]
-        if peak and peak.memory and used.low > peak.memory:
+        if peak and peak.memory and used.low > peak.memory * DECIMAL:
             found.append(f"{used} {what} are more than the {peak.memory:g} GB that {device} has")
         elif sizes and alone and used.high * 2**30 < weight_bytes(run, sizes):
             found.append(

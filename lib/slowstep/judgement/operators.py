@@ -39,6 +39,17 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
+TINY = 2e-6
+"""Seconds below which an operator does next to nothing: it touches single elements, or makes a view."""
+
+PER_PRODUCT, OFTEN = 50, 500
+"""Tiny operators that run so many times as often as products, and so often a step, are called by a loop in Python. A
+model makes some ten views a product."""
+
+BY_PYTHON = 2.0
+"""A loop in Python takes at most so many times what its tiny operators take, as the profiler counts them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """A part of the profiled time: what it is, and its share, 0 to 1."""
@@ -66,6 +77,24 @@ def beside(profile: ProfileRecord, phase: str) -> list[Part]:
 def pause(profile: ProfileRecord, phase: str) -> float:
     """Return the share of the time, 0 to 1, in which no operator runs for a millisecond or longer within a phase."""
     return profile.pauses.get(phase, 0.0) / profile.seconds
+
+
+def looped(profile: ProfileRecord, phase: str) -> Part | None:
+    """Return the loop in Python within a phase: operators that do next to nothing, called by lines of the user's code.
+
+    Its share is that of the user's lines, as far as the operators account for it; None where there is no such loop.
+    """
+    found = profile.by_phase.get(phase, ())
+    products = sum(o.calls for o in found if _matches(o, PRODUCTS))
+    least = max(OFTEN * profile.steps, PER_PRODUCT * products)
+    tiny = [o for o in found if o.calls >= least and o.seconds < TINY * o.calls and not _matches(o, FRAMES)]
+    own = sum(p.share for p in profile.places if p.phase == phase and p.own)
+    share = min(own, BY_PYTHON * sum(o.seconds for o in tiny) / profile.seconds)
+    if share <= 0:
+        return None
+    most = max(tiny, key=lambda o: o.calls)
+    what = f"{most.name} {most.calls / profile.steps:,.0f} times a step, one by one from Python{_where(profile, phase)}"
+    return Part(what=what, share=share)
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

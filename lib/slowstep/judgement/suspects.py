@@ -8,7 +8,8 @@ They are suspected only with evidence of what they consist of: lines of code, op
   steps that are far longer than the others. Python's ordinary way from one phase to the next is spread over many lines.
 - **A pass** is compared with the other pass by their FLOPs, but only where the other pass reaches a good part of the
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
-  the products, or stretches without any operator, account for it.
+  the products, or stretches without any operator, account for it. Without FLOPs, Python code counts that runs in it:
+  stretches without any operator, and lines of the user's own that call thousands of operators which do nothing.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import Part, beside, pause, places, training
+from slowstep.judgement.operators import Part, beside, looped, pause, places, training
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.timeline import Timeline
 from slowstep.judgement.units import speed_up
@@ -188,13 +189,21 @@ def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | N
         share = excess if known >= excess.lower else _from_profile(known, excess)
         why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
     else:
-        known = pause(facts.profile, phase)
-        named = [part for part in named if part.what.startswith("Python")]
-        share, why = _from_profile(known, facts.shares[phase]), "no operator runs there for milliseconds"
-        if known < least or not named:
-            return None
-        return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named), comparable=False)
+        return _in_python(facts, phase, least, named)
     return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
+
+
+def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
+    """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
+    known, why = pause(facts.profile, phase), "no operator runs there for milliseconds"
+    parts = [part for part in named if part.what.startswith("Python")]
+    loop = looped(facts.profile, phase)
+    if loop and loop.share > known:
+        known, parts, why = loop.share, [loop], "a loop in Python runs there"
+    if known < least or not parts:
+        return None
+    share = _from_profile(known, facts.shares[phase])
+    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(parts), comparable=False)
 
 
 def _from_profile(known: float, within: Interval) -> Interval:
