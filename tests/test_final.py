@@ -140,7 +140,7 @@ def test_what_exists_only_beside_another_is_known_with_it(supported: Callable[..
     """Persistent workers bring 10 % beside workers that bring 20 %: together 32 %, and not those workers' 20 % twice.
     Beside another number of workers it is that number that counts."""
     beside = supported(0.1, 0, dataloader_persistent_workers=True)
-    (count,) = beside.contrast.given.values()
+    (count,) = beside.contrast.held_constant.values()
     workers, more = (supported(0.2, 0, dataloader_num_workers=n) for n in (count, count + 1))
     whole = supported(0.3, 0, dataloader_persistent_workers=True)
     whole_alone = frozenset({whole.verdict.name})
@@ -173,7 +173,7 @@ def test_what_the_rest_needs_is_not_redundant(quick: Settings, bench: Bench, mon
     """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, neither head
     to head nor in leaving one out, and the workers stay under their name."""
     lab = bench(lambda names: 0.3)
-    (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
+    (count,) = contrast(quick, dataloader_persistent_workers=True).held_constant.values()
     both = contrast(quick, dataloader_num_workers=count, dataloader_persistent_workers=True).levels
     monkeypatch.setattr(lab, "compare", None)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.catalogue import CATALOGUE
+from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
@@ -60,7 +60,7 @@ class Contrast:
     @property
     def overrides(self) -> dict[str, object]:
         """Return every value that differs from the investigation's baseline. A chosen value replaces a given one."""
-        return self.given | {k: v for _, level in self.levels for k, v in level.overrides.items()}
+        return self.held_constant | {k: v for _, level in self.levels for k, v in level.overrides.items()}
 
     @property
     def meaning(self) -> Meaning:
@@ -69,12 +69,12 @@ class Contrast:
         return max((f.meaning_of(level) for f, level in differ), key=list(Meaning).index)
 
     @property
-    def given(self) -> dict[str, object]:
+    def held_constant(self) -> dict[str, object]:
         """Return the settings held constant in both arms that the investigation's own run lacks.
 
         Where there are any, that run is not the baseline.
         """
-        return {k: v for _, level in self.levels for k, v in level.given.items()}
+        return {k: v for _, level in self.levels for k, v in level.held_constant.items()}
 
     @property
     def events(self) -> frozenset[str]:
@@ -99,15 +99,28 @@ def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return one contrast for each level that a section of the settings lists and the baseline does not have."""
     return [
-        combine(settings, [(factor, level)], machine)
-        for factor, values in _listed_factors(settings, section)
-        for level in _changed_levels(factor, values, settings)
+        combine(settings, [(CATALOGUE[factor], level)], machine)
+        for factor, values in levels_to_try(settings, section, machine).items()
+        for level in _changed_levels(CATALOGUE[factor], values, settings)
     ]
+
+
+def levels_to_try(settings: Settings, section: str, machine: Machine) -> dict[str, list]:
+    """Return the values of each factor that a section tries, by the factor's name.
+
+    They are those that the file lists. With `levels: auto`, a section that lists nothing tries what its own factors
+    propose for this run on this machine.
+    """
+    listed = {factor.name: values for factor, values in _listed_factors(settings, section)}
+    if listed or settings.levels != "auto":
+        return listed
+    proposed = {factor.name: factor.proposals(settings.run, machine) for factor in BY_SECTION[section]}
+    return {name: values for name, values in proposed.items() if values}
 
 
 def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Machine) -> list[Contrast]:
     """Return every combination of levels of `factors`, listed or the baseline's own, but for the baseline itself."""
-    levels = getattr(settings, section)
+    levels = levels_to_try(settings, section, machine)
     axes = [
         [None, *((factor, level) for level in _changed_levels(factor, levels.get(factor.name, []), settings))]
         for factor in (CATALOGUE[name] for name in factors)
@@ -119,14 +132,14 @@ def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Ma
 def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:
     """Return the contrast that changes `levels` together; SettingsError if such settings can't be."""
     levels = tuple(levels)
-    given = {k: v for _, level in levels for k, v in level.given.items()}
+    held_constant = {k: v for _, level in levels for k, v in level.held_constant.items()}
     changed = {k: v for _, level in levels for k, v in level.overrides.items()}
-    given = {k: v for k, v in given.items() if k not in changed}
+    held_constant = {k: v for k, v in held_constant.items() if k not in changed}
     name = label(levels)
-    base = override(settings, given, name)
+    base = override(settings, held_constant, name)
     treated = override(base, changed, name)
     reasons = [f.requires(level.value, treated.run, machine) for f, level in levels]
-    extra = f" with {show_all(given)}" if given else ""
+    extra = f" with {show_all(held_constant)}" if held_constant else ""
     return Contrast(
         levels=levels,
         baseline=Arm(label="baseline" + extra, settings=base),
@@ -154,7 +167,7 @@ def clash(settings: Settings, levels: Sequence[tuple[Factor, Level]], machine: M
     for factor, level in levels:
         rest = combine(settings, [pick for pick in levels if pick[0] is not factor], machine).treatment.settings
         undone = any(together.overrides[key] != value for key, value in level.overrides.items())
-        undone = undone or factor.level(level.value, together.treatment.settings.run).given
+        undone = undone or factor.level(level.value, together.treatment.settings.run).held_constant
         why = factor.refuses(level.value, rest.run) or (f"the others undo {factor.name}" if undone else None)
         if why:
             return f"{name}: {why}"
@@ -194,7 +207,7 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
         return [f"{key}: {wrong}."]
     level = factor.level(value, settings.run)
     try:
-        override(settings, level.given | level.overrides, key)
+        override(settings, level.held_constant | level.overrides, key)
     except SettingsError as error:
         return error.problems
     return []

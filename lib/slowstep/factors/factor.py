@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -26,20 +26,51 @@ class Meaning(StrEnum):
     """Shows a limit; nobody would train with it."""
 
 
+class Binding(StrEnum):
+    """Where a change is made."""
+
+    TRAINING_ARGUMENTS = "TrainingArguments"
+    DATA_LOADER = "DataLoader"
+    OPTIMIZER = "optimizer"
+    MODEL = "model"
+    TORCH = "torch"
+    ENVIRONMENT = "environment"
+    OPTION = "an option of the command"
+    WORKLOAD = "the kit's own workload"
+
+
+BINDS = {
+    "training_arguments": Binding.TRAINING_ARGUMENTS,
+    "model": Binding.MODEL,
+    "model.sdpa_backend": Binding.TORCH,
+    "peft": Binding.MODEL,
+    "quantization": Binding.MODEL,
+    "dataset": Binding.WORKLOAD,
+    "optimizer_kwargs": Binding.OPTIMIZER,
+    "freed_memory": Binding.ENVIRONMENT,
+}
+"""The binding of each section of the settings, and of keys that bind elsewhere than their section."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """One value of a factor as a change of settings.
 
-    `overrides` make the treatment. `given` is set in both arms, for a factor that exists only beside it (persistent
-    workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is set where
+    `overrides` make the treatment. `held_constant` is set in both arms, for a factor that exists only beside it
+    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is set where
     this level costs less than the factor's costliest.
     """
 
     value: Any
     overrides: dict[str, Any]
-    given: dict[str, Any] = field(default_factory=dict)
+    held_constant: dict[str, Any] = field(default_factory=dict)
     expects: dict[str, Any] = field(default_factory=dict)
     meaning: Meaning | None = None
+
+    @property
+    def binds(self) -> frozenset[Binding]:
+        """Return where the change is made."""
+        return frozenset(BINDS.get(key) or BINDS[key.partition(".")[0]] for key in self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +107,22 @@ class Factor:
     """Returns why trials can't meet what the factor acts on, or None. It is asked only if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
     """Returns what is wrong with a level's value as a user wrote it, or None."""
+    proposes: Callable[[Run, Machine], Sequence[Any]] | None = None
+    """Returns the values that are worth trying for a run on a machine; its examples where nothing is said."""
+
+    def proposals(self, run: Run, machine: Machine) -> list[Any]:
+        """Return the values that a run could have on this machine, and that train the same.
+
+        Semantics is never proposed: another batch size or length is another training, which nobody asked for.
+        """
+        values = self.examples if self.proposes is None else self.proposes(run, machine)
+        return [value for value in dict.fromkeys(values) if self._can_propose(value, run, machine)]
+
+    def _can_propose(self, value: Any, run: Run, machine: Machine) -> bool:
+        if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
+            return False
+        costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
+        return not costly and self.requires(value, run, machine) is None
 
     def meaning_of(self, level: Level) -> Meaning:
         """Return the meaning of this level."""

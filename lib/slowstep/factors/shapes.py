@@ -17,7 +17,7 @@ Requires = Callable[[Any, Run, Machine], str | None]
 Refuses = Callable[[Any, Run], str | None]
 Given = Callable[[Any, Run], dict[str, Any]]
 
-# -- what a factor needs beside it: the settings `given` to both arms, as far as the run lacks them --
+# -- what a factor needs beside it: the settings `held_constant` to both arms, as far as the run lacks them --
 
 
 def nothing(value: Any, run: Run) -> dict[str, Any]:
@@ -26,24 +26,24 @@ def nothing(value: Any, run: Run) -> dict[str, Any]:
 
 
 def having(**wanted: Any) -> Given:
-    """Make a `given` for a factor that exists only beside these training arguments."""
+    """Make a `held_constant` for a factor that exists only beside these training arguments."""
     return lambda value, run: {TRAINING + k: v for k, v in wanted.items() if run[k] != v}
 
 
 # -- where the value lives: `current` and `level` of a factor --
 
 
-def argument(name: str, given: Given = nothing) -> dict[str, Callable]:
+def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
     """Make `current` and `level` for one training argument, observed under its own name."""
 
     def level(value: Any, run: Run) -> Level:
         changed = {TRAINING + name: value}
-        return Level(value=value, overrides=changed, given=given(value, run), expects={name: value})
+        return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={name: value})
 
     return {"current": lambda run: run[name], "level": level}
 
 
-def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> dict[str, Callable]:
+def argument_key(name: str, key: str, default: Any, held_constant: Given = nothing) -> dict[str, Callable]:
     """Make `current` and `level` for one key of a training argument that is a mapping; the key is what is observed.
 
     Such a mapping is gradient_checkpointing_kwargs.
@@ -51,12 +51,12 @@ def argument_key(name: str, key: str, default: Any, given: Given = nothing) -> d
 
     def level(value: Any, run: Run) -> Level:
         changed = {TRAINING + name: (run[name] or {}) | {key: value}}
-        return Level(value=value, overrides=changed, given=given(value, run), expects={key: value})
+        return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={key: value})
 
     return {"current": lambda run: (run[name] or {}).get(key, default), "level": level}
 
 
-def section(key: str, default: Any = None, fact: str = "", given: Given = nothing) -> dict[str, Callable]:
+def section(key: str, default: Any = None, fact: str = "", held_constant: Given = nothing) -> dict[str, Callable]:
     """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name."""
     name = key.rpartition(".")[2]
 
@@ -64,7 +64,9 @@ def section(key: str, default: Any = None, fact: str = "", given: Given = nothin
         return default if run[key] is None else run[key]
 
     def level(value: Any, run: Run) -> Level:
-        return Level(value=value, overrides={key: value}, given=given(value, run), expects={fact or name: value})
+        return Level(
+            value=value, overrides={key: value}, held_constant=held_constant(value, run), expects={fact or name: value}
+        )
 
     return {"current": current, "level": level}
 

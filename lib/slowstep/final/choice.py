@@ -78,8 +78,8 @@ def choose(lab: Lab) -> Choice:
     allowed = [_with_all_it_needs(lab, m) for m in measured if _supported(m) and allowed_by(m, lab.settings)]
     allowed = [m for m in allowed if _supported(m) and _pays(lab, m)]
     head_to_heads: list[Measured] = []
-    beside = [m for m in measured if m.contrast.given]
-    known = [m for m in measured if not m.contrast.given] + allowed
+    beside = [m for m in measured if m.contrast.held_constant]
+    known = [m for m in measured if not m.contrast.held_constant] + allowed
     ranking = ranked(allowed, known, _room(lab), clashes(lab.settings, allowed, lab.machine), beside)
     chosen, left = winner(lab, ranking, head_to_heads)
     if chosen:
@@ -138,7 +138,7 @@ def _projected(lab: Lab, m: Measured) -> Projection | None:
 def _with_all_it_needs(lab: Lab, m: Measured) -> Measured:
     """The change with what it needs, against the run as it is, which is not what `m` compared it with. Its levels stay
     as they are, so that what they need yields to what stands beside them in a combination."""
-    if not m.contrast.given:
+    if not m.contrast.held_constant:
         return m
     contrast = combine(lab.settings, with_conditions(m.contrast.levels), lab.machine)
     whole = lab.compare(contrast, f"{contrast.name} with all that it needs")

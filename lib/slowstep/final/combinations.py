@@ -95,7 +95,7 @@ def _expected(
     """What the largest parts measured together let expect; None where a level was only seen with others."""
     rest, gain, memory = names_of(picks), 0.0, 0.0
     met = {key for _, level in picks for key in level.overrides}
-    conditions = {names_of([pick]): pick[1].given.keys() for pick in picks}
+    conditions = {names_of([pick]): pick[1].held_constant.keys() for pick in picks}
     for part in sorted(known, key=lambda part: -len(part)):
         if part <= rest:
             given = conditions.get(part, ())
@@ -137,8 +137,8 @@ def with_conditions(picks: Sequence[Pick]) -> tuple[Pick, ...]:
     said = {key for _, level in picks for key in level.overrides}
 
     def whole(level: Level) -> Level:
-        conditions = {key: value for key, value in level.given.items() if key not in said}
-        return replace(level, overrides=conditions | level.overrides, given={})
+        conditions = {key: value for key, value in level.held_constant.items() if key not in said}
+        return replace(level, overrides=conditions | level.overrides, held_constant={})
 
     return tuple((factor, whole(level)) for factor, level in picks)
 

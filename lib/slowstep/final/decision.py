@@ -65,8 +65,14 @@ def _decided(choice: Choice) -> str:
     kept = {v.factor for v in choice.candidates}
     refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
     reasons = (
-        ("not allowed by the parameter file (`allow`) or not paying in this job", [v for v in refused if not v.given]),
-        ("only beside what this run lacks; not allowed, or not shown to pay with it", [v for v in refused if v.given]),
+        (
+            "not allowed by the parameter file (`allow`) or not paying in this job",
+            [v for v in refused if not v.held_constant],
+        ),
+        (
+            "only beside what this run lacks; not allowed, or not shown to pay with it",
+            [v for v in refused if v.held_constant],
+        ),
     )
     for why, those in reasons:
         names = ", ".join(f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})" for v in those)

@@ -69,7 +69,7 @@ def options(lab: Lab, choice: Choice) -> list[Option]:
         saved=0.0,
         meaning=Meaning.EXACT,
     )
-    own = [m for m in choice.tested if not m.contrast.given and m.verdict.meaning is not Meaning.DIAGNOSTIC]
+    own = [m for m in choice.tested if not m.contrast.held_constant and m.verdict.meaning is not Meaning.DIAGNOSTIC]
     allowed = {v.name for v in choice.candidates}
     best = {v.name for v in best_levels([m.verdict for m in own])} | allowed
     single = {m.verdict.name: m for m in (*own, *choice.allowed) if m.verdict.name in best}

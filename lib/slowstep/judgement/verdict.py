@@ -52,7 +52,7 @@ class Verdict:
     status: Status | None = None
     alone: bool = True
     """True if a single level was changed."""
-    given: dict[str, Any] = field(default_factory=dict)
+    held_constant: dict[str, Any] = field(default_factory=dict)
     """Settings held constant in both arms that the investigation's run lacks. The factor exists only beside them."""
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Verdict:
     @property
     def conditional(self) -> bool:
         """Return whether the change was compared with another run than the investigation's own."""
-        return bool(self.given)
+        return bool(self.held_constant)
 
     @property
     def condition(self) -> str:
         """Return the settings held constant in both arms, in words; empty for most verdicts."""
-        return f"(both arms with {show_all(self.given)})" if self.given else ""
+        return f"(both arms with {show_all(self.held_constant)})" if self.held_constant else ""
 
     @property
     def title_in_full(self) -> str:
@@ -105,7 +105,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         meaning=contrast.meaning,
         changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
         alone=len(contrast.levels) == 1,
-        given=contrast.given,
+        held_constant=contrast.held_constant,
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",

@@ -126,6 +126,8 @@ class Settings:
     job: Job = Job()
     budget: Budget = Budget()
     allow: Allow = Allow()
+    levels: Literal["listed", "auto"] = "listed"
+    """Whether sections that list no levels try what their factors propose for the run on the machine."""
     data_loading: Levels = field(default_factory=dict)
     gradient_checkpointing: Levels = field(default_factory=dict)
     sequence_length: Levels = field(default_factory=dict)

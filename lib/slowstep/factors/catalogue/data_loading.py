@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, section, switch, whole
 from slowstep.settings.run import Run
@@ -36,7 +37,9 @@ def _padding_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
         overrides={"dataset.padding": value},
-        given=_missing_keys({"tokenize": "once"}, run) if packs else {},  # in both arms, so that nothing else differs
+        held_constant=_missing_keys({"tokenize": "once"}, run)
+        if packs
+        else {},  # in both arms, so that nothing else differs
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
@@ -56,6 +59,12 @@ def _unknown_epoch(run: Run) -> str | None:
     return None
 
 
+def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
+    """Return one worker, as many as there are cores to spare, and a number between."""
+    spare = max(1, machine.cores - 1)
+    return sorted({1, min(4, spare), min(8, spare)})
+
+
 FACTORS = (
     Factor(
         name="cached_batches",
@@ -68,6 +77,7 @@ FACTORS = (
         examples=(50,),
         shares_cores=True,
         unmet=_lengths_are_needed,
+        proposes=lambda run, machine: (200,),
         accepts=whole(1),
     ),
     Factor(
@@ -81,6 +91,7 @@ FACTORS = (
         examples=(1, 2),
         shares_cores=True,
         bound="data",
+        proposes=_numbers_of_workers,
         accepts=whole(0),
     ),
     Factor(
@@ -89,11 +100,12 @@ FACTORS = (
         hypothesis="Workers run dry between batches; a deeper queue would even that out.",
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory for the queued batches",
-        **argument("dataloader_prefetch_factor", given=_missing_workers),
+        **argument("dataloader_prefetch_factor", held_constant=_missing_workers),
         touches=FETCHING,
         examples=(4,),
         shares_cores=True,
         bound="data",
+        proposes=lambda run, machine: (4,) if run["dataloader_num_workers"] else (),
         accepts=whole(1),
     ),
     Factor(
@@ -102,12 +114,13 @@ FACTORS = (
         hypothesis="Workers are started anew each epoch, and the step waits for them.",
         meaning=Meaning.EXACT,
         changes="nothing in training; workers keep their memory between epochs",
-        **argument("dataloader_persistent_workers", given=_missing_workers),
+        **argument("dataloader_persistent_workers", held_constant=_missing_workers),
         touches=FETCHING,
         examples=(True,),
         shares_cores=True,
         bound="epoch_start",
         unmet=_unknown_epoch,
+        proposes=lambda run, machine: (True,) if run["dataloader_num_workers"] else (),
         accepts=switch,
     ),
     Factor(
@@ -121,6 +134,7 @@ FACTORS = (
         examples=(False,),
         bound="batches",
         requires=needs_cuda("pinned memory"),
+        proposes=lambda run, machine: (not run["dataloader_pin_memory"],),
         accepts=switch,
     ),
     Factor(
@@ -129,7 +143,7 @@ FACTORS = (
         hypothesis="The host waits until each batch is on the device, and could go on meanwhile.",
         meaning=Meaning.EXACT,
         changes="nothing in training; needs pinned memory",
-        **argument_key("accelerator_config", "non_blocking", False, given=having(dataloader_pin_memory=True)),
+        **argument_key("accelerator_config", "non_blocking", False, held_constant=having(dataloader_pin_memory=True)),
         touches=ALL_PHASES,
         examples=(True,),
         requires=needs_cuda("a non-blocking transfer"),
@@ -197,7 +211,7 @@ FACTORS = (
         hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
         meaning=Meaning.SEMANTICS,
         changes="the order in which examples are met: batches hold examples of similar length",
-        **argument("train_sampling_strategy", given=_grouping_needs),
+        **argument("train_sampling_strategy", held_constant=_grouping_needs),
         touches=ALL_PHASES,
         examples=("group_by_length", "sequential", "random"),
         bound="sampling",

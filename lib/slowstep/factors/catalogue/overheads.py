@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -81,6 +81,16 @@ def _tensors_on_host(value: Any, run: Run, machine: Machine) -> str | None:
     return None if on_cpu(run, machine) else "it acts on tensors in the host's memory, and here they are on the device"
 
 
+def _less_often(name: str) -> Callable[[Run, Machine], Sequence[Any]]:
+    """Make the proposal of an interval five times as long."""
+
+    def proposes(run: Run, machine: Machine) -> Sequence[Any]:
+        now = run[name] or run["logging_steps"]
+        return (round(5 * now),) if isinstance(now, int | float) and now >= 1 else ()
+
+    return proposes
+
+
 FACTORS = (
     Factor(
         name="save_steps",
@@ -95,6 +105,7 @@ FACTORS = (
         event="save",
         refuses=saves,
         unmet=_unknown_interval("save"),
+        proposes=_less_often("save_steps"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -125,6 +136,7 @@ FACTORS = (
         event="evaluate",
         refuses=evaluates,
         unmet=_unknown_interval("evaluate"),
+        proposes=_less_often("eval_steps"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -164,6 +176,7 @@ FACTORS = (
         touches=SYNCHRONISES,
         examples=(1, 50),
         bound="log",
+        proposes=_less_often("logging_steps"),
         accepts=whole(1),
     ),
     Factor(

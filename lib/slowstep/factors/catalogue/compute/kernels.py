@@ -68,7 +68,7 @@ def _dynamic_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
         overrides={"model.torch_compile_dynamic": value},
-        given=compiled,
+        held_constant=compiled,
         expects={"compiled": True, "torch_compile_dynamic": value},
     )
 
@@ -150,7 +150,7 @@ FACTORS = (
         hypothesis="PyTorch chooses among several kernels, and not always the fastest for these shapes.",
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation",
-        **section("model.sdpa_backend", given=_sdpa),
+        **section("model.sdpa_backend", held_constant=_sdpa),
         touches=COMPUTE,
         examples=("math", "flash", "efficient", "cudnn"),
         bound="kernels",
