@@ -114,7 +114,12 @@ def levels_to_try(settings: Settings, section: str, machine: Machine) -> dict[st
     listed = {factor.name: values for factor, values in _listed_factors(settings, section)}
     if listed or settings.levels != "auto":
         return listed
-    proposed = {factor.name: factor.proposals(settings.run, machine) for factor in BY_SECTION[section]}
+    proposed = {
+        factor.name: [
+            v for v in factor.proposals(settings.run, machine) if not _level_problems(factor, v, settings, "")
+        ]
+        for factor in BY_SECTION[section]
+    }
     return {name: values for name, values in proposed.items() if values}
 
 

@@ -57,8 +57,8 @@ class Level:
     """One value of a factor as a change of settings.
 
     `overrides` make the treatment. `held_constant` is set in both arms, for a factor that exists only beside it
-    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is set where
-    this level costs less than the factor's costliest.
+    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is
+    set where this level costs less than the factor's costliest.
     """
 
     value: Any
@@ -116,7 +116,7 @@ class Factor:
         Semantics is never proposed: another batch size or length is another training, which nobody asked for.
         """
         values = self.examples if self.proposes is None else self.proposes(run, machine)
-        return [value for value in dict.fromkeys(values) if self._can_propose(value, run, machine)]
+        return [value for value in values if self._can_propose(value, run, machine)]
 
     def _can_propose(self, value: Any, run: Run, machine: Machine) -> bool:
         if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
