@@ -71,6 +71,14 @@ def section(key: str, default: Any = None, fact: str = "", held_constant: Given 
     return {"current": current, "level": level}
 
 
+# -- what is proposed where the file lists nothing --
+
+
+def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
+    """Make a proposal of these values: of a factor that can be slower as well, those that may be faster."""
+    return lambda run, machine: values
+
+
 # -- what the value may be --
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, section, switch, whole
+from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, only, section, switch, whole
 from slowstep.settings.run import Run
 
 FETCHING = frozenset({"data"})
@@ -160,6 +160,7 @@ FACTORS = (
         examples=("once", "on_the_fly"),
         shares_cores=True,
         bound="data",
+        proposes=only("once"),
         accepts=one_of("once", "on_the_fly"),
     ),
     Factor(
@@ -175,6 +176,7 @@ FACTORS = (
         examples=("local_copy", "in_memory", "as_is"),
         shares_cores=True,
         bound="data",
+        proposes=only("in_memory"),
         accepts=one_of("as_is", "local_copy", "in_memory"),
     ),
     Factor(
@@ -189,6 +191,7 @@ FACTORS = (
         examples=(True, False),
         shares_cores=True,
         bound="data",
+        proposes=only(True),
         accepts=switch,
     ),
     Factor(
@@ -203,6 +206,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("max_length", "packing", "longest"),
         bound="padding",
+        proposes=only("longest"),
         accepts=one_of("longest", "max_length", "packing"),
     ),
     Factor(
@@ -215,6 +219,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("group_by_length", "sequential", "random"),
         bound="sampling",
+        proposes=only(),
         accepts=one_of("random", "sequential", "group_by_length"),
     ),
 )

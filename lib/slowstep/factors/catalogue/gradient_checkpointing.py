@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, argument_key, having, needs_cuda, switch, whole
+from slowstep.factors.shapes import TRAINING, argument, argument_key, having, needs_cuda, only, switch, whole
 from slowstep.settings.run import Run
 
 COMPUTE = frozenset({"forward", "backward"})
@@ -39,6 +39,7 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True, False),
         bound="recomputation",
+        proposes=only(False),
         accepts=switch,
     ),
     Factor(
@@ -62,6 +63,7 @@ FACTORS = (
         **argument_key("gradient_checkpointing_kwargs", "use_reentrant", False, held_constant=checkpointing),
         touches=COMPUTE,
         examples=(True,),
+        proposes=only(),
         accepts=switch,
     ),
     Factor(

@@ -8,7 +8,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only_if, switch, whole
+from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only, only_if, switch, whole
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import REPORTERS
 from slowstep.settings.events import EVENTS, happens, steps_between, strategy
@@ -189,6 +189,7 @@ FACTORS = (
         touches=SYNCHRONISES,
         examples=(False, True),
         bound="host_work",
+        proposes=only(False),
         accepts=switch,
     ),
     Factor(
@@ -208,6 +209,7 @@ FACTORS = (
         examples=("none", "tensorboard", "mlflow", "wandb"),
         requires=_reporter_requires,
         unmet=_unused_tracker,
+        proposes=only("none"),
         accepts=one_of("none", *REPORTERS),
     ),
     Factor(
@@ -221,6 +223,7 @@ FACTORS = (
         touches=SYNCHRONISES,
         examples=("no", "all", "non_padding"),
         bound="host_work",
+        proposes=only("no"),
         accepts=one_of("no", "all", "non_padding"),
     ),
     Factor(
@@ -237,6 +240,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("returned", "kept"),
         requires=_tensors_on_host,
+        proposes=only("kept"),
         accepts=one_of("kept", "returned"),
     ),
     Factor(

@@ -7,7 +7,18 @@ from typing import Any
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
 from slowstep.factors.factor import Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, at, needs_cuda, needs_package, one_of, only_if, section, switch
+from slowstep.factors.shapes import (
+    TRAINING,
+    argument,
+    at,
+    needs_cuda,
+    needs_package,
+    one_of,
+    only,
+    only_if,
+    section,
+    switch,
+)
 from slowstep.settings.convert import describe
 from slowstep.settings.ecosystem import FOREACH, optimizer_names
 from slowstep.settings.errors import nearest
@@ -205,6 +216,7 @@ FACTORS = (
         touches=UPDATED | {"host_to_device"},
         examples=("16bit", "8bit", "4bit"),
         refuses=_weights_refuse,
+        proposes=only("16bit"),
         accepts=one_of("16bit", "8bit", "4bit"),
     ),
     Factor(
@@ -277,6 +289,7 @@ FACTORS = (
         examples=(True, False),
         bound="optimizer",
         refuses=_foreach_refuses,
+        proposes=only(True),
         accepts=switch,
     ),
 )

@@ -19,6 +19,7 @@ from slowstep.factors.shapes import (
     number,
     on_cpu,
     one_of,
+    only,
     section,
     switch,
     whole,
@@ -142,6 +143,7 @@ FACTORS = (
             at(["flash_attention_2"], all_of(needs_cuda("flash attention"), needs_package("flash_attn", "it"))),
             at(["flex_attention"], needs_cuda("flex attention's backward pass")),
         ),
+        proposes=only("sdpa"),
         accepts=one_of("eager", "sdpa", "flash_attention_2", "flex_attention"),
     ),
     Factor(
@@ -155,6 +157,7 @@ FACTORS = (
         examples=("math", "flash", "efficient", "cudnn"),
         bound="kernels",
         requires=all_of(at(["efficient", "cudnn"], needs_cuda("this backend")), _flash_takes_no_mask),
+        proposes=only(),
         accepts=one_of("math", "flash", "efficient", "cudnn"),
     ),
     Factor(
@@ -183,6 +186,7 @@ FACTORS = (
         examples=("default", "reduce-overhead", "max-autotune-no-cudagraphs"),
         bound="fusion",
         requires=all_of(at(["reduce-overhead"], needs_cuda("recording CUDA graphs")), needs_compiler),
+        proposes=only(),
         accepts=one_of("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
     ),
     Factor(
@@ -196,6 +200,7 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True,),
         requires=needs_compiler,
+        proposes=only(),
         accepts=switch,
     ),
     Factor(
