@@ -8,17 +8,19 @@ from slowstep.factors.arms import (
     combine,
     family,
     label,
+    levels_to_try,
     matrix,
     plan,
     without_refused,
 )
 from slowstep.factors.catalogue import CATALOGUE
-from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.factors.factor import ALL_PHASES, Binding, Factor, Level, Meaning
 
 __all__ = [
     "ALL_PHASES",
     "CATALOGUE",
     "Arm",
+    "Binding",
     "Contrast",
     "Factor",
     "Level",
@@ -28,6 +30,7 @@ __all__ = [
     "combine",
     "family",
     "label",
+    "levels_to_try",
     "matrix",
     "plan",
     "without_refused",
