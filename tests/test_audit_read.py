@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.audit import Audit, Kind, audit
+from slowstep.audit import Audit, FindingKind, audit
 from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
@@ -140,7 +140,7 @@ def test_what_a_device_can_do_may_be_unknown() -> None:
     """The rest is audited all the same, and the name that comes nearest is told."""
     found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10H")
 
-    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert [FindingKind.ARITHMETIC] == [f.kind for f in found.faults]
     assert any("'NVIDIA A10H'" in q and "Did you mean 'NVIDIA A10" in q for q in found.questions)
 
 
@@ -302,7 +302,7 @@ def test_a_file_that_contradicts_itself_needs_no_devices(tmp_path: Path) -> None
     path.write_text(one_second_steps(1, 1000))
     found = audit(report(files=[str(path)], rows=[{"label": "run", "figures": {"seconds": "500"}}]))
 
-    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert [FindingKind.ARITHMETIC] == [f.kind for f in found.faults]
 
 
 def test_rows_are_compared_where_nothing_is_claimed() -> None:
@@ -494,7 +494,7 @@ def test_a_run_out_of_memory_is_a_result() -> None:
     """Its cell has no speed, and says what does not fit."""
     found = audited("| run | s/it |\n|---|---|\n| batch 4 | 2.1 |\n| batch 8 | OOM |")
 
-    assert ["batch 8"] == [f.where for f in found.everything if f.kind is Kind.MEMORY]
+    assert ["batch 8"] == [f.where for f in found.everything if f.kind is FindingKind.MEMORY]
     assert found.runs[0].solved.known["seconds_per_step"].middle == 2.1
     assert not found.runs[1].given
 
@@ -518,7 +518,7 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
     ]
     found = [(f.kind, f.where) for f in audit(report(rows=rows)).faults]
 
-    assert found == [(Kind.BOUND, "b, beside a")]
+    assert found == [(FindingKind.BOUND, "b, beside a")]
 
 
 # -- refused, with the place --
@@ -917,7 +917,7 @@ def test_a_row_that_leads_by_steps_alone_is_told() -> None:
     table = "run,per_device_train_batch_size,it/s\na,{},0.47\nb,{},{}\n"
 
     def ranked(*cells: object) -> list[str]:
-        return [f.text for f in audited(table.format(*cells)).notes if f.kind is Kind.RANKING]
+        return [f.text for f in audited(table.format(*cells)).notes if f.kind is FindingKind.RANKING]
 
     (text,) = ranked(32, 96, "0.158")
     assert "by steps/s it is 'a'; by samples/s it is 'a' and 'b'" in text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
-from slowstep.factors import family
+from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
@@ -174,4 +174,4 @@ def test_records_are_judged_where_nothing_can_be_measured(opened: Callable[..., 
 
     assert verdicts == read.test("gradient_checkpointing")
     with pytest.raises(NotMeasured, match="measure it where the run trains"):
-        read.compare(family(lab.settings, "data_loading", lab.machine)[0], "never measured")
+        read.compare(comparison_family(lab.settings, "data_loading", lab.machine)[0], "never measured")

@@ -9,7 +9,7 @@ import pytest
 
 from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, pairs, record, step_times
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import Kind
+from slowstep.judgement.comparison import Reading
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
@@ -209,7 +209,7 @@ def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     """Blocks that could not be redone stay in the figures and are told."""
     measured = took(around(0.2))
     first = measured.pairs[0]
-    taken = replace(first, baseline=replace(first.baseline, disturbed="steal time"))
+    taken = replace(first, baseline=replace(first.baseline, interrupted="steal time"))
     found = judged(tokenize, replace(measured, pairs=[taken, *measured.pairs[1:]]))
 
     assert ["1 of 14 blocks are still disturbed by other work on the machine"] == found.warnings
@@ -286,7 +286,7 @@ def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdic
         outcome=outcome,
         reason="as measured",
         effect=Interval(mean=0.1, lower=0.05, upper=0.15, p=p, n=12),
-        kind=Kind.FASTER,
+        reading=Reading.FASTER,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slowstep.batch import notebooks
+from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.factors import CATALOGUE
 from slowstep.investigation.findings import NotebookRun, Summary

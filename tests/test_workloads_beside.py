@@ -15,8 +15,8 @@ from slowstep.factors.catalogue import CATALOGUE
 from slowstep.measure.local import LocalMeasurer
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, load, override
+from slowstep.workloads.memory_mapped import MemoryMappedWorkload, Records, Stack
 from slowstep.workloads.plain_loop import PlainLoop
-from slowstep.workloads.records import Records, RecordsWorkload, Stack
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 
@@ -88,7 +88,7 @@ def test_a_plain_loop_learns(loop: Settings, measurer: LocalMeasurer) -> None:
 
 def test_records_are_read_alike_one_by_one_and_together(records: Settings, tmp_path: Path) -> None:
     """In whatever order a batch is asked for, and twice the same index too."""
-    workload = RecordsWorkload(records, tmp_path)
+    workload = MemoryMappedWorkload(records, tmp_path)
     workload.prepare_data()
     source: Records = workload.source
     indices = [7, 3, 3, 599, 0]
@@ -100,7 +100,7 @@ def test_records_are_read_alike_one_by_one_and_together(records: Settings, tmp_p
 
 def test_a_batch_of_records_has_samples_and_no_tokens(records: Settings, tmp_path: Path) -> None:
     """So its speed is samples a second."""
-    workload = RecordsWorkload(records, tmp_path)
+    workload = MemoryMappedWorkload(records, tmp_path)
     workload.prepare_data()
     workload.build_model()
     workload.build_trainer()

@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import Contrast, family
+from slowstep.factors import Contrast, comparison_family
 from slowstep.investigation import ROOT
-from slowstep.judgement.comparison import LOOKS, log_ratios, reading
+from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.units import speed_up, unit, work
@@ -58,7 +58,7 @@ class Example:
     @cached_property
     def confirmed(self) -> Interval:
         """What fresh pairs showed, of the same two arms."""
-        return reading(from_plain(ComparisonRecord, self.kept["confirmation"]).pairs).effect
+        return result_of(from_plain(ComparisonRecord, self.kept["confirmation"]).pairs).effect
 
     @property
     def pairs(self) -> list[Pair]:
@@ -73,7 +73,9 @@ class Example:
     @cached_property
     def section(self) -> list[Contrast]:
         """All comparisons of the same section of the parameter file, which Holm's correction counts together."""
-        return family(self.settings, self.kept["section"], from_plain(Machine, dict(self.record.environment.machine)))
+        return comparison_family(
+            self.settings, self.kept["section"], from_plain(Machine, dict(self.record.environment.machine))
+        )
 
     @property
     def contrast(self) -> Contrast:
@@ -96,7 +98,7 @@ class Example:
         most = self.settings.budget.max_pairs
         rule = StopRule(max_pairs=most, minimum_effect=self.minimum, comparisons=len(self.section))
         known = [self.pairs[:n] for n in LOOKS if n <= len(self.pairs)]
-        return [Look(pairs=len(p), effect=reading(p).effect, decided=rule.met(p)) for p in known]
+        return [Look(pairs=len(p), effect=result_of(p).effect, decided=rule.met(p)) for p in known]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -173,7 +175,7 @@ def figures(told: Example) -> dict[str, str]:
         "with fresh pairs": span(told.confirmed),
         "share of the baseline's time that it waits for data": f"{100 * waits:.1f} %",
         "what it would bring to wait no more": percent(speed_up(waits)),
-        "by the medians of steps": percent(reading(told.pairs).median_ratio),
+        "by the medians of steps": percent(result_of(told.pairs).median_ratio),
     }
 
 

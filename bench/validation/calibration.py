@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, read
+from slowstep.judgement.comparison import EQUAL, LOOKS, Reading, reading
 from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
 RUNS = 2000
@@ -32,8 +32,8 @@ def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[s
     found, spent = [], 0
     for one in ratios:
         for n in LOOKS:
-            kind = read(one[:n], launch[:n].tolist())
-            if kind is not Kind.INCONCLUSIVE:
+            kind = reading(one[:n], launch[:n].tolist())
+            if kind is not Reading.INCONCLUSIVE:
                 break
         spent += n
         found.append(str(kind).replace("practically ", ""))

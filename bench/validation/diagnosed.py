@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
-from slowstep.batch import notebooks
+from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.investigation.findings import NotebookRun
 from slowstep.judgement.units import speed_up

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.factors import Arm
-from slowstep.judgement.comparison import Kind, reading
+from slowstep.judgement.comparison import Reading, result_of
 from slowstep.judgement.intervals import interval
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import span
@@ -32,8 +32,8 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
                     baseline=arm, treatment=arm, stop=stop, twin=True, purpose=f"repeat {repeat}"
                 )
                 record = measurer.compare(request)
-                read = reading(record.pairs)
-                ratios.append(read.effect.mean)
+                found = result_of(record.pairs)
+                ratios.append(found.effect.mean)
                 rows.append(
                     {
                         "arm": case.name,
@@ -41,15 +41,15 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
                         "launches": len({p.launch for p in record.pairs}),
                         "redone": len(record.redone),
                         "treatment first": sum(p.first == "treatment" for p in record.pairs),
-                        "ratio": span(read.effect),
-                        "reading": str(read.kind),
+                        "ratio": span(found.effect),
+                        "reading": str(found.reading),
                     }
                 )
-                print(f"identical: {case.name}: {rows[-1]['ratio']} {read.kind}", flush=True)
+                print(f"identical: {case.name}: {rows[-1]['ratio']} {found.reading}", flush=True)
     bias = interval(ratios, CONFIDENCE_P)
     return {
         "comparisons": len(rows),
-        "false": sum(r["reading"] in (Kind.FASTER, Kind.SLOWER) for r in rows),
+        "false": sum(r["reading"] in (Reading.FASTER, Reading.SLOWER) for r in rows),
         "mean_ratio": bias.ratio,
         "mean_ratio_low": bias.low,
         "mean_ratio_high": bias.high,

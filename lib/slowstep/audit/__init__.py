@@ -2,6 +2,6 @@
 
 from slowstep.audit.audit import audit
 from slowstep.audit.experiment import experiment, write_experiment
-from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
 
-__all__ = ["Audit", "Finding", "Judged", "Judgement", "Kind", "audit", "experiment", "write_experiment"]
+__all__ = ["Audit", "Finding", "FindingKind", "Judged", "Judgement", "audit", "experiment", "write_experiment"]

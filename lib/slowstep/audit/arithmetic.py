@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from slowstep.audit.figures import Figure, exact, figure, shown
-from slowstep.audit.findings import Finding, Kind, spread, times
+from slowstep.audit.findings import Finding, FindingKind, spread, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
@@ -37,7 +37,7 @@ def of_run(run: Run) -> list[Finding]:
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
             f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}"
         )
-        found.append(Finding(kind=Kind.ARITHMETIC, where=run.label, text=text, small=c.small))
+        found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))
@@ -109,7 +109,7 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
     if not said.meets(follows) and not more_a_second:
         text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
-        return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+        return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
@@ -119,7 +119,7 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
         return []
     wrong = " and ".join(str(f) for f in (before, after) if f in true)
     text = f"{given.percent} % rests on {wrong}, which does not hold; by what follows in its place it is {mended} %"
-    return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+    return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
 
 
 def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
@@ -130,5 +130,5 @@ def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
 
 def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:
     return Finding(
-        kind=Kind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
+        kind=FindingKind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
     )

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
-from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
 from slowstep.audit.neighbours import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
@@ -78,7 +78,7 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
 
     Claims that their own figures contradict stay contradicted.
     """
-    witnesses = {c.claim.baseline: c for c in judged if any(f.kind is Kind.CONTROL for f in c.findings)}
+    witnesses = {c.claim.baseline: c for c in judged if any(f.kind is FindingKind.CONTROL for f in c.findings)}
     found = []
     for c in judged:
         witness = witnesses.get(c.claim.baseline)
@@ -111,7 +111,7 @@ def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple
 def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
     """Return a note on each run that did not fit into memory, which is a result, too."""
     text = "it ran out of memory: a result on what fits, and none on what it costs"
-    return [Finding(kind=Kind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
+    return [Finding(kind=FindingKind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
 
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
@@ -136,4 +136,4 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]
     why = f"which row is fastest depends on the unit: {text}. The work is most equal in {last}"
-    return [Finding(kind=Kind.RANKING, where="all rows", text=why)]
+    return [Finding(kind=FindingKind.RANKING, where="all rows", text=why)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.expected import expectation
 from slowstep.audit.figures import Figure, figure
-from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
 from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.relations import CONSEQUENCE, TITLES
@@ -83,7 +83,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
     """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
     found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
-    return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
+    return found + [f for f in expectation(claim, a, b, runs) if f.kind is FindingKind.MEASURED]
 
 
 def _with_factor(claim: Claim, a: Run, b: Run) -> Claim:
@@ -111,7 +111,7 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as fast; in {unit}, which counts equal "
         f"work, it is {times(gain.middle)}"
     )
-    return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.UNIT, where=claim.text, text=text)]
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
@@ -140,7 +140,7 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
     else:
         return []
-    return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
 def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
@@ -158,7 +158,7 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     if same_batch(a, b) or not before or not after:
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
-    return [Finding(kind=Kind.MEANING, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
 
 
 def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
@@ -176,7 +176,7 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
         if stated is None or stated.low < 1 < stated.high or not either:
             return []
         text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
-        return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
+        return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
     sign = -1 if faster_is_less(quantity) else 1
     before, after = ([sign * math.log(v) for v in each] for each in values)
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
@@ -189,7 +189,7 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
         return []
     counts = f"{len(before)} and {len(after)} repeats of {TITLES[quantity]}"
     text = f"{counts} differ among themselves as much as the two rows do"
-    return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
 def _no_speed(a: Run, b: Run) -> str:
@@ -205,11 +205,11 @@ def _weigh(
 ) -> tuple[Judgement, str]:
     """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
-    unmeasured = NEVER if Kind.PROJECTED in kinds else ""
-    if Kind.BOUND in kinds:
-        return Judgement.CONTRADICTED, kinds[Kind.BOUND] + unmeasured
-    if Kind.CONTROL in kinds:
-        return Judgement.UNDECIDED, kinds[Kind.CONTROL] + unmeasured
+    unmeasured = NEVER if FindingKind.PROJECTED in kinds else ""
+    if FindingKind.BOUND in kinds:
+        return Judgement.CONTRADICTED, kinds[FindingKind.BOUND] + unmeasured
+    if FindingKind.CONTROL in kinds:
+        return Judgement.UNDECIDED, kinds[FindingKind.CONTROL] + unmeasured
     if gain is None or stated is None:
         return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
     at = f"in {unit} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
@@ -218,7 +218,7 @@ def _weigh(
         return Judgement.UNDECIDED, f"{at}; {doubt}"
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
-        otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
+        otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     return _not_contradicted(at, kinds, _left_open(gain, stated))
 
@@ -242,15 +242,15 @@ def _left_open(gain: Figure, stated: Figure) -> str:
     return "" if within else f"rounding allows anything from {times(gain.low)} to {times(gain.high)}"
 
 
-def _not_contradicted(at: str, kinds: Mapping[Kind, str], left_open: str) -> tuple[Judgement, str]:
+def _not_contradicted(at: str, kinds: Mapping[FindingKind, str], left_open: str) -> tuple[Judgement, str]:
     """Return the judgement of a claim whose size agrees. It holds unless one of three things speaks against it.
 
     Something else could have made the gain, nothing was measured, or rounding leaves it open.
     """
-    for kind in (Kind.MEASURED, Kind.PROJECTED):
-        if kind in kinds and Kind.NOISE not in kinds:
+    for kind in (FindingKind.MEASURED, FindingKind.PROJECTED):
+        if kind in kinds and FindingKind.NOISE not in kinds:
             return Judgement.UNDECIDED, kinds[kind]
-    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but"), (Kind.UNLIKELY, "but")):
+    for kind, word in ((FindingKind.NOISE, "and"), (FindingKind.CONFOUNDED, "but"), (FindingKind.UNLIKELY, "but")):
         if kind in kinds:
             return Judgement.UNDECIDED, f"{at}, {word} {kinds[kind]}"
     return (Judgement.UNDECIDED, f"{at}, but {left_open}") if left_open else (Judgement.HOLDS, at)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from slowstep.audit.differences import changed
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.limits import room
 from slowstep.audit.relations import CONSEQUENCE
 from slowstep.audit.run import Run
@@ -25,7 +25,7 @@ def expectation(claim: Claim, a: Run, b: Run, runs: Sequence[Run]) -> list[Findi
     most = None if a.projected else room(claim.factor, a, b, changed(a.settings, b.settings))
     if most and 0 < most.middle < math.inf:
         text += f", and what the changes don't act on leaves room for {times(most.middle)} as fast"
-    note = Finding(kind=Kind.PROJECTED, where=claim.text, text=text)
+    note = Finding(kind=FindingKind.PROJECTED, where=claim.text, text=text)
     return [note, *_measured_otherwise(claim, a, b, [r for r in runs if not r.projected])]
 
 
@@ -44,5 +44,5 @@ def _measured_otherwise(claim: Claim, a: Run, b: Run, measured: Sequence[Run]) -
                 f"where the same change was measured ('{c.label}', '{d.label}') it is {times(known.middle)} as fast in "
                 f"{unit}, and here {times(hoped.middle)} is expected"
             )
-            return [Finding(kind=Kind.MEASURED, where=claim.text, text=text)]
+            return [Finding(kind=FindingKind.MEASURED, where=claim.text, text=text)]
     return []

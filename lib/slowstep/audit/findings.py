@@ -11,7 +11,7 @@ from slowstep.audit.run import Run
 from slowstep.settings.reported import Claim
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """The kinds of faults and notes."""
 
     UNIT = "unit trap"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     MEMORY = "out of memory"
 
 
-NOTES = (Kind.NEIGHBOURS, Kind.MEANING, Kind.PROJECTED, Kind.RANKING, Kind.MEMORY)
+NOTES = (FindingKind.NEIGHBOURS, FindingKind.MEANING, FindingKind.PROJECTED, FindingKind.RANKING, FindingKind.MEMORY)
 """Kinds of findings that are worth a note but no fault."""
 
 
@@ -46,7 +46,7 @@ class Judgement(StrEnum):
 class Finding:
     """A fault or a note in words, with the row or the claim that it is about."""
 
-    kind: Kind
+    kind: FindingKind
     where: str
     text: str
     small: bool = False
@@ -91,7 +91,7 @@ class Audit:
         """Return the notes, each once. That figures were only expected is said in their claim's reason."""
         first: dict[str, Finding] = {}
         for f in self.everything:
-            if f.kind in NOTES and f.kind is not Kind.PROJECTED:
+            if f.kind in NOTES and f.kind is not FindingKind.PROJECTED:
                 first.setdefault(f.text, f)
         return list(first.values())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
 from slowstep.audit.run import Run, batches
 from slowstep.factors import CATALOGUE
@@ -47,8 +47,8 @@ def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Siz
     limit = _limit(claim, a, b, sizes)
     if limit is None or stated is None or stated.low <= limit.expected:
         return []
-    beyond = Kind.BOUND if stated.low > limit.most else Kind.UNLIKELY
-    kind = Kind.PHYSICS if claim.factor == "max_length" else beyond
+    beyond = FindingKind.BOUND if stated.low > limit.most else FindingKind.UNLIKELY
+    kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
     said = "claimed" if claim.speed_up else "expected" if b.projected else "reported"
     return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit.why}")]
 
@@ -122,7 +122,7 @@ def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
     moved = {phase: _moved(phase, a, b) for phase in CONTROLS if phase not in touched}
     text = "the phase {} took {} its time, which {} can't cause: something else changed, and the comparison is void"
     return [
-        Finding(kind=Kind.CONTROL, where=claim.text, text=text.format(phase, times(ratio.middle), claim.factor))
+        Finding(kind=FindingKind.CONTROL, where=claim.text, text=text.format(phase, times(ratio.middle), claim.factor))
         for phase, ratio in moved.items()
         if ratio
     ]

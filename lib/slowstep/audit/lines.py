@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slowstep.audit.claims import UNKNOWN, doubt_of
 from slowstep.audit.differences import changed
-from slowstep.audit.findings import Audit, Judged, Judgement, Kind, times
+from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.work import WHOLE, equal_work, with_speed, work_done
 from slowstep.settings.reported import Claim
@@ -23,7 +23,7 @@ def sentence(text: str) -> str:
 def compared(audit: Audit) -> list[str]:
     """Compare every measured row with the first one, at equal work or with a doubt; impossible rows are left out."""
     measured = with_speed(r for r in audit.runs if r.label not in audit.impossible)
-    odd = {f.where for f in audit.findings if f.kind is Kind.NEIGHBOURS}
+    odd = {f.where for f in audit.findings if f.kind is FindingKind.NEIGHBOURS}
     found = []
     for first, run in ((measured[0], run) for run in measured[1:]):
         gain, unit = equal_work(first, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
 
@@ -96,14 +96,14 @@ def _among_repeats(row: Run, quantity: str) -> list[Finding]:
         odd = _times_neighbours(value, [v for j, v in enumerate(values) if j != i])
         if odd:
             text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others{_slip(odd)}"
-            return [Finding(kind=Kind.NEIGHBOURS, where=row.label, text=text)]
+            return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text)]
     return []
 
 
 def _finding(row: Run, quantity: str, beside: Sequence[Run], odd: float) -> Finding:
     values = " and ".join(str(r.given[quantity]) for r in beside)
     text = f"{row.given[quantity]} {_title(quantity)} is {_more_or_less(odd)} in the rows beside it ({values})"
-    return Finding(kind=Kind.NEIGHBOURS, where=row.label, text=text + _slip(odd))
+    return Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd))
 
 
 def _title(quantity: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.run import BESIDE, Run
 from slowstep.judgement.devices import peak_of
 from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
@@ -74,7 +74,7 @@ def _beyond_bandwidth(run: Run, sizes: Sizes | None, device: str | None) -> list
         f"a step of {step} s is shorter than the {least:.2g} s in which {device} can read the {size / 1e9:.3g} GB of "
         f"weights {passes * micro_batches:.0f} times: the speed, the device or the model is not what is given"
     )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
 DECIMAL = 2**30 / 1e9
@@ -93,7 +93,7 @@ def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Fi
             found.append(
                 f"{used} {what} are less than the {weight_bytes(run, sizes) / 2**30:.3g} GiB of the weights alone"
             )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
 def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
@@ -104,7 +104,7 @@ def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[F
         f"at {run.tokens_at_full_length} tokens/s the model would need {used.middle:.0%} of what {device} can compute: "
         "the speed, the device or the model is not what is given"
     )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
 def unknown(sizes: Sizes | None) -> list[str]:

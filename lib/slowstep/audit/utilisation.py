@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure, shown
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import Run
 from slowstep.judgement.devices import peak_of
@@ -42,7 +42,7 @@ def impossible_utilisation(run: Run) -> list[Finding]:
             f"an HFU of {hfu} % is {times((hfu / mfu).middle)} the MFU of {mfu} %, and computing the forward pass "
             f"again makes it {RECOMPUTED:g} times at most"
         )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in texts]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in texts]
 
 
 def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
@@ -69,7 +69,7 @@ def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> lis
                 f"{shown(run.devices.middle)} × {device}): {times((said / follows).middle)} what it should be, if the "
                 "model, the device and its number are as given"
             )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
 def unlike_tokens(runs: Sequence[Run]) -> list[str]:

@@ -74,7 +74,7 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     late = [c for c in found.claims if c.claim not in [e.claim for e in early]]
     for line in [*(claim_lines(found, late) if late or not found.claims else []), *finding_lines(found)]:
         say_lines(line)
-    from slowstep.batch import audit
+    from slowstep.batch.investigations import audit
     from slowstep.report.index import write_index
 
     run = audit(loaded, overrides, outputs, Terminal(loaded.settings.name))

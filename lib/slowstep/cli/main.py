@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _diagnose(given: argparse.Namespace) -> int:
-    from slowstep.batch import diagnose
+    from slowstep.batch.investigations import diagnose
     from slowstep.cli.checked import checked
     from slowstep.cli.progress import Terminal
     from slowstep.report.index import write_index

@@ -86,7 +86,7 @@ class Contrast:
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
 
 
-def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
+def comparison_family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return all contrasts of a section: each level by itself, and every combination of the factors that are crossed.
 
     Holm's correction counts these comparisons together.

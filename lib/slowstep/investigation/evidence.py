@@ -18,7 +18,7 @@ from slowstep.factors import Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
 from slowstep.investigation.findings import Baseline, Measured
 from slowstep.investigation.needed import Needed
-from slowstep.judgement.comparison import change, reading
+from slowstep.judgement.comparison import change, result_of
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.facts import WAITS, baseline_facts, periodic_event_shares
 from slowstep.judgement.intervals import Interval
@@ -159,7 +159,7 @@ class Evidence:
         return Baseline(
             record=record,
             facts=facts,
-            reading=reading(record.pairs),
+            reading=result_of(record.pairs),
             peak=self.peak,
             unobserved=failure(observed.trial) if observed else "",
             unprofiled=profile.failed,
@@ -206,7 +206,7 @@ class Evidence:
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""
-        facts = replace(self.baseline.facts, data_ceiling=self._cached_batch_ceiling(contrast))
+        facts = replace(self.baseline.facts, cached_batch_ceiling=self._cached_batch_ceiling(contrast))
         return before_trial(contrast, facts, self.settings.budget.minimum_effect, self.settings.job.samples)
 
     def judged(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
-from slowstep.judgement.comparison import Reading
+from slowstep.judgement.comparison import ComparisonResult
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
@@ -22,7 +22,7 @@ class Baseline:
 
     record: ComparisonRecord
     facts: BaselineFacts
-    reading: Reading
+    reading: ComparisonResult
     peak: Peak | None
     unobserved: str
     """Why the baseline could not be observed by itself; empty if it was."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from slowstep.audit import Audit
 from slowstep.audit.sizing import audited
-from slowstep.factors import Arm, Contrast, family, plan
+from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation.evidence import Evidence, by_promise
 from slowstep.investigation.findings import Baseline, Measured, Summary
 from slowstep.investigation.needed import Needed
@@ -138,7 +138,7 @@ class Lab:
 
     def test(self, section: str) -> list[Verdict]:
         """Return a verdict on all that a section of the file asks, by bound or by trial, most promising first."""
-        return [m.verdict for m in self.judge(family(self.settings, section, self.machine), section)]
+        return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
         """Return verdicts on `contrasts`, corrected together (Holm) as the comparison family `name`.

@@ -102,7 +102,7 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
     or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
     """
-    ceiling, waiting = facts.data_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
+    ceiling, waiting = facts.cached_batch_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
@@ -282,7 +282,7 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "save_interval": _event("save", "save_steps"),
     "evaluate": _event("evaluate"),
     "evaluation_interval": _event("evaluate", "eval_steps"),
-    "ceiling": _device_peak,
+    "peak": _device_peak,
     "kernels": _kernels,
     "fusion": _fusion,
     "recomputation": _recomputation,

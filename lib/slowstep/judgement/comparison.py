@@ -35,7 +35,7 @@ STALL = 0.03
 """The difference of total and median throughput, as a log-ratio, from which on a stall is reported."""
 
 
-class Kind(StrEnum):
+class Reading(StrEnum):
     """The possible results of a comparison."""
 
     FASTER = "faster"
@@ -45,10 +45,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ComparisonResult:
     """A comparison's result. The medians are a second opinion, which is shown and not judged."""
 
-    kind: Kind
+    reading: Reading
     effect: Interval
     detectable: float
     """The smallest ratio above 1 that these pairs could have told from 1."""
@@ -74,26 +74,26 @@ def change(pairs: Sequence[Pair]) -> Interval:
     return paired(log_ratios(pairs), launches(pairs))
 
 
-def read(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Kind:
+def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
     """Return the result that log-ratios, shape (n,), give at one look; `launches` names the launch of each."""
     ratios = np.asarray(ratios, dtype=float)
     if len(ratios) < LOOKS[0]:
-        return Kind.INCONCLUSIVE
+        return Reading.INCONCLUSIVE
     _, lower, upper = limits(ratios, launches, 2 * NOMINAL_P)
     if lower > -EQUAL and upper < EQUAL:
-        return Kind.EQUAL
+        return Reading.EQUAL
     _, lower, upper = limits(ratios, launches, NOMINAL_P)
-    return Kind.FASTER if lower > 0 else Kind.SLOWER if upper < 0 else Kind.INCONCLUSIVE
+    return Reading.FASTER if lower > 0 else Reading.SLOWER if upper < 0 else Reading.INCONCLUSIVE
 
 
-def reading(pairs: Sequence[Pair]) -> Reading:
+def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
     """Return the result of comparing `pairs`."""
     d = log_ratios(pairs)
     medians = np.array([math.log(_median_rate(p.treatment) / _median_rate(p.baseline)) for p in pairs])
     gap = interval(d - medians)
     effect = paired(d, launches(pairs))
-    return Reading(
-        kind=read(d, launches(pairs)),
+    return ComparisonResult(
+        reading=reading(d, launches(pairs)),
         effect=effect,
         detectable=math.exp(effect.half),
         median_ratio=math.exp(float(medians.mean())) if len(pairs) else 1.0,

@@ -34,7 +34,7 @@ class BaselineFacts:
     observed: dict[str, object]
     noise: Interval
     """The result of the A/A comparison, as a log-ratio."""
-    data_ceiling: Interval | None = None
+    cached_batch_ceiling: Interval | None = None
     """The gain of batches ready in memory, as a log-ratio; None until it is measured."""
     periodic_events: Mapping[str, float | None] = field(default_factory=dict)
     """Share of the job's time, 0 to 1, that each event too rare for a block takes at most; None where not known."""

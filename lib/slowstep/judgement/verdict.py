@@ -12,7 +12,7 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, reading
+from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
@@ -47,7 +47,7 @@ class Verdict:
     outcome: Outcome
     reason: str
     effect: Interval | None = None
-    kind: Kind | None = None
+    reading: Reading | None = None
     bound: Bound | None = None
     status: Status | None = None
     alone: bool = True
@@ -140,11 +140,11 @@ def judge(
         return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
     if len(record.pairs) < LOOKS[0]:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
-    read, left = reading(record.pairs), _time_lost(record)
+    read, left = result_of(record.pairs), _time_lost(record)
     verdict = replace(
         prior,
         effect=read.effect,
-        kind=read.kind,
+        reading=read.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
         before=_shares([p.baseline for p in record.pairs]),
@@ -239,7 +239,7 @@ def span(effect: Interval) -> str:
     return f"{percent(effect.ratio)} [{percent(effect.low)}, {percent(effect.high)}]"
 
 
-def _weigh(read: Reading, minimum: float) -> tuple[Outcome, str]:
+def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     effect, least = read.effect, 1 + minimum
     if effect.high < least:
         return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}"
@@ -280,7 +280,7 @@ def _missing_change(contrast: Contrast, treatment: TrialRecord) -> str | None:
     return None
 
 
-def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[str]:
+def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) -> list[str]:
     notes = []
     if prior.bound and read.effect.low > prior.bound.ratio:
         notes.append(f"measured beyond its bound ({prior.bound}), so the bound's assumption is wrong here")
@@ -301,9 +301,9 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
         notes.append(f"pairs measured again because the machine was taken away: {len(record.redone)}")
-    disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
-    if disturbed:
-        notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")
+    interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
+    if interrupted:
+        notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
     return notes
 
 

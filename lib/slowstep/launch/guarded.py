@@ -16,7 +16,7 @@ from typing import Any
 
 from slowstep.launch.fork_server import context
 from slowstep.launch.guard import END, PEAK, Ended, Order, Started, guard
-from slowstep.processes import end_descendants, end_family
+from slowstep.processes import end_descendants, end_process_tree
 from slowstep.processes.owner import mark
 
 GUARD_SECONDS = 90.0
@@ -125,7 +125,7 @@ class Guarded:
         """End what a guard left that was killed: the kernel killed the trial with it, and gave its other processes to
         the fork server, whose other children are known."""
         if self.process.exitcode is None:
-            end_family(self.process.pid)
+            end_process_tree(self.process.pid)
         if self.pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)

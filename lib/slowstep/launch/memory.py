@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from slowstep.processes import family
+from slowstep.processes import process_tree
 from slowstep.processes.tree import descendants
 
 LIST_SECONDS = 0.5
@@ -74,7 +74,7 @@ class MemoryWatch:
 def host_memory(pid: int) -> int:
     """Return the bytes that a process and its descendants hold now, shared pages counted by their share."""
     held = 0
-    for process in family(pid):
+    for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
             full = process.memory_full_info()
             held += getattr(full, "pss", full.uss)

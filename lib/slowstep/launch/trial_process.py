@@ -20,7 +20,7 @@ from slowstep.launch.fork_server import context
 from slowstep.launch.guarded import Guarded
 from slowstep.launch.log import last_line, log_tail
 from slowstep.launch.memory import host_memory
-from slowstep.processes import family
+from slowstep.processes import process_tree
 from slowstep.processes.memory import available
 from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
@@ -99,7 +99,7 @@ class TrialProcess:
         Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
         """
         seconds = 0.0
-        for process in family(self.process.pid):
+        for process in process_tree(self.process.pid):
             with contextlib.suppress(psutil.Error):
                 seconds += sum(process.cpu_times()[:4])
         return seconds

@@ -28,7 +28,7 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.launch.trial_process import TrialEnded, host_memory, log_tail, memory_limit
-from slowstep.measure import disturbance
+from slowstep.measure import interruption
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
@@ -199,9 +199,9 @@ class InterleavedComparison:
             block = self._asked(side, partial(self._block, side=side, start=start))
             if self.by_turns != turns:
                 return None
-            if block.disturbed is not None and len(self.redone) < self.budget.redo_blocks:
+            if block.interrupted is not None and len(self.redone) < self.budget.redo_blocks:
                 arm = ("baseline", "treatment")[side]
-                self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.disturbed}")
+                self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
                 self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
                 return None
             blocks[side] = block
@@ -223,13 +223,13 @@ class InterleavedComparison:
     def _block(self, trial: LiveTrial, side: int, start: float) -> Block:
         needs = self.needs.values()
         samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
-        before = disturbance.read(self._own_cpu())
+        before = interruption.read(self._own_cpu())
         block = trial.block(samples, start)
-        after = disturbance.read(self._own_cpu())
+        after = interruption.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
         # a long save must not hide what disturbed a short block
-        found = disturbance.between(before, after) or disturbance.between(before, disturbance.read(self._own_cpu()))
-        return replace(whole, disturbed=found)
+        found = interruption.between(before, after) or interruption.between(before, interruption.read(self._own_cpu()))
+        return replace(whole, interrupted=found)
 
     def _own_cpu(self) -> float:
         """Return the processor seconds of all that is resident so far."""

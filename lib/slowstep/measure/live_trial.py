@@ -11,7 +11,7 @@ from slowstep.launch.trial_process import TrialProcess
 from slowstep.records import Block, Memory, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.events import of_whole, steps_between
-from slowstep.trial.protocol import Measured, PeriodicEvent, PeriodicEventDone, Run
+from slowstep.trial.protocol import BlockDone, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0
 """A block counts as hanging when it takes this many times what the pace of the warm-up lets expect."""
@@ -84,7 +84,7 @@ class LiveTrial:
             self.run(Run(samples=behind), behind, DISCARDED)
             self.timed.append(self.timed.pop().since(self.discard))  # the first ones may have found batches ready
 
-    def run(self, request: Run, samples: float, part: str) -> Measured:
+    def run(self, request: Run, samples: float, part: str) -> BlockDone:
         """Return the answer to a request that takes about so many samples.
 
         The seconds of the block count as that `part` of the trial's life, and the rest as discarded.
@@ -92,7 +92,7 @@ class LiveTrial:
         expected = samples / self.step_samples * self.step_seconds
         asked = time.perf_counter()
         timeout = max(self.process.budget.step_timeout_seconds, PATIENCE * expected)
-        measured: Measured = self.process.ask(request, timeout)
+        measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
         self.trained += measured.trained
         self.position = measured.position

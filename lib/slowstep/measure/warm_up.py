@@ -9,7 +9,7 @@ from statistics import median_high
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
-from slowstep.trial.protocol import Measured, Observe, Ready, Run
+from slowstep.trial.protocol import BlockDone, Observe, Ready, Run
 
 CHUNK, CHUNKS_MAX = 3, 12
 """Steps that are timed together, and the number of such chunks at most."""
@@ -23,12 +23,12 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     fails."""
     began, budget = process.started, process.budget
     ready: Ready = process.ask(None, budget.startup_timeout_seconds)
-    first: Measured = process.ask(Run(steps=1), budget.startup_timeout_seconds)
+    first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
     startup = dict(ready.startup) | {"first step": first.block.seconds}
     previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
     held = [_samples_a_step(first.block)]
     for _ in range(CHUNKS_MAX):
-        chunk: Measured = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        chunk: BlockDone = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
         mean = chunk.block.seconds / CHUNK
         steps, spent = steps + CHUNK, spent + chunk.block.seconds
         held.append(_samples_a_step(chunk.block))

@@ -34,7 +34,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def family(pid: int) -> list[psutil.Process]:
+def process_tree(pid: int) -> list[psutil.Process]:
     """Return a process and its descendants; an empty list if it is gone."""
     found = []
     for each in [pid, *descendants(pid)]:
@@ -75,7 +75,7 @@ def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) 
         time.sleep(0.01)
 
 
-def end_family(pid: int) -> None:
+def end_process_tree(pid: int) -> None:
     """Kill a process and all its descendants; if it is the calling process, only its descendants."""
     end_descendants(pid, itself=pid != os.getpid())
 

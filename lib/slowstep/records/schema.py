@@ -52,7 +52,7 @@ class Block:
     work: Work
     amortised: dict[str, float] = field(default_factory=dict)
     """Seconds within `seconds` that stand for rare events: the block's share of each, measured beside the block."""
-    disturbed: str | None = None
+    interrupted: str | None = None
     """The way other processes interrupted the block, in words; None if they did not, or if it was measured again."""
 
     def __post_init__(self) -> None:

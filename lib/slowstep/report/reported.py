@@ -8,7 +8,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit import Audit, Finding, FindingKind, Judged, Judgement
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.lines import SIGNS, compared, sentence
@@ -121,7 +121,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     parts = [head, *(_claim(c) for c in audit.claims)]
     if not audit.claims:
         parts += [escape(sentence(text)) for text in compared(audit)]
-        parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is Kind.RANKING]
+        parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is FindingKind.RANKING]
         parts.append("No claim was given to judge.")
     if experiment:
         place = "/".join(experiment.parts[-3:])  # as seen from the kit's folder

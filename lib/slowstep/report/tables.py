@@ -46,14 +46,14 @@ NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
     """List each hypothesis with verdict, effect, interval and reason."""
-    read, rounded = any(v.kind for v in verdicts), _rounded(verdicts)
+    read, rounded = any(v.reading for v in verdicts), _rounded(verdicts)
     return Table(
         [
             {
                 "change": v.title_in_full,
                 "verdict": SIGNS[v.outcome],
                 "effect [interval]": effect(v.effect),
-                **({"reading": str(v.kind or "")} if read else {}),
+                **({"reading": str(v.reading or "")} if read else {}),
                 "class": str(v.meaning),
                 **({"loss, first samples": _loss(v)} if rounded else {}),
                 "because": f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason,

@@ -225,7 +225,7 @@ OVERRIDE = "override "
 WORKLOADS = {
     "finetune": "slowstep.workloads.finetune:FineTune",
     "plain_loop": "slowstep.workloads.plain_loop:PlainLoop",
-    "records": "slowstep.workloads.records:RecordsWorkload",
+    "memory_mapped": "slowstep.workloads.memory_mapped:MemoryMappedWorkload",
 }
 """The registered workloads and their classes. They are texts, since settings are checked without importing torch."""
 

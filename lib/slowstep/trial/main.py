@@ -39,9 +39,9 @@ from slowstep.trial.places import Places
 from slowstep.trial.probe import Probe
 from slowstep.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep.trial.protocol import (
+    BlockDone,
     Failed,
     Launch,
-    Measured,
     Observe,
     Observed,
     PeriodicEvent,
@@ -179,7 +179,7 @@ class Trial:
             self.connection.send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             raise Stop
         again = sum(m.recompile_reason is not None for m in torch._dynamo.utils.get_compilation_metrics())
-        measured = Measured(
+        measured = BlockDone(
             block=block,
             memory=memory(),
             losses=self.probe.losses,

@@ -72,7 +72,7 @@ class Ready:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BlockDone:
     """A block, with the memory peaks since the start."""
 
     block: Block

@@ -68,7 +68,7 @@ def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
 FACTORS = (
     Factor(
         name="cached_batches",
-        title="Data loading, ceiling",
+        title="Cached-batch ceiling",
         hypothesis="The step waits for data: with batches ready in memory it would be faster.",
         meaning=Meaning.DIAGNOSTIC,
         changes="trains the same few batches again and again; shows the most that any data-loading change can bring",

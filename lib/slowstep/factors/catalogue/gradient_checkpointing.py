@@ -87,7 +87,7 @@ FACTORS = (
         **argument("per_device_train_batch_size"),
         touches=ALL_PHASES,
         examples=(8,),
-        bound="ceiling",
+        bound="peak",
         accepts=whole(1),
     ),
     Factor(
@@ -100,7 +100,7 @@ FACTORS = (
         level=_accumulation_level,
         touches=ALL_PHASES,
         examples=(2,),
-        bound="ceiling",
+        bound="peak",
         refuses=_divides,
         accepts=whole(1),
     ),

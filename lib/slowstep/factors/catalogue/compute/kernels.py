@@ -212,7 +212,7 @@ FACTORS = (
         **argument("use_liger_kernel"),
         touches=COMPUTE,
         examples=(True,),
-        bound="ceiling",
+        bound="peak",
         requires=all_of(needs_cuda("a Triton kernel"), needs_package("liger_kernel", "it")),
         accepts=switch,
     ),

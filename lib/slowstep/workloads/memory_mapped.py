@@ -57,7 +57,7 @@ class Stack:
         return data.Batch(pixel_values=torch.from_numpy(planes).float(), labels=torch.from_numpy(labels))
 
 
-class RecordsWorkload(FineTune):
+class MemoryMappedWorkload(FineTune):
     """A workload; `dataset.name_or_path` is a .npy file of your own or `random_records`, made on first use."""
 
     def load(self) -> tuple[Records, Callable[[list[Any]], data.Batch]]:

@@ -1,4 +1,4 @@
-"""Whether the machine was taken away while a block ran."""
+"""Whether a block was interrupted by other processes, or by other guests of the same machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHERS = 0.15
 
 
 @dataclass(frozen=True)
-class Reading:
+class CpuTimes:
     """Processor seconds so far: by everything, by the trials, stolen, and in all."""
 
     busy: float
@@ -23,18 +23,18 @@ class Reading:
     total: float
 
 
-def read(own: float) -> Reading:
-    """Now; `own` is the processor time of the arms of this comparison."""
+def read(own: float) -> CpuTimes:
+    """Return the times so far; `own` is the processor time of the arms of this comparison."""
     t = psutil.cpu_times()
     stolen = getattr(t, "steal", 0.0)
     waiting = t.idle + getattr(t, "iowait", 0.0)
     # guest time is part of user time already
     total = sum(t) - getattr(t, "guest", 0.0) - getattr(t, "guest_nice", 0.0)
-    return Reading(busy=total - waiting - stolen, own=own, stolen=stolen, total=total)
+    return CpuTimes(busy=total - waiting - stolen, own=own, stolen=stolen, total=total)
 
 
-def between(before: Reading, after: Reading) -> str | None:
-    """What disturbed the time between two readings, in words, or None."""
+def between(before: CpuTimes, after: CpuTimes) -> str | None:
+    """Return what interrupted the time between two readings, in words; None if nothing did."""
     capacity = after.total - before.total
     if capacity <= 0:
         return None
