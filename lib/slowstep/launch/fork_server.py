@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from multiprocessing import forkserver, util
 from pathlib import Path
 
@@ -35,25 +37,46 @@ SOCKET_NAMES = len("/pymp-12345678/listener-12345678")
 
 
 def context() -> multiprocessing.context.ForkServerContext:
-    """Return the fork server's context; the server imports what trials need while the caller goes on."""
+    """Return the fork server's context; the server imports what trials need while the caller goes on.
+
+    The caller's own environment stays as it is: the server is started under another.
+    """
     _working_directory()
     _standard_streams()
-    os.environ["PYTHONWARNINGS"] = without_errors(os.environ.get("PYTHONWARNINGS", ""))
-    for name, value in ENVIRONMENT.items():
-        if not os.environ.get(name):
-            os.environ[name] = value
-    if not os.environ.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface").expanduser()):
-        os.environ["HF_HOME"] = str(cache_folder() / "huggingface")
-    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
-        del os.environ["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
-    # a trial is one process on one device; Trainer would spread a batch over all that it sees
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible[0].strip()
     _temporary_folder()
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["slowstep.trial.preload"])
-    forkserver.ensure_running()
+    with _environment(trial_environment(os.environ)):
+        forkserver.ensure_running()
     return server
+
+
+def trial_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of a trial, made from the caller's `own`."""
+    found = dict(own)
+    found["PYTHONWARNINGS"] = without_errors(found.get("PYTHONWARNINGS", ""))
+    for name, value in ENVIRONMENT.items():
+        found[name] = found.get(name) or value
+    if not found.get("HF_HOME") and not _can_be_written(Path("~/.cache/huggingface").expanduser()):
+        found["HF_HOME"] = str(cache_folder() / "huggingface")
+    if found.get("OMP_WAIT_POLICY", "").lower() == "active":
+        del found["OMP_WAIT_POLICY"]  # an idle arm would spin on the other arm's cores for ever
+    # a trial is one process on one device; Trainer would spread a batch over all that it sees
+    found["CUDA_VISIBLE_DEVICES"] = found.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    return found
+
+
+@contextlib.contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Have other environment variables for the time of the block."""
+    own = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(wanted)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(own)
 
 
 def without_errors(warnings: str) -> str:

@@ -13,6 +13,10 @@ import signal
 import time
 from typing import Any
 
+QUEUES_OF = ("_task_info", "_worker_result_queue", "_data_queue", "_workers")
+"""The private parts of PyTorch's iterator over workers that are read here: those of torch 2.6 to 2.13. In a version
+that lacks one, no batches are known to lie ready, and nothing is used up before a block; a test fails there."""
+
 
 class Workers:
     """The workers of the iterator that was last asked for a batch; none if batches are made in the process itself."""
@@ -33,6 +37,11 @@ class Workers:
         self._signal(signal.SIGCONT)
 
     @property
+    def known(self) -> bool:
+        """Whether this version of PyTorch keeps its batches where they are looked for."""
+        return all(hasattr(self._iterator, name) for name in QUEUES_OF)
+
+    @property
     def number(self) -> int:
         """How many there are."""
         return len(self._pids())
@@ -40,13 +49,13 @@ class Workers:
     @property
     def outstanding(self) -> int:
         """Batches that were asked for and not yet given: all that the queue may hold."""
-        return len(self._iterator._task_info) if self._pids() else 0
+        return len(self._iterator._task_info) if self._pids() and self.known else 0
 
     @property
     def ready(self) -> int:
         """Batches that lie ready."""
         it = self._iterator
-        if not self._pids():
+        if not self._pids() or not self.known:
             return 0
         received = sum(len(task) == 2 for task in it._task_info.values())  # (worker,) until its batch has come
         queues = {id(q): q for q in (it._worker_result_queue, it._data_queue)}  # two where a thread pins memory
