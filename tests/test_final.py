@@ -375,7 +375,14 @@ def trained(settings: Settings, folder: Path) -> list[float]:
     return [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
 
 
-@pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
+OFTEN = ("LoRA with checkpointing", "whole model in bf16")
+"""The runs that are trained by every test run; the others are for `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(c, id=n, marks=() if n in OFTEN else pytest.mark.exhaustive) for n, c in RUNS.items()],
+)
 def test_the_script_trains_as_the_trial_did(
     changes: dict, smoke: Settings, measurer: LocalMeasurer, tmp_path: Path
 ) -> None:
