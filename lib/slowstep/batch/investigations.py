@@ -54,8 +54,13 @@ def draw(folder: Path, tell: Teller) -> list[NotebookRun]:
     """
     lab = read_investigation(folder)
     given = Given(loaded=lab.loaded, overrides=(), outputs=folder.parent, read_only=True)
+    reported = lab.settings.reported
+    gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
+    if gone:
+        tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
     with locked(folder):
-        return [draw_again(n, given, tell) for n in notebooks(lab.settings)]
+        every = [n for n in notebooks(lab.settings) if not gone or n.stem != AUDIT.notebook]
+        return [draw_again(n, given, tell) for n in every]
 
 
 def contradictions(folder: Path) -> list[str]:

@@ -15,23 +15,26 @@ from slowstep.text.terminal import say
 
 
 def report(folders: Sequence[Path], outputs: Path) -> int:
-    """Draw the named folders, or all in `outputs`, and their index; 0 if every report could be drawn."""
-    if not folders:
-        if not outputs.is_dir():
-            raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
-        folders = sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
-    status = 0
-    for folder in (folder.resolve() for folder in folders):
+    """Draw the named folders, or all in `outputs`, and the index beside them; 0 if every report could be drawn."""
+    if not folders and not outputs.is_dir():
+        raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
+    named = [folder.resolve() for folder in folders]
+    for folder in named:
         if not folder.is_dir():
             raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
-        for line in unusable_records(folder):
-            say(line, error=True)
-        try:
-            runs = draw(folder, Terminal(folder.name))
-        except NotMeasured as error:
-            say(error, error=True)
-            status = 2
-            continue
-        status = max(status, any(run.status != "ok" for run in runs))
-        say(f"open {write_index(folder.parent)}")
-    return int(status)
+    every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
+    status = max([_drawn(folder) for folder in every], default=0)
+    for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
+        say(f"open {write_index(place)}")
+    return status
+
+
+def _drawn(folder: Path) -> int:
+    for line in unusable_records(folder):
+        say(line, error=True)
+    try:
+        runs = draw(folder, Terminal(folder.name))
+    except NotMeasured as error:
+        say(error, error=True)
+        return 2
+    return int(any(run.status != "ok" for run in runs))
