@@ -58,9 +58,15 @@ def draw(folder: Path, tell: Teller) -> list[NotebookRun]:
     gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
     if gone:
         tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
+    store = Store(folder / "records")
     with locked(folder):
-        every = [n for n in notebooks(lab.settings) if not gone or n.stem != AUDIT.notebook]
-        return [draw_again(n, given, tell) for n in every]
+        concluded = [n for n in notebooks(lab.settings) if _has_run(store, n.stem)]
+        return [draw_again(n, given, tell) for n in concluded if not gone or n.stem != AUDIT.notebook]
+
+
+def _has_run(store: Store, notebook: str) -> bool:
+    """Return whether there is something to draw for a notebook: its run, or what measuring without it concluded."""
+    return any(store.path(kind, notebook).is_file() for kind in ("notebooks", "summaries"))
 
 
 def contradictions(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ def report(folders: Sequence[Path], outputs: Path) -> int:
     for folder in named:
         if not folder.is_dir():
             raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
-    every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
+    every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
     status = max([_drawn(folder) for folder in every], default=0)
     for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
         say(f"open {write_index(place)}")
