@@ -110,6 +110,12 @@ class Lab:
         return self.evidence.baseline
 
     @property
+    def _known(self) -> Evidence:
+        """The evidence, with the baseline measured: bounds and lengths of blocks rest on it."""
+        _ = self.baseline
+        return self.evidence
+
+    @property
     def arm(self) -> Arm:
         """The run as the parameter file describes it."""
         return self.evidence.arm
@@ -121,7 +127,7 @@ class Lab:
     @property
     def suspects(self) -> list[Suspect]:
         """Where the baseline loses time, whatever the cause."""
-        return self.baseline and self.evidence.suspects
+        return self._known.suspects
 
     @cached_property
     def audit(self) -> Audit:
@@ -134,7 +140,7 @@ class Lab:
     def rank(self) -> list[Verdict]:
         """Return what is known of every listed level before its trial, most promising first."""
         contrasts = {c.name: c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)}
-        return [self.baseline and self.evidence.prior(c) for c in self._by_promise(list(contrasts.values()))]
+        return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
         """Return a verdict on all that a section of the file asks, by bound or by trial, most promising first."""
@@ -148,7 +154,7 @@ class Lab:
         """
         self._measure_ceilings(contrasts)
         found = []
-        for contrast in self._by_promise(contrasts):
+        for contrast in by_promise(contrasts, self._known):
             prior = self.evidence.prior(contrast)
             anyway = self.settings.budget.exhaustive or self._was_measured(contrast, purpose)
             refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
@@ -217,20 +223,16 @@ class Lab:
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure what data loading could bring at most before any of its factors is judged by that."""
         if any(f.bound == "data" for c in contrasts for f, _ in c.levels):
-            for ceiling in self.evidence.ceilings if self.baseline else ():
+            for ceiling in self._known.ceilings:
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
                     self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 
     def _measure(
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
     ) -> Measured:
-        if self.baseline:  # how long blocks have to be is known from it
-            self.have(self.evidence.comparison(contrast, title, comparisons, purpose))
+        self.have(self._known.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
         """Return whether a contrast has a record already, which then counts and not its bound."""
         return self.evidence.read(self.evidence.comparison(contrast, purpose=purpose)) is not None
-
-    def _by_promise(self, contrasts: Sequence[Contrast]) -> list[Contrast]:
-        return by_promise(contrasts, self.evidence) if self.baseline else []
