@@ -58,6 +58,8 @@ class LocalMeasurer:
         self.budget, self.logs = budget, logs
         self.measured_seconds = 0.0
         self._pool: TrialPool | None = None
+        self._steps = 0
+        """Optimizer steps of the pools that were closed."""
 
     def __enter__(self) -> LocalMeasurer:
         return self
@@ -69,6 +71,7 @@ class LocalMeasurer:
         """End every trial."""
         if self._pool is not None:
             self._pool.close()
+            self._steps, self._pool = self._steps + self._pool.steps, None
 
     @property
     def pool(self) -> TrialPool:
@@ -80,7 +83,7 @@ class LocalMeasurer:
     @property
     def steps(self) -> int:
         """Optimizer steps trained so far, warm-up and discarded steps included."""
-        return self._pool.steps if self._pool else 0
+        return self._steps + (self._pool.steps if self._pool else 0)
 
     def describe(self) -> Environment:
         """Return this machine and its packages."""
