@@ -20,6 +20,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep.trial.clock import CudaClock
+from slowstep.trial.loader import Workers
 from slowstep.trial.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
@@ -293,6 +294,17 @@ def test_a_validation_beside_a_loader_that_fetches_ahead_is_not_trained_work() -
 
     assert block.work.samples == 2 * EXAMPLES
     assert block.work.useful_tokens == 2 * sum(useful(i) for i in range(EXAMPLES))
+
+
+def test_the_queue_of_this_version_of_pytorch_is_known() -> None:
+    """How many batches lie ready is read from private parts of PyTorch's iterator; a version without them fails."""
+    iterator = iter(DataLoader(Examples(Planted()), batch_size=BATCH, num_workers=1, prefetch_factor=2))
+    next(iterator)
+    workers = Workers()
+    workers.belong_to(iterator)
+
+    assert workers.known
+    assert (1, 2) == (workers.number, workers.outstanding)
 
 
 def test_real_sleeps_are_seen_by_the_real_clock() -> None:

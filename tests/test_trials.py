@@ -182,8 +182,8 @@ def test_a_short_last_batch_makes_no_block_longer(measurer: LocalMeasurer, arm: 
 
 
 def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
-    """When the machine was taken away from one block, the other is not paired with one of other samples."""
-    found = iter([None, "taken away", None, None])
+    """When one block was interrupted by other processes, the other is not paired with one of other samples."""
+    found = iter([None, "other processes took 30 %", None, None])
     monkeypatch.setattr(interruption, "between", lambda *_: next(found, None))
     with LocalMeasurer(replace(budget, redo_blocks=3), tmp_path) as own:
         record = compare(own, arm(), arm(None, EAGER), pairs=2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.audit import audit as audit_figures
-from slowstep.environment.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, too_old, versions
 from slowstep.factors import check_levels
 from slowstep.records import Store, identity
 from slowstep.settings import Loaded, SettingsError, load
@@ -20,7 +20,7 @@ def placed(problem: str, loaded: Loaded) -> str:
 
 def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> list[Loaded]:
     """Return all parameter files, loaded and tried with the real libraries; SettingsError with all that is wrong."""
-    everything, problems = [], []
+    everything, problems = [], too_old(versions())
     for path in params:
         try:
             everything.append(load(path, overrides))

@@ -6,7 +6,9 @@ import functools
 import importlib.util
 import os
 import platform
+import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -67,6 +69,25 @@ def this_machine() -> Machine:
         gpu_driver=driver,
         tools=(*filter(importlib.util.find_spec, OPTIONAL), *filter(shutil.which, COMPILERS)),
     )
+
+
+MINIMA = {"torch": "2.6", "transformers": "5.0"}
+"""The oldest versions that were tested."""
+
+
+def too_old(installed: Mapping[str, str]) -> list[str]:
+    """Return a line for each package that is older than what was tested, with what to do."""
+    return [
+        f"{package} {installed[package]} is installed, and slowstep needs {least} or later: "
+        f"install it in an environment with a later {package}"
+        for package, least in MINIMA.items()
+        if package in installed and _release(installed[package]) < _release(least)
+    ]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a release: (2, 13) of `2.13.0+cpu`."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:2])
 
 
 @functools.cache

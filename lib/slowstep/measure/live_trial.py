@@ -108,7 +108,7 @@ class LiveTrial:
         return self.process.ask(PeriodicEvent(event=event), self.process.budget.startup_timeout_seconds)
 
     def amortised(self, settings: Settings, block: Block, events: Collection[str]) -> Block:
-        """Return the block with its share of rare events: each happens once, and counts as often as in the job."""
+        """Return the block with its share of periodic events: each happens once, and counts as often as in the job."""
         phases, added = dict(block.phases), {}
         for event in sorted(set(events) & set(self.periodic_events)):
             between = steps_between(settings.run, event, block.work.samples / block.steps)
