@@ -19,7 +19,7 @@ from slowstep.judgement.devices import Peak
 from slowstep.judgement.timeline import contradicted, timeline
 from slowstep.judgement.verdict import Outcome
 from slowstep.machine import this_machine, versions
-from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked
+from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, locked, reap_adopted
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_files, remove_abandoned_folders
 from slowstep.processes.tree import descendants
 from slowstep.records import (
@@ -228,6 +228,7 @@ def _execute(notebook: Path, target: Path, parameters: dict[str, object], tell: 
         finally:
             end_descendants(os.getpid(), keep=others)
             child.wait()
+            reap_adopted(keep=others)
             remove_abandoned_folders()
         if child.returncode == 0:
             return ""

@@ -1,7 +1,15 @@
 """Processes: their descendants, how all of them end, and what they leave on disk."""
 
 from slowstep.processes.lock import Busy, locked
-from slowstep.processes.tree import POLL_SECONDS, adopt_orphans, end_descendants, end_family, end_with_parent, family
+from slowstep.processes.tree import (
+    POLL_SECONDS,
+    adopt_orphans,
+    end_descendants,
+    end_family,
+    end_with_parent,
+    family,
+    reap_adopted,
+)
 
 __all__ = [
     "POLL_SECONDS",
@@ -12,4 +20,5 @@ __all__ = [
     "end_with_parent",
     "family",
     "locked",
+    "reap_adopted",
 ]
