@@ -325,6 +325,33 @@ def test_the_command_tells_of_a_link_and_trains_nothing(tmp_path: Path, capsys: 
     assert [] == list((tmp_path / "outside").iterdir())
 
 
+ORPHANS = """
+import os, subprocess, time
+from slowstep.processes import adopt_orphans, end_descendants, reap_adopted
+from slowstep.processes.tree import descendants
+
+adopt_orphans()
+own = subprocess.Popen(["sleep", "600"])
+before = descendants(os.getpid())
+subprocess.run(["sh", "-c", "setsid sleep 600 & sleep 600 &"], check=True)
+while len(descendants(os.getpid())) < 3:
+    time.sleep(0.01)
+end_descendants(os.getpid(), keep=before)
+ended = len(descendants(os.getpid()))
+reap_adopted(keep=before)
+print(ended, descendants(os.getpid()) == before, own.poll())
+own.kill()
+"""
+
+
+def test_adopted_orphans_leave_no_trace() -> None:
+    """What a notebook left and the batch adopted is killed, and does not stay as a zombie while the others run; what is
+    somebody else's to wait for is left alone."""
+    done = subprocess.run([sys.executable, "-c", ORPHANS], capture_output=True, text=True, check=True, timeout=60)
+
+    assert "3 True None" == done.stdout.strip()
+
+
 def test_a_temporary_file_is_named_by_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the next start can tell whose it was."""
     seen: list[str] = []

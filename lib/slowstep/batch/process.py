@@ -14,7 +14,7 @@ from pathlib import Path
 from slowstep.environment.system import naming, temporary_folder
 from slowstep.launch.fork_server import without_errors
 from slowstep.measure.progress import VARIABLE, Progress, from_file
-from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants
+from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, reap_adopted
 from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep.processes.tree import descendants
 
@@ -51,6 +51,7 @@ def execute(
         finally:
             end_descendants(os.getpid(), keep=others)
             child.wait()
+            reap_adopted(keep=others)
             remove_abandoned_folders()
         if child.returncode == 0:
             return ""

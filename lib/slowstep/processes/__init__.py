@@ -8,6 +8,7 @@ from slowstep.processes.tree import (
     end_process_tree,
     end_with_parent,
     process_tree,
+    reap_adopted,
 )
 
 __all__ = [
@@ -18,5 +19,5 @@ __all__ = [
     "end_process_tree",
     "end_with_parent",
     "locked",
-    "process_tree",
+    "reap_adopted",
 ]

@@ -75,8 +75,19 @@ def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) 
         time.sleep(0.01)
 
 
+def reap_adopted(keep: Collection[int] = ()) -> None:
+    """Let go of the orphans that this process adopted and that have ended, but not of those to `keep`.
+
+    Nobody else waits for them, and each would stay in the table of processes for as long as this process lives.
+    """
+    for pid in _children(os.getpid()):
+        if pid not in keep and _state(pid) == "Z":
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
 def end_process_tree(pid: int) -> None:
-    """Kill a process and all its descendants; if it is the calling process, only its descendants."""
+    """Kill a process and all its descendants; of the calling process, only the descendants."""
     end_descendants(pid, itself=pid != os.getpid())
 
 
