@@ -19,5 +19,6 @@ __all__ = [
     "end_process_tree",
     "end_with_parent",
     "locked",
+    "process_tree",
     "reap_adopted",
 ]
