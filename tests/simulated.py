@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slowstep.environment.machine import Machine
+from slowstep.environment.machine import TOOLS, Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.facts import BaselineFacts, baseline_facts
@@ -41,6 +41,7 @@ CPU = Machine(
     gpu_count=0,
     gpu_memory=None,
     gpu_driver=None,
+    tools=TOOLS,
 )
 GPU = Machine(
     system="Linux x86_64",
@@ -51,6 +52,7 @@ GPU = Machine(
     gpu_count=1,
     gpu_memory=24 * 2**30,
     gpu_driver="1.0",
+    tools=TOOLS,
 )
 
 
