@@ -76,6 +76,9 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
     named = [c.factor or f"unexplained: {c.phase}" for c in found.causes]
     stated = _size(first) if first else None
+    phase, by = scenario.admits or ("", "")
+    if first and scenario.admits and named[0] == f"unexplained: {phase}" and by in first.text:
+        expected = named[0]
     return Scored(
         name=scenario.name,
         expected=expected,
@@ -84,7 +87,7 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         others=sorted((supported | set(named)) - {expected} - scenario.follows),
         size=stated,
         truth=size,
-        agrees=_agree(stated, size),
+        agrees=_agree(stated, size if expected != "nothing" else None),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
@@ -95,7 +98,7 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
     """What was scored before, held against a size that is known better now."""
     names = {field.name for field in fields(Scored)}
     known = from_plain(Scored, {name: value for name, value in figures.items() if name in names} | {"truth": None})
-    return replace(known, truth=size, agrees=_agree(known.size, size))
+    return replace(known, truth=size, agrees=_agree(known.size, size if known.expected != "nothing" else None))
 
 
 def _size(cause: Cause) -> tuple[float, float, float]:
