@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -52,6 +53,9 @@ class Scored:
         return self.named and not self.others and self.agrees and not self.failed and self.decided > 0
 
 
+INTERRUPTED = 128
+"""The exit status from which on a signal ended the command."""
+
 FAR = math.log(1.25)
 """Two estimates of a gain may differ by so much: 2.0 and 2.5 times."""
 
@@ -59,7 +63,9 @@ FAR = math.log(1.25)
 def diagnose(params: Path, outputs: Path) -> None:
     """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
     with contextlib.redirect_stdout(io.StringIO()):
-        main(["diagnose", str(params), "--outputs", str(outputs)])
+        status = main(["diagnose", str(params), "--outputs", str(outputs)])
+    if status >= INTERRUPTED:
+        sys.exit(status)  # ended by a signal, and so is the validation
 
 
 def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
