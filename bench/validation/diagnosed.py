@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -52,6 +53,9 @@ class Scored:
         return self.named and not self.others and self.agrees and not self.failed and self.decided > 0
 
 
+INTERRUPTED = 128
+"""The exit status from which on a signal ended the command."""
+
 FAR = math.log(1.25)
 """Two estimates of a gain may differ by so much: 2.0 and 2.5 times."""
 
@@ -59,7 +63,9 @@ FAR = math.log(1.25)
 def diagnose(params: Path, outputs: Path) -> None:
     """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
     with contextlib.redirect_stdout(io.StringIO()):
-        main(["diagnose", str(params), "--outputs", str(outputs)])
+        status = main(["diagnose", str(params), "--outputs", str(outputs)])
+    if status >= INTERRUPTED:
+        sys.exit(status)  # ended by a signal, and so is the validation
 
 
 def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
@@ -76,6 +82,9 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
     named = [c.factor or f"unexplained: {c.phase}" for c in found.causes]
     stated = _size(first) if first else None
+    phase, by = scenario.admits or ("", "")
+    if first and scenario.admits and named[0] == f"unexplained: {phase}" and by in first.text:
+        expected = named[0]
     return Scored(
         name=scenario.name,
         expected=expected,
@@ -84,7 +93,7 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         others=sorted((supported | set(named)) - {expected} - scenario.follows),
         size=stated,
         truth=size,
-        agrees=_agree(stated, size),
+        agrees=_agree(stated, size if expected != "nothing" else None),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
@@ -95,7 +104,7 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
     """What was scored before, held against a size that is known better now."""
     names = {field.name for field in fields(Scored)}
     known = from_plain(Scored, {name: value for name, value in figures.items() if name in names} | {"truth": None})
-    return replace(known, truth=size, agrees=_agree(known.size, size))
+    return replace(known, truth=size, agrees=_agree(known.size, size if known.expected != "nothing" else None))
 
 
 def _size(cause: Cause) -> tuple[float, float, float]:

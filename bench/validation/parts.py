@@ -97,7 +97,7 @@ def parts() -> dict[str, Part]:
     """All of them by name, in the order in which they are measured."""
     cases = scenarios()
     every = [
-        *(_truth(case) for case in cases["planted"]),
+        *(_truth(case) for kind in ("planted", "healthy") for case in cases[kind] if case.cure),
         *(_scenario(kind, case) for kind in ("planted", "healthy") for case in cases[kind]),
         *(_job(case) for case in cases["jobs"]),
         Part(

@@ -10,7 +10,7 @@ import yaml
 
 from slowstep.settings import Settings, load, override
 
-TRUTH = ("expect", "follows", "cure")
+TRUTH = ("expect", "admits", "follows", "cure")
 """Keys of scenarios.yaml that the kit never sees."""
 
 
@@ -24,6 +24,9 @@ class Scenario:
     phase: str | None
     follows: frozenset[str]
     cure: dict[str, Any]
+    admits: tuple[str, str] | None = None
+    """A phase that may stand first in the index of a healthy run, and the operator that must then be named. Its size
+    must agree with what the cure brings."""
 
     def write(self, folder: Path) -> Path:
         """The parameter file, without a word of the truth."""
@@ -55,6 +58,7 @@ def _scenario(name: str, base: dict[str, Any], own: dict[str, Any]) -> Scenario:
         phase=expect["unexplained"] if isinstance(expect, dict) else None,
         follows=frozenset(truth.get("follows", [])),
         cure=truth.get("cure", {}),
+        admits=(admits["unexplained"], admits["by"]) if (admits := truth.get("admits")) else None,
     )
 
 
