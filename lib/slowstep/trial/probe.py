@@ -178,7 +178,7 @@ class Probe:
         return ["other" if name == STEP else name for name in told(self._marks, self._training)]
 
     def _boundary(self) -> None:
-        """Call `at_step_boundary`, unless no optimizer step has ended since the last time or a phase is open."""
+        """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
             if self._trained:
