@@ -1,4 +1,4 @@
-"""The part of a report that can be audited where a file of it can't be read."""
+"""The part of a report that can be audited if a file of it can't be read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from slowstep.settings.convert import to_plain
 
 
 def without_refused_files(loaded: Loaded) -> tuple[list[str], list[str]]:
-    """Overrides that leave out the files of a report that can't be read, with what rests on them, and what is left out
-    for which reason; nothing where all can be read, or too little would be left to audit."""
+    """Return overrides that leave out the files that can't be read, and in words what is left out and why.
+
+    What rests on such files is left out, too. Both lists are empty if all files can be read, or if too little would be
+    left to audit.
+    """
     reported = loaded.settings.reported
     refused = _unreadable(reported.files, reported.columns) if reported else {}
     if not refused:
@@ -38,7 +41,7 @@ def without_refused_files(loaded: Loaded) -> tuple[list[str], list[str]]:
 
 
 def _unreadable(files: Sequence[str], columns: dict[str, str]) -> dict[str, str]:
-    """The files that can't be read, and why."""
+    """Return the files that can't be read, each with the reason."""
     found = {}
     for name in files:
         try:

@@ -1,4 +1,4 @@
-"""The sizes of a report's model, which somebody with torch has to find out."""
+"""The sizes of a report's model, which a process with torch has to find out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FindSizes = Callable[[Settings], Sizes]
 def audited(settings: Settings, store: Store, sizes: FindSizes | None) -> Audit:
     """Return the audit; SettingsError if the figures can't be read without a guess.
 
-    `sizes` finds out how large the model is; without it the sizes are those that were found out before, if they were.
+    `sizes` finds out how large the model is. Without it, only sizes count that were found out before.
     """
     sizing = Sizing(settings, store)
     return audit(settings, sizing.found_out(sizes) if sizing.missing and sizes else sizing.known)
@@ -28,34 +28,38 @@ def audited(settings: Settings, store: Store, sizes: FindSizes | None) -> Audit:
 
 @dataclass(frozen=True)
 class Sizing:
-    """The sizes of a report's model: whether they are asked for, known, or to be found out."""
+    """The sizes of a report's model, which may be needed or not, and known or still to be found out."""
 
     settings: Settings
     store: Store
 
     @property
     def known(self) -> Sizes | None:
-        """Sizes that were found out before, {} if no model is named; None where they were not, or the figures can't be
-        held against them."""
+        """The sizes that were found out before, {} if no model is named.
+
+        None if they were not found out, or if no figure can be compared with them.
+        """
         if not self._needed:
             return None
         return {} if self.settings.figures_alone else self.store.read(dict, "sizes", self._key) or None
 
     @property
     def missing(self) -> bool:
-        """Whether they have to be found out."""
+        """True if the sizes have to be found out."""
         return self._needed and self.known is None
 
     def found_out(self, find: FindSizes) -> Sizes:
-        """Find them out, {} where the model can't be had; what it says is kept."""
+        """Find the sizes out by `find`, keep them, and return them; {} if the model can't be had."""
         sizes = find(self.settings)
         if sizes:  # else they may be found another time
             self.store.write(sizes, "sizes", self._key)
         return sizes
 
     def judged_without(self, found: Audit) -> list[Judged]:
-        """The claims that stay as they are judged, whatever the sizes: what holds may be found to rest on figures that
-        can't be true."""
+        """Return the claims whose judgement stays the same, whatever the sizes.
+
+        The sizes may show that a claim which holds rests on figures that can't be true.
+        """
         return [c for c in found.claims if not self.missing or c.judgement is not Judgement.HOLDS]
 
     @property

@@ -1,1 +1,1 @@
-"""Investigations in batch: every notebook over a parameter file, whatever fails, from where it stopped."""
+"""Investigations in batch: every notebook runs over a parameter file, whatever fails, and goes on where it stopped."""

@@ -70,7 +70,7 @@ def _has_run(store: Store, notebook: str) -> bool:
 
 
 def contradictions(folder: Path) -> list[str]:
-    """Return the phases of which the first notebook said what later steps of the baseline contradict."""
+    """Return the phases whose shares in the first notebook are contradicted by later steps of the baseline."""
     store = Store(folder / "records")
     said = store.read(Summary, "summaries", BASELINE.notebook)
     return contradicted(said.shares, timeline(read_investigation(folder).evidence.steps())) if said else []
@@ -89,6 +89,6 @@ def _refuted_by_bound(folder: Path) -> list[str]:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what earlier runs left that were killed: their temporary folders, and files they had half written."""
+    """Remove what killed runs left behind: their temporary folders, and half-written files."""
     remove_abandoned_folders()
     remove_abandoned_files(folder)

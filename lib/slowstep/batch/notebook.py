@@ -23,7 +23,7 @@ from slowstep.settings.sections import AUDIT, SECTIONS
 NOTEBOOKS = ROOT / "notebooks"
 
 Teller = Callable[[str, Progress | None], None]
-"""A function that is told what goes on: a line, or the progress of what is under way."""
+"""A function that is told a line, or the name of a notebook with the progress of its comparison."""
 
 
 def notebooks(settings: Settings | None = None) -> list[Path]:
@@ -34,13 +34,13 @@ def notebooks(settings: Settings | None = None) -> list[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What notebooks are run over: a parameter file with overrides, or the records of an investigation alone."""
+    """The input of notebooks: a parameter file with overrides, or the records of an investigation alone."""
 
     loaded: Loaded
     overrides: Sequence[str]
     outputs: Path
     read_only: bool = False
-    """Whether nothing is measured, and no local file but the records is looked at."""
+    """True if nothing is measured, and no local file but the records is looked at."""
 
     @property
     def folder(self) -> Path:
@@ -49,7 +49,7 @@ class Given:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The parameters of a notebook."""
+        """The parameters that a notebook gets, by name."""
         source = self.folder if self.read_only else Path(self.loaded.source)
         return {
             "params": str(source.resolve()),
@@ -59,7 +59,7 @@ class Given:
 
 
 def run(notebook: Path, given: Given, tell: Teller, again: bool = False) -> NotebookRun:
-    """Run one notebook, unless it is up to date; `again` does it even so."""
+    """Run one notebook and return its run. One that is up to date runs only with `again`."""
     name, folder, store = notebook.stem, given.folder, Store(given.folder / "records")
     depends = _determinants(notebook, given.loaded.settings)
     done = store.read(NotebookRun, "notebooks", name)
@@ -83,7 +83,7 @@ def run(notebook: Path, given: Given, tell: Teller, again: bool = False) -> Note
 
 
 def draw_again(notebook: Path, given: Given, tell: Teller) -> NotebookRun:
-    """Run a notebook over the records alone, and keep how its measuring ended."""
+    """Run a notebook over the records alone, and return its run. What is known of its measuring is kept."""
     name, store = notebook.stem, Store(given.folder / "records")
     known = store.read(NotebookRun, "notebooks", name) or NotebookRun(notebook=name, status="interrupted")
     reason = execute(notebook, given.folder / f"{name}.ipynb", given.parameters, tell)

@@ -1,7 +1,7 @@
 """Execute one notebook with papermill, as a process of its own: its exit status is the truth about the run.
 
-papermill writes a dead kernel's notebook as if it were complete; here every way of failing ends with status 1 and one
-last line that says why.
+papermill writes a dead kernel's notebook as if it were complete. Here every failure ends with status 1, and with a last
+line that says why.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slowstep.text.terminal import say
 
 
 def main(notebook: str, target: str, parameters: str, parent: str, scratch: str) -> int:
-    """Run `notebook` to `target` with the JSON file `parameters`; 0 if every cell ran.
+    """Run `notebook` to `target` with the JSON file `parameters`; return 0 if every cell ran, else 1.
 
-    It ends with the process `parent`, and deletes the folder `scratch` if that can't do it any more.
+    The run ends with the process `parent`. It deletes the folder `scratch` if that process can't do it any more.
     """
     adopt_orphans()
     end_with_parent(int(parent), scratch)

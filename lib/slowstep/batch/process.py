@@ -1,4 +1,4 @@
-"""The process of a notebook: started apart, watched, and ended with everything that it started."""
+"""The process of a notebook: started apart, watched, and ended with its whole process tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slowstep.processes.tree import descendants
 def execute(
     notebook: Path, target: Path, parameters: dict[str, object], tell: Callable[[str, Progress | None], None]
 ) -> str:
-    """Execute a notebook with papermill in a process of its own; return why it failed, or nothing."""
+    """Execute a notebook with papermill in a process of its own; return why it failed, or an empty text."""
     place = temporary_folder()
     with tempfile.TemporaryDirectory(prefix=folder_prefix("run"), dir=place, ignore_cleanup_errors=True) as scratch:
         progress, given, log = (Path(scratch) / n for n in ("progress.json", "parameters.json", "log"))
@@ -64,7 +64,10 @@ def execute(
 
 
 def _environment(scratch: str) -> dict[str, str]:
-    """What a notebook's process needs to run wherever the caller does: no home that can be written, strict warnings."""
+    """Return environment variables for a notebook's process.
+
+    With them it runs wherever the caller runs: without a home that can be written, or with strict warnings.
+    """
     own = {"TMPDIR": scratch, "PYTHONWARNINGS": without_errors(os.environ.get("PYTHONWARNINGS", ""))}
     own |= {name: str(Path(scratch, name.lower())) for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
     return own

@@ -1,4 +1,4 @@
-"""The records of an investigation before it goes on: what can't be used, and what failed and is tried again."""
+"""The records of an investigation before it goes on: those that can't be used, and those of what is tried again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = {
 def unusable_records(folder: Path) -> list[str]:
     """Return a line for each record of an investigation that can't be used.
 
-    What it held is measured again where it is needed, and the file is then kept beside the new one.
+    Such a record is measured again where it is needed. The file is then kept beside the new one.
     """
     store = Store(folder / "records")
     for kind, record_type in RECORDS.items():
@@ -38,7 +38,7 @@ def unusable_records(folder: Path) -> list[str]:
 
 
 def forget_failures(store: Store) -> None:
-    """Drop records of what failed, so that the next run tries it again.
+    """Drop the records of failures, so that the next run tries these measurements again.
 
     These are comparisons in which a trial crashed or hung or the baseline failed, and observations and profiles that
     failed. Out of memory is a result and stays.

@@ -1,4 +1,4 @@
-"""`python -m slowstep.cli`."""
+"""The command line as `python -m slowstep.cli`."""
 
 import sys
 

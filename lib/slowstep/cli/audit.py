@@ -23,13 +23,13 @@ from slowstep.settings import Loaded, SettingsError, from_data, load
 from slowstep.text.terminal import say, say_lines
 
 LONGEST_NAME = 80
-"""Characters of a folder's name."""
+"""The most characters of a folder's name."""
 
 
 def audit_files(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> int:
-    """Audit each parameter file by itself, and files of figures, which hold a run or a table each, together.
+    """Audit each parameter file by itself, and all files of figures together; return the exit status.
 
-    What is refused stops nothing else, and the exit status that is returned tells of it.
+    A file of figures holds a run or a table. A file that is refused stops no other, and makes the status 2.
     """
     paths = [Path(name) for name in params]
     figures = [path for path in paths if path.suffix not in (".yaml", ".yml")]
@@ -88,8 +88,10 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
 
 
 def _wrapped(paths: Sequence[Path], overrides: Sequence[str], outputs: Path) -> tuple[list[Path], list[str]]:
-    """A parameter file around the files of figures that can be read, and why the others can't; what was trained, nobody
-    says."""
+    """Return a parameter file around the files of figures that can be read, and why the others can't.
+
+    The parameter file does not say what was trained.
+    """
     problems: list[str] = []
     readable: list[Path] = []
     for path in paths:
@@ -112,7 +114,7 @@ def _wrapped(paths: Sequence[Path], overrides: Sequence[str], outputs: Path) -> 
 
 
 def _around(paths: Sequence[Path]) -> dict[str, Any]:
-    """What stands in a parameter file of nothing but figures."""
+    """Return the content of a parameter file that holds nothing but figures."""
     # trainer states are all called alike; a table `quick.csv` is no investigation `quick`
     names = [f"{p.resolve().parent.name}_{p.name}" if p.suffix == ".json" else p.name for p in paths]
     name = re.sub(r"\W", "_", "_and_".join(names))[:LONGEST_NAME]

@@ -13,13 +13,13 @@ from slowstep.settings import Loaded, SettingsError, load
 
 
 def placed(problem: str, loaded: Loaded) -> str:
-    """Return a problem with the file and the line of the key that it is on; what was read elsewhere says its own."""
+    """Return a problem with the file and the line of its key. A problem that says its own place stays as it is."""
     key = problem.partition(": ")[0]
     return f"{loaded.place(key)}: {problem}" if key.startswith("reported.") else problem
 
 
 def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> list[Loaded]:
-    """Return all parameter files, loaded and tried with the real libraries; SettingsError with all that is wrong."""
+    """Return all parameter files, loaded and tried with the installed libraries; SettingsError says what is wrong."""
     everything, problems = [], too_old(versions())
     for path in params:
         try:
@@ -45,7 +45,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
 
 
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
-    """What transformers, peft, bitsandbytes and datasets refuse; asked once for the same settings and versions."""
+    """Return what the installed libraries refuse. They are asked once for the same settings and versions."""
     from slowstep.launch.entry import enter_check
     from slowstep.launch.run_in_subprocess import run_in_subprocess
 

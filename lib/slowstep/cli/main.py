@@ -1,7 +1,7 @@
 """The command line: `slowstep diagnose`, `measure`, `report`, `audit` and `check`.
 
-What runs notebooks and draws their pages is imported where it is used: that takes a second and more, and an audit has
-told its claims by then.
+The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
+an audit has told its claims by then.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from slowstep.settings import LEVEL_SECTIONS, SettingsError
 from slowstep.text.terminal import drop_output, say
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
-"""What is said when a run is ended by a signal."""
+"""The words for a run that is ended by a signal."""
 
 OUTPUTS = Path(__file__).resolve().parents[3] / "outputs"
-"""Where results go if nothing else is said: beside notebooks/ and params/."""
+"""The folder of results if no other is named: beside notebooks/ and params/."""
 
 NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0 only if everything went well."""
+    """Run a command and return its exit status, which is 0 only if everything went well."""
     given = _parser().parse_args(arguments)
     try:
         os.getcwd()

@@ -7,7 +7,7 @@ from slowstep.text.terminal import is_live, say, say_over
 
 
 class Terminal:
-    """One live line on a terminal, plain lines in a log."""
+    """The progress as one live line on a terminal, or as plain lines in a log."""
 
     def __init__(self, investigation: str):
         self.investigation, self.live, self.last = investigation, is_live(), ""

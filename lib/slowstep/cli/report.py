@@ -15,7 +15,10 @@ from slowstep.text.terminal import say
 
 
 def report(folders: Sequence[Path], outputs: Path) -> int:
-    """Draw the named folders, or all in `outputs`, and the index beside them; 0 if every report could be drawn."""
+    """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if every report could be drawn.
+
+    SettingsError if a folder does not exist.
+    """
     if not folders and not outputs.is_dir():
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
     named = [folder.resolve() for folder in folders]

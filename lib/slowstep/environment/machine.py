@@ -41,7 +41,7 @@ class Machine:
     gpu_memory: int | None
     gpu_driver: str | None
     tools: tuple[str, ...] = ()
-    """Those of `TOOLS` that are installed; they decide what can be tried, and not how fast it is."""
+    """The names in `TOOLS` that are installed. They decide what can be tried, and not how fast it is."""
 
     @property
     def device(self) -> str:

@@ -1,4 +1,4 @@
-"""The shape of a catalogue entry."""
+"""The shape of a catalogue entry: a factor and its levels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meaning(StrEnum):
 
 
 class Binding(StrEnum):
-    """Where a change is made."""
+    """The places where a change can be made."""
 
     TRAINING_ARGUMENTS = "TrainingArguments"
     DATA_LOADER = "DataLoader"
@@ -57,8 +57,8 @@ class Level:
     """One value of a factor as a change of settings.
 
     `overrides` make the treatment. `held_constant` is set in both arms, for a factor that exists only beside it
-    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is
-    set where this level costs less than the factor's costliest.
+    (persistent workers need workers). `expects` holds the facts that the trial must observe if the change took effect.
+    `meaning` is set where this level costs less than the factor's costliest.
     """
 
     value: Any
@@ -69,7 +69,7 @@ class Level:
 
     @property
     def binds(self) -> frozenset[Binding]:
-        """Return where the change is made."""
+        """Return the places where the change is made."""
         return frozenset(BINDS.get(key) or BINDS[key.partition(".")[0]] for key in self.overrides)
 
 

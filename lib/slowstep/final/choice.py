@@ -1,4 +1,4 @@
-"""The choice of what to train with: search, compare, confirm.
+"""The choice of the configuration to train with: search, compare, confirm.
 
 A combination that can't be trained gives way to the next.
 """
@@ -24,14 +24,14 @@ HEADROOM = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The combination to train with, and what led to it."""
+    """The combination to train with, and the measurements that led to it."""
 
     tested: list[Measured]
     """Everything that the parameter file lists, each once."""
     allowed: list[Measured]
     """The supported changes that `allow` permits and that pay in the job, each against the run as it is."""
     head_to_heads: list[Measured]
-    """The finalists against each other."""
+    """The head-to-head comparisons of the finalists."""
     confirmed: list[Measured]
     """Combinations that were measured against the baseline with fresh pairs."""
     chosen: Measured | None
@@ -70,7 +70,7 @@ class Choice:
 
 
 def choose(lab: Lab) -> Choice:
-    """Return what to train with, measured with the lab."""
+    """Return the choice of what to train with, measured with the lab."""
     for section in LEVEL_SECTIONS:
         lab.test(section)
     find_batch(lab)
@@ -102,7 +102,7 @@ def choose(lab: Lab) -> Choice:
 
 
 def _room(lab: Lab) -> float:
-    """Bytes that a combination may take more than the baseline does."""
+    """Return the bytes that a combination may take beyond the baseline's."""
     memory = lab.baseline.record.baseline.memory
     return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
 
@@ -126,7 +126,7 @@ def allowed_by(m: Measured, settings: Settings) -> bool:
 
 
 def _pays(lab: Lab, m: Measured) -> bool:
-    """Whether the whole job ends sooner with the change: what it costs at the start may never come back."""
+    """Return whether the whole job ends sooner with the change: what it costs at the start may never come back."""
     before, after = lab.baseline.projection, _projected(lab, m)
     return before is None or after is None or after.seconds < before.seconds
 
@@ -136,8 +136,10 @@ def _projected(lab: Lab, m: Measured) -> Projection | None:
 
 
 def _with_all_it_needs(lab: Lab, m: Measured) -> Measured:
-    """The change with what it needs, against the run as it is, which is not what `m` compared it with. Its levels stay
-    as they are, so that what they need yields to what stands beside them in a combination."""
+    """Return the change with what it needs, compared with the run as it is. `m` compared it with another run.
+
+    Its levels stay as they are, so that what they need yields to what stands beside them in a combination.
+    """
     if not m.contrast.held_constant:
         return m
     contrast = combine(lab.settings, with_conditions(m.contrast.levels), lab.machine)

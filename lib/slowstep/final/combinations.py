@@ -1,8 +1,8 @@
-"""Which combinations of changes to consider, and what is expected of them.
+"""The combinations of changes to consider, and the gains that are expected of them.
 
-Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by what
-is known of them (measured together where they were, else the product of the single gains), and those that the memory
-can't hold are left out.
+Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by
+their expected gain: the measured one of levels that were measured together, else the product of the single gains.
+Combinations that the memory can't hold are left out.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Pick = tuple[Factor, Level]
 """A factor and the level of it that is chosen."""
 
 REACH = math.log(1.1)
-"""A combination that is expected to be slower than the best by more is no rival to it."""
+"""The log-ratio by which a rival of the best combination may be expected to be slower, at the most."""
 
 FINALISTS = 3
-"""Combinations that are measured against each other, at most."""
+"""The most combinations that are measured against each other."""
 
 MOST_COMBINATIONS = 4096
-"""Beyond so many only the best level of each factor is combined."""
+"""The most combinations of all levels. Where there are more, only the best level of each factor is combined."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Levels to train with together, and the gain's logarithm that is expected of them."""
+    """Levels to train with together, and the gain that is expected of them, as a log-ratio."""
 
     picks: tuple[Pick, ...]
     gain: float
@@ -47,7 +47,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What was measured of one or several levels together: the gain's logarithm, and bytes more than the baseline."""
+    """The measured gain of one or several levels together, as a log-ratio, and their bytes beyond the baseline's."""
 
     gain: float
     memory: float
@@ -60,11 +60,12 @@ def ranked(
     apart: Sequence[frozenset[str]] = (),
     beside: Sequence[Measured] = (),
 ) -> list[Candidate]:
-    """Combinations of the levels in `allowed` that fit into `room` more bytes than the baseline, most promising first.
+    """Return the combinations of the levels in `allowed` that fit into `room`, the most promising first.
 
-    What was `measured` together counts as measured, also where it was not supported. What stands in `apart` (levels as
-    labels name them) is not combined. What a level brings `beside` another that both arms had counts where its
-    condition is met by the rest of a combination; by itself it brings what it does together with its condition.
+    `room` is in bytes beyond the baseline's. What was `measured` together counts as measured, also where it was not
+    supported. The levels in a set of `apart` (as labels name them) are not combined. `beside` holds what levels bring
+    beside a condition that both arms had. That counts where the rest of a combination meets the condition; else a level
+    brings what it does together with its condition.
     """
     known, more = (_all_known(found) for found in (measured, beside))
     too_big = [names_of(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
@@ -92,7 +93,7 @@ def ranked(
 def _expected(
     picks: Sequence[Pick], known: Mapping[frozenset[str], Known], beside: Mapping[frozenset[str], Known]
 ) -> Known | None:
-    """What the largest parts measured together let expect; None where a level was only seen with others."""
+    """Return the sum of the largest parts that were measured together; None if they do not cover all of `picks`."""
     rest, gain, memory = names_of(picks), 0.0, 0.0
     met = {key for _, level in picks for key in level.overrides}
     conditions = {names_of([pick]): pick[1].held_constant.keys() for pick in picks}
@@ -106,7 +107,7 @@ def _expected(
 
 
 def _all_known(measured: Sequence[Measured]) -> dict[frozenset[str], Known]:
-    """Return what was measured, by the names of the levels."""
+    """Return the measured gains and bytes, by the names of the levels."""
     return {names_of(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
 
 
@@ -116,14 +117,14 @@ def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
 
 
 def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -> list[frozenset[str]]:
-    """The pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
+    """Return the pairs of levels that can't be had together: 16 samples at once, and 4 in each of 2 parts."""
     picks = {label([pick]): pick for m in allowed for pick in m.contrast.levels}
     pairs = itertools.combinations(picks, 2)
     return [frozenset(p) for p in pairs if clash(settings, [picks[name] for name in p], machine)]
 
 
 def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
-    """The first of the ranking and its real rivals: within reach of it, and no subset of one that ranks before."""
+    """Return the first of the ranking and its rivals, which are within `REACH` and no subset of one ranked before."""
     taken: list[Candidate] = []
     for candidate in ranking:
         near = candidate.gain >= ranking[0].gain - REACH
@@ -133,7 +134,7 @@ def finalists(ranking: Sequence[Candidate]) -> list[Candidate]:
 
 
 def with_conditions(picks: Sequence[Pick]) -> tuple[Pick, ...]:
-    """Return the levels with their conditions as part of the change, to be held against the run as it is."""
+    """Return the levels with their conditions as part of the change, to be compared with the run as it is."""
     said = {key for _, level in picks for key in level.overrides}
 
     def whole(level: Level) -> Level:

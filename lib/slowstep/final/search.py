@@ -17,11 +17,14 @@ from slowstep.investigation.lab import Lab
 from slowstep.judgement.verdict import Outcome
 
 CONFIRMED = "final"
-"""The family of the comparisons that confirm."""
+"""The name of the comparison family that confirms."""
 
 
 def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[str]]:
-    """The finalist that beats the others, confirmed; with the combinations that could not be trained."""
+    """Return the finalist that beats the others, confirmed, and in words the combinations that were not confirmed.
+
+    If none is confirmed, it is the first that was tried; None if the ranking is empty.
+    """
     failed: list[str] = []
     first: Measured | None = None
     for _ in range(FINALISTS):
@@ -38,7 +41,7 @@ def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) ->
 
 
 def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Measured]) -> tuple[Pick, ...]:
-    """The first of the ranking, unless another finalist is faster when the two are measured against each other."""
+    """Return the first of the ranking, unless another finalist is faster in a head-to-head comparison."""
     champion, *challengers = [c.picks for c in finalists(ranking)]
     for picks in challengers:
         one, other = (combine(lab.settings, with_conditions(p), lab.machine) for p in (champion, picks))
@@ -54,7 +57,7 @@ def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Mea
 
 
 def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
-    """The combination without the changes that the others don't miss, and those; of two that do the same, one stays.
+    """Return the combination without redundant changes, and these by their labels. Of two that do the same, one stays.
 
     They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
     the whole must not beat what remains.
@@ -74,8 +77,10 @@ def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) ->
 
 
 def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
-    """The levels that may bring nothing beside the others, the smallest gain first: the combination's interval reaches
-    down to what the single gains of the others multiply to."""
+    """Return the levels that may bring nothing beside the others, the smallest gain first.
+
+    With such a level, the combination's interval reaches down to the product of the single gains of the others.
+    """
     levels, effect = chosen.contrast.levels, chosen.verdict.effect
     single = {pick[0].name: gains.get(label([pick])) for pick in levels}
     whole = None if None in single.values() else math.prod(single.values())
@@ -87,7 +92,7 @@ def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]
 
 
 def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
-    """Whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
+    """Return whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
     rest = combine(lab.settings, with_conditions([p for p in levels if p not in picks]), lab.machine)
     whole = combine(lab.settings, with_conditions(levels), lab.machine)
     if rest.treatment.settings == whole.treatment.settings:

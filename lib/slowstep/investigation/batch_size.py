@@ -1,9 +1,9 @@
 """The batch size that is worth having: not the largest that fits, but the smallest that is about as fast as any.
 
-From the run's own size each next one is twice the last, measured against the baseline, until a doubling brings less
-than the minimum effect or does not fit; where no larger one pays, smaller ones are tried by halves. Out of memory is
-an answer: between the last that fits and the first that does not, the search goes on by halves. Whatever else keeps a
-size from being measured ends it.
+The search begins with the run's own size. Each next size is twice the last and is measured against the baseline, until
+a doubling brings less than the minimum effect or does not fit. If no larger size pays, smaller ones are tried by
+halves. Out of memory is an answer: the search goes on by halves between the last size that fits and the first that does
+not. Any other failure ends the search.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ FACTOR = "per_device_train_batch_size"
 FAMILY = "batch size"
 
 SIZES = 8
-"""A search seldom tries more, and each is measured as one of so many."""
+"""The number of sizes that a search seldom exceeds. Each is measured as one of so many comparisons."""
 
 CLOSE = 1.25
-"""The search between two sizes ends when they are no further apart than this ratio."""
+"""The ratio of two sizes at which the search between them ends."""
 
 
 def find_batch(lab: Lab) -> list[BatchSize]:
-    """Every size that was tried, in order of size; none if `budget.find_batch` is off.
+    """Return every size that was tried, in order of size; none if `budget.find_batch` is off.
 
-    The search itself goes by the measured ratios; a size counts as better by its verdict alone.
+    The search itself goes by the measured ratios. A size counts as better by its verdict alone.
     """
     if not lab.settings.budget.find_batch:
         return []

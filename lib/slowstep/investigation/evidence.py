@@ -1,8 +1,8 @@
 """The evidence of an investigation: its records of one environment, and what follows from them.
 
-Evidence is read-only. It needs neither torch nor the machine that measured, so records that were copied from there are
-judged and drawn in the same way here. What follows from the baseline is worked out once for each `Evidence`: so the
-order in which hypotheses are asked about changes nothing.
+Evidence is read-only. It needs neither torch nor the machine that measured. So records that were copied from there are
+judged and drawn in the same way here. What follows from the baseline is computed once for each `Evidence`. So the order
+in which hypotheses are asked about changes nothing.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ T = TypeVar("T")
 
 
 class Unmeasurable(RuntimeError):
-    """The baseline itself can't be trained, so nothing can be compared; the text says why."""
+    """The error of a baseline that can't be trained, so that nothing can be compared. Its text says why."""
 
 
 class NotMeasured(RuntimeError):
-    """A record is missing, and there is nothing to measure it with; the text names it."""
+    """The error of a record that is missing, with nothing to measure it. Its text names the record."""
 
 
 class Evidence:
@@ -62,23 +62,23 @@ class Evidence:
         self.machine = from_plain(Machine, environment.machine)
         self.device = "cpu" if settings.training("use_cpu") else self.machine.device
         self.arm = Arm(label="baseline", settings=settings)
-        """The run as it is."""
+        """The baseline: the run as it is."""
 
     # -- records --
 
     def read(self, what: Needed[T]) -> T | None:
-        """Return a record, or None where it was not measured."""
+        """Return a record; None if it was not measured."""
         return self.store.read(what.record_type, what.folder, what.key(self.environment))
 
     def have(self, what: Needed[T]) -> T:
-        """Return a record; NotMeasured where there is none."""
+        """Return a record; NotMeasured if there is none."""
         found = self.read(what)
         if found is None:
             raise NotMeasured(f"{what.title} was not measured in {self.folder.name}; measure it where the run trains")
         return found
 
     def missing_of_baseline(self) -> Iterator[Needed[Any]]:
-        """Yield what the baseline still needs, one after another: what is needed next may rest on what came before."""
+        """Yield the records that the baseline still needs, one by one. The next need may depend on the last record."""
         for what in (self._noise, self._observation, self._events, self._profile, self._peak):
             if (one := what()) is not None and self.read(one) is None:
                 yield one
@@ -119,13 +119,13 @@ class Evidence:
 
     @property
     def events(self) -> EventRecord:
-        """What saving and evaluating cost."""
+        """The periodic events of the baseline: what saving and evaluating cost."""
         what = self._events()
         return self.have(what) if what else EventRecord(seconds={})
 
     @property
     def peak(self) -> Peak | None:
-        """What the device could do: by its data sheet if its name is known, else as it was measured."""
+        """The peak of the device: by its data sheet if its name is known, else as it was measured."""
         what = self._peak()
         return self.read(what) if what else self._data_sheet
 
@@ -144,7 +144,7 @@ class Evidence:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline measured: where its time goes, how noisy it is, what it costs."""
+        """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         record = self.noise
         facts = baseline_facts(record, change(record.pairs), self.steps(), self.settings.budget.rarest_stall)
         if facts is None:
@@ -172,13 +172,13 @@ class Evidence:
 
     @cached_property
     def _early(self) -> Timeline:
-        """The steps of the two records that are made before any other, so that what rests on them stays the same."""
+        """The timeline of the two records that are made before any other, so that what rests on it stays the same."""
         observed = self.observation
         return timeline([*self._noise_steps(), *(observed.trial.steps if observed else [])])
 
     @cached_property
     def stall_samples(self) -> float:
-        """Samples from one stall to the next on the mean; 0 where stalls take little of what is asked about."""
+        """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
         apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
         blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
         samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
@@ -192,7 +192,7 @@ class Evidence:
 
     @property
     def suspects(self) -> list[Suspect]:
-        """Where the baseline loses time, whatever the cause."""
+        """The phases in which the baseline loses time, whatever the cause."""
         return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
 
     # -- hypotheses --
@@ -220,12 +220,12 @@ class Evidence:
 
     @cached_property
     def ceilings(self) -> list[Contrast]:
-        """The listed levels that show a limit: what batches ready in memory bring."""
+        """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
         every = [c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)]
         return [c for c in every if c.meaning is Meaning.DIAGNOSTIC]
 
     def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
-        """Return the most that data loading could bring, where that was measured and the contrast is about that."""
+        """Return the cached-batch ceiling; None if it was not measured, or if the contrast itself shows a limit."""
         if contrast.meaning is Meaning.DIAGNOSTIC:
             return None
         for one in self.ceilings:
@@ -237,7 +237,7 @@ class Evidence:
 
 
 def failure(trial: TrialRecord) -> str:
-    """Return why a trial failed, in words; nothing if it did not."""
+    """Return why a trial failed, in words; an empty text if it did not."""
     return "" if trial.status is Status.OK else f"{trial.status}: {trial.reason}"
 
 
@@ -250,7 +250,7 @@ def computed_in(s: Settings) -> str:
 
 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
-    """Return contrasts in the order of measuring: what shows a limit first, then by bound, largest first."""
+    """Return contrasts in the order of measuring: those that show a limit first, then by bound, largest first."""
 
     def promise(contrast: Contrast) -> tuple[bool, float]:
         bound = evidence.prior(contrast).bound

@@ -1,4 +1,4 @@
-"""What an investigation holds in hand: the baseline, what was measured, and what a notebook leaves for the others."""
+"""The findings of an investigation: the baseline, what was measured, and what a notebook leaves for the others."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from slowstep.records import ComparisonRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """The baseline measured."""
+    """The measured baseline."""
 
     record: ComparisonRecord
     facts: BaselineFacts
     reading: ComparisonResult
     peak: Peak | None
     unobserved: str
-    """Why the baseline could not be observed by itself; empty if it was."""
+    """The reason why the baseline could not be observed by itself; empty if it was."""
     unprofiled: str
-    """Why the baseline could not be profiled; empty if it was."""
+    """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilisation: FLOPs that the useful tokens need, over what the device reaches."""
+        """Model FLOPs utilisation, 0 to 1: the FLOPs that the useful tokens need, over the device's peak."""
         rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
         if rate is None or flops is None or self.peak is None:
             return None
@@ -47,22 +47,22 @@ class Measured:
     verdict: Verdict
     record: ComparisonRecord | None
     family: str = ""
-    """The comparisons that Holm's correction counts together share it."""
+    """The name of the comparison family, whose comparisons Holm's correction counts together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSize:
-    """One size with its throughput over the baseline's; 1 for the baseline's own, None if it can't be trained."""
+    """A batch size. `ratio` is its throughput over the baseline's: 1 for the baseline's own size, None if unknown."""
 
     value: int
     ratio: float | None
     too_big: bool = False
-    """Whether it ran out of memory."""
+    """True if it ran out of memory."""
     measured: Measured | None = None
 
 
 def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize | None:
-    """The smallest size within the minimum effect of the fastest."""
+    """Return the smallest size within the minimum effect of the fastest; None if none could be trained."""
     best = max((s.ratio for s in tried if s.ratio is not None), default=0.0)
     close = [s for s in tried if s.ratio is not None and s.ratio * (1 + minimum_effect) >= best]
     return min(close, key=lambda s: s.value, default=None)
@@ -70,7 +70,7 @@ def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a notebook concluded."""
+    """The conclusion of a notebook."""
 
     notebook: str
     verdicts: list[Verdict] = field(default_factory=list)
@@ -78,22 +78,25 @@ class Summary:
     arm: str = ""
     """Identity of the baseline."""
     shares: dict[str, Interval] = field(default_factory=dict)
-    """Of the baseline's phases, as they were known then."""
+    """The shares of the baseline's phases, 0 to 1, as they were known then."""
     suspects: list[Suspect] = field(default_factory=list)
-    """Where the baseline loses time, whatever the cause."""
+    """The phases in which the baseline loses time, whatever the cause."""
     minimum_effect: float = 0.0
     adopted: Verdict | None = None
-    """On the configuration that the final notebook adopted."""
+    """The verdict on the configuration that the final notebook adopted."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
     steps: int = 0
-    """Optimizer steps trained for it."""
+    """Optimizer steps trained for the notebook."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotebookRun:
-    """How the run of a notebook ended. papermill leaves a notebook that looks complete when its kernel dies, so the
-    status is kept here and not read from the notebook."""
+    """The run of a notebook, and its end.
+
+    papermill leaves a notebook that looks complete when its kernel dies. So the status is kept here, and not read from
+    the notebook.
+    """
 
     notebook: str
     status: str
@@ -102,7 +105,7 @@ class NotebookRun:
     report: str = ""
     """The HTML file beside records/, if one was written."""
     determinants: str = ""
-    """Identity of what the run depends on; an equal one need not run again."""
+    """Identity of all that the run depends on. A run with an equal one need not be repeated."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
     machine: str = ""

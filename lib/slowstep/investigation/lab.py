@@ -1,6 +1,6 @@
-"""The lab: what notebooks hold. It reads the evidence of an investigation, and has what is missing measured.
+"""The lab, which notebooks work with. It reads the evidence of an investigation, and has what is missing measured.
 
-Whatever is asked twice is answered twice in the same way: a record is measured once, and a cell that is run again
+A question that is asked twice has the same answer twice: a record is measured once, and a cell that is run again
 changes nothing.
 """
 
@@ -29,11 +29,11 @@ from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings
 T = TypeVar("T")
 
 Watch = Callable[[Progress], None]
-"""A function that is told what is under way."""
+"""A function that is told the progress of a comparison."""
 
 
 class Lab:
-    """One notebook's hold on an investigation: its evidence, and a measurer, or none where records are only read."""
+    """The investigation as one notebook uses it: its evidence, and a measurer, or None if records are only read."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Lab:
     # -- records --
 
     def have(self, what: Needed[T]) -> T | None:
-        """Return a record; one that is missing is measured and kept. NotMeasured if there is nothing to measure with.
+        """Return a record; one that is missing is measured and kept. NotMeasured if there is no measurer.
 
-        None is what a measurer answers that can't measure it now.
+        None if the measurer can't measure it now.
         """
         found = self.evidence.read(what)
         if found is None and self.measurer is None:
@@ -103,7 +103,7 @@ class Lab:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline measured: where its time goes, how noisy it is, what it costs."""
+        """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
             for what in self.evidence.missing_of_baseline():
                 self.have(what)
@@ -121,17 +121,17 @@ class Lab:
         return self.evidence.arm
 
     def profile(self, arm: Arm) -> ProfileRecord:
-        """Return where the operators' time goes in `arm`, from a trial that is never judged."""
+        """Return the profile of `arm`, which shows where its time goes. The profiled trial is never judged."""
         return self.have(self.evidence.profile_of(arm))
 
     @property
     def suspects(self) -> list[Suspect]:
-        """Where the baseline loses time, whatever the cause."""
+        """The phases in which the baseline loses time, whatever the cause."""
         return self._known.suspects
 
     @cached_property
     def audit(self) -> Audit:
-        """What the figures of the `reported` section say by themselves; nothing is trained for it."""
+        """The audit of the figures in the `reported` section. Nothing is trained for it."""
         sizes = self.measurer.model_sizes if self.measurer else None
         return audited(self.settings, self.evidence.store, sizes)
 
@@ -143,7 +143,10 @@ class Lab:
         return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
-        """Return a verdict on all that a section of the file asks, by bound or by trial, most promising first."""
+        """Return the verdicts on all levels that a section of the file lists, by bound or by trial.
+
+        The most promising comes first.
+        """
         return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
 
     def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
@@ -166,7 +169,7 @@ class Lab:
         return self.keep(found, name)
 
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
-        """Return one contrast's verdict outside of a family: a combination with and without a change, say.
+        """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
 
         It is measured until it would be told from chance as one of so many `comparisons`.
         """
@@ -184,11 +187,11 @@ class Lab:
 
     @property
     def measured(self) -> list[Measured]:
-        """All that this notebook has judged, family by family."""
+        """All that this notebook has judged, by comparison family."""
         return [m for found in self._families.values() for m in found.values()]
 
     def cells(self, family: str, *factors: str) -> list[Measured]:
-        """Return what a family holds that changes nothing but `factors`: the cells of their matrix."""
+        """Return the part of a comparison family that changes nothing but `factors`: the cells of their matrix."""
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
@@ -221,7 +224,7 @@ class Lab:
         return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
-        """Measure what data loading could bring at most before any of its factors is judged by that."""
+        """Measure the cached-batch ceiling before any factor of data loading is judged by it."""
         if any(f.bound == "data" for c in contrasts for f, _ in c.levels):
             for ceiling in self._known.ceilings:
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
@@ -234,5 +237,5 @@ class Lab:
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
-        """Return whether a contrast has a record already, which then counts and not its bound."""
+        """Return whether a contrast has a record. If it has, the record counts and not the bound."""
         return self.evidence.read(self.evidence.comparison(contrast, purpose=purpose)) is not None

@@ -1,4 +1,4 @@
-"""The records that an investigation needs: what names each, and which verb of a measurer gives it."""
+"""The records that an investigation needs: the name of each, and the verb of a measurer that gives it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Needed(Generic[T]):
     folder: str
     """The record's folder in records/."""
     determinants: tuple[object, ...]
-    """What decides what would be measured, beside the environment."""
+    """All that decides what would be measured, beside the environment."""
     measure: Callable[[Measurer, Tell], T | None]
     max_pairs: int = 0
-    """Pairs that it takes at most; 0 for what is no comparison."""
+    """The most pairs that it takes; 0 for what is no comparison."""
 
     def key(self, environment: Environment) -> str:
         """Return the record's name in its folder."""

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What was investigated, and in which environment: all that reading the records elsewhere needs."""
+    """The description of an investigation and of its environment: all that is needed to read its records elsewhere."""
 
     settings: Settings
     source: str
@@ -42,10 +42,10 @@ DESCRIPTION = ("investigation", "last")
 def open_investigation(
     params: str, overrides: Sequence[str] = (), outputs: str = "", notebook: str = "", measurer: Measurer | None = None
 ) -> Lab:
-    """Return the lab of a parameter file (looked for here, then in params/), with values overridden.
+    """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the file.
 
-    It measures on this machine if no other `measurer` is given. `params` may also be an investigation's folder, whose
-    records are only read. SettingsError says what is wrong with the file.
+    The file is looked for here, then in params/. The lab measures on this machine if no other `measurer` is given.
+    `params` may also be an investigation's folder, whose records are only read.
     """
     if Path(params).is_dir():
         return read_investigation(Path(params), notebook)
@@ -66,7 +66,7 @@ def open_lab(
     measurer: Measurer | None = None,
     watch: Watch = lambda progress: None,
 ) -> Lab:
-    """Return a lab that measures what is missing, and leave in its folder what reading the records elsewhere needs."""
+    """Return a lab that measures what is missing, and leave in its folder what is needed to read it elsewhere."""
     settings, folder = loaded.settings, outputs / loaded.settings.name
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
     environment = replace(measurer.describe(), files=settings.local_content())
@@ -84,7 +84,10 @@ def open_lab(
 
 
 def read_investigation(folder: Path, notebook: str = "") -> Lab:
-    """Return a lab that only reads the records of a folder, wherever they were measured; NotMeasured if it can't."""
+    """Return a lab that only reads the records of a folder, wherever they were measured.
+
+    NotMeasured if the folder does not say what was measured.
+    """
     about = Store(folder / "records").read(Description, *DESCRIPTION)
     if about is None:
         raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")

@@ -1,4 +1,4 @@
-"""Where a trial process enters: kept apart so that the session can name it without importing torch."""
+"""The entries of trial processes, kept apart so that the measurer can name them without importing torch."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Any
 
 
 def enter(connection: Any, launch: Any) -> None:
-    """Run the trial; in the forked process, where torch is imported already."""
+    """Run the trial. This is called in the forked process, where torch is imported already."""
     from slowstep.trial.main import main
 
     main(connection, launch)
 
 
 def enter_peak(connection: Any, dtype: str) -> None:
-    """Measure what the device reaches."""
+    """Measure the device's peak in `dtype`, and send it (`slowstep.trial.peak`)."""
     from slowstep.trial.peak import measure
 
     measure(connection, dtype)
 
 
 def enter_check(connection: Any, settings: Any) -> None:
-    """Try what can only be tried with the real libraries."""
+    """Try the settings with the installed libraries, and send what they refuse (`slowstep.trial.check`)."""
     from slowstep.trial.check import check
 
     check(connection, settings)
 
 
 def enter_sizes(connection: Any, settings: Any) -> None:
-    """Say how large the model is, {} if it can't be had."""
+    """Send the sizes of the model by name; {} if the model can't be had."""
     from slowstep.trial.check import quiet
     from slowstep.workloads.sizes import model_sizes
 

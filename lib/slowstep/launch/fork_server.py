@@ -1,4 +1,4 @@
-"""The fork server, which imports once what every trial needs, and the environment that it gives them."""
+"""The fork server, which imports once what every trial needs, and the environment variables of the trials."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ ENVIRONMENT = {
 NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 
 LONGEST_SOCKET = 107
-"""Characters of a socket's path that the kernel takes (unix(7))."""
+"""The most characters of a socket's path that the kernel takes (unix(7))."""
 
 SOCKET_NAMES = len("/pymp-12345678/listener-12345678")
-"""What multiprocessing adds to the path of the folder."""
+"""The number of characters that multiprocessing adds to the path of the folder."""
 
 
 def context() -> multiprocessing.context.ForkServerContext:
-    """Return the fork server's context; the server imports what trials need while the caller goes on.
+    """Return the fork server's context; FileNotFoundError if the working directory has been deleted.
 
-    The caller's own environment stays as it is: the server is started under another.
+    The server imports what trials need while the caller goes on. It gets environment variables of its own, and the
+    caller's stay as they are.
     """
     _working_directory()
     _standard_streams()
@@ -68,7 +69,7 @@ def trial_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Have other environment variables for the time of the block."""
+    """Set the environment variables to `wanted` while the `with` block runs."""
     own = dict(os.environ)
     try:
         os.environ.clear()
@@ -80,13 +81,13 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def without_errors(warnings: str) -> str:
-    """Return the value of PYTHONWARNINGS without what would turn a library's remark into an error."""
+    """Return the value of PYTHONWARNINGS without the filters that turn a library's warning into an error."""
     kept = [each for each in warnings.split(",") if not "error".startswith(each.partition(":")[0].strip() or "-")]
     return ",".join(kept)
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Whether there is such a folder, for files to be made in it; it is made if need be."""
+    """Return whether files can be made in a folder, which is itself made if need be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -96,9 +97,9 @@ def _can_be_written(folder: Path) -> bool:
 
 @functools.cache
 def _temporary_folder() -> None:
-    """Have multiprocessing put its socket into a folder that the next start removes should this process be killed.
+    """Make multiprocessing put its socket into a folder that the next start removes if this process is killed.
 
-    The socket's path may not be long, which TMPDIR may be. In a folder of the kit's own nothing needs to be done.
+    The path of a socket has to be short, and TMPDIR may be long. In a folder of the kit's own nothing needs to be done.
     """
     here = tempfile.gettempdir()
     if any(FOLDER.fullmatch(part) for part in Path(here).parts) and len(here) + SOCKET_NAMES <= LONGEST_SOCKET:
@@ -126,7 +127,7 @@ def _working_directory() -> None:
 
 
 def _standard_streams() -> None:
-    """Open what is closed of standard input, output and error: a pipe to a trial must not take their numbers."""
+    """Open standard input, output and error where they are closed, so that no pipe to a trial takes their numbers."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

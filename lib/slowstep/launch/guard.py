@@ -1,9 +1,9 @@
-"""The guard of a trial: a small process between the fork server and the trial that sees to it that nothing outlives it.
+"""The guard of a trial: a small process between the fork server and the trial. Nothing outlives it.
 
-The guard starts the trial and is the one that the kernel gives all its orphans to: whatever a trial starts, in a
-session of its own or by double forking, is a descendant of the guard, and is killed when the trial ends, when the
-session asks for it, or when the session's process is gone, however that died. In the meantime it does what must go on
-while the trial is busy: it watches the memory, and writes the log, which it keeps short.
+The guard starts the trial, and the kernel gives it all orphans of the trial. So whatever a trial starts, in a session
+of its own or by double forking, is a descendant of the guard. The process tree is killed when the trial ends, when the
+measurer asks for it, or when the measurer's process is gone, however that died. In the meantime the guard does what
+must go on while the trial is busy: it watches the memory, and writes the log, which it keeps short.
 
 It looks around five times a second, and touches no tensor: it is forked from the fork server and shares its memory.
 """
@@ -32,18 +32,21 @@ from slowstep.processes.tree import die_with_parent
 
 LOOK_SECONDS = 0.2
 NAP_SECONDS = 0.01
-"""After each portion of the log: a trial that prints line by line shall not wake the guard for each."""
+"""Seconds of rest after each portion of the log, so that a trial that prints many lines does not wake it for each."""
 
 PIPE_BYTES = 2**20
-"""What a trial can print before it has to wait for the guard; more is not allowed to ordinary users."""
+"""The bytes that a trial can print before it has to wait for the guard. Ordinary users are not allowed more."""
 
 PEAK, END = "peak", "end"
-"""What a session asks of a guard."""
+"""The requests of a measurer to a guard."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a guard starts, and what belongs to it; the owner is the mark of the session's process."""
+    """The function that a guard runs, and what belongs to it.
+
+    `owner` is the mark of the measurer's process, and `limit` the most bytes of host memory.
+    """
 
     target: Callable[..., None]
     arguments: tuple[Any, ...]
@@ -55,25 +58,25 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """The guard's first word: the trial runs under this number."""
+    """The guard's first message: the number of the trial's process."""
 
     pid: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """The guard's last word: the trial and all that it started are gone, and its folder is deleted."""
+    """The guard's last message: the trial's process tree is gone, and its folder is deleted."""
 
     code: int | None
-    """Exit status, or the negative number of the signal that ended it; None if it was ended on demand."""
+    """Exit status, or the negative number of the signal that ended the trial; None if it was ended on demand."""
     peak: int
-    """Bytes of host memory."""
+    """The most host memory that the trial held, in bytes."""
     over: bool
-    """Whether that was more than it may take."""
+    """True if that was more than the trial may take."""
 
 
 def guard(report: Connection, connection: Connection, order: Order) -> None:
-    """Run `order.target(connection, *order.arguments)` in a process of its own until it ends, or has to."""
+    """Run `order.target(connection, *order.arguments)` in a process of its own until it ends, or has to be ended."""
     os.setsid()
     adopt_orphans()
     inlet, outlet = os.pipe() if order.log else (-1, -1)
@@ -92,7 +95,7 @@ def guard(report: Connection, connection: Connection, order: Order) -> None:
 
 
 class _Watch:
-    """One trial's guard at work."""
+    """The guard of one trial at work."""
 
     def __init__(self, report: Connection, order: Order, pid: int, inlet: int):
         self.report, self.order, self.pid, self.inlet = report, order, pid, inlet
@@ -108,7 +111,7 @@ class _Watch:
             report.send(Started(pid=pid))
 
     def until_ended(self) -> None:
-        """Return when the trial has ended, or is to be ended."""
+        """Wait until the trial has ended, or is to be ended."""
         poll = select.poll()
         poll.register(self.report.fileno(), select.POLLIN)
         if self.log:
@@ -133,7 +136,7 @@ class _Watch:
             self._collect()
 
     def finish(self) -> None:
-        """End all that is left, and say how the trial ended."""
+        """End all that is left of the process tree, and report how the trial ended."""
         end_descendants(os.getpid())
         self._collect()
         if self.log:
@@ -159,7 +162,7 @@ class _Watch:
             self.report.send(self.memory.peak)
 
     def _pump(self) -> bool:
-        """Move what was printed to the log; whether there was anything."""
+        """Move what was printed to the log, and return whether there was anything."""
         printed = False
         with contextlib.suppress(BlockingIOError):
             while text := os.read(self.inlet, PIPE_BYTES):
@@ -168,7 +171,7 @@ class _Watch:
         return printed
 
     def _collect(self) -> None:
-        """Take note of who has ended, and of the highest size that any of the trial's processes ever had."""
+        """Note which processes have ended, and the most memory that each of them ever held."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -184,7 +187,7 @@ class _Watch:
 
 
 def _begin(report: Connection, connection: Connection, order: Order, parent: int, inlet: int, outlet: int) -> None:
-    """Enter the trial's process: it leads a session and a group, prints into the log, and dies with its guard."""
+    """Enter the trial's process: it leads a session and a process group, prints into the log, dies with its guard."""
     die_with_parent(parent)
     os.setsid()
     go_first()
@@ -196,7 +199,7 @@ def _begin(report: Connection, connection: Connection, order: Order, parent: int
 
 
 def _print_to(outlet: int) -> None:
-    """Send everything this process and what it starts print to one place, whichever way they print it."""
+    """Send all that this process and its children print into the pipe `outlet`, whichever way they print it."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -210,7 +213,7 @@ def _print_to(outlet: int) -> None:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None where the kernel has none."""
+    """Return a descriptor that becomes readable when the process ends; None where the kernel has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

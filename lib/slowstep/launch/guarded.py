@@ -20,14 +20,14 @@ from slowstep.processes import end_descendants, end_process_tree
 from slowstep.processes.owner import mark
 
 GUARD_SECONDS = 90.0
-"""How long a guard may take to end all that a trial left; longer than it tries itself (`processes.tree.PATIENCE`)."""
+"""The seconds that a guard may take to end what a trial left: more than it tries itself (`processes.tree.PATIENCE`)."""
 
 
 class Guarded:
-    """`target(connection, *arguments)` in a process of its own, which sends what it has to say through `connection`.
+    """A process of its own that runs `target(connection, *arguments)` and sends its answers through `connection`.
 
-    What it prints goes to `log`, or where the caller prints; its `folder` is deleted with it; beyond `limit` bytes of
-    the host's memory it is ended.
+    What it prints goes to `log`, or where the caller prints. Its `folder` is deleted when it ends. It is ended if it
+    takes more than `limit` bytes of host memory.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Guarded:
             self.pid = started.pid if isinstance(started, Started) else None
 
     def receive(self, timeout: float) -> Any:
-        """Return what it sends next; EOFError if it has ended, TimeoutError if nothing comes.
+        """Return what it sends next; EOFError if it has ended, TimeoutError if nothing comes in `timeout` seconds.
 
-        What it said before it ended is received first.
+        What it sent before it ended is received first.
         """
         ready = multiprocessing.connection.wait([self.connection, self._report], timeout)
         if self.connection not in ready and not self.connection.poll(0):
@@ -80,7 +80,7 @@ class Guarded:
             raise EOFError from None
 
     def peak(self) -> int:
-        """Return the most bytes of the host's memory that it has held so far; as last known if it has ended."""
+        """Return the most host memory, in bytes, that its process tree has held; as last known if it has ended."""
         try:
             self._report.send(PEAK)
             while not isinstance(told := self._report.recv(), int):
@@ -92,7 +92,7 @@ class Guarded:
             return self.ended.peak if self.ended else 0
 
     def end(self, grace: float = 0.0) -> Ended:
-        """End it with all that it started, and return how it ended; harmless when repeated.
+        """End its process tree, and return how it ended. Repeating this is harmless.
 
         It has `grace` seconds to end by itself.
         """
@@ -107,7 +107,7 @@ class Guarded:
         return self.ended
 
     def _last_report(self, grace: float) -> Ended | None:
-        """What the guard says in the end; None, and all is ended without it, if the guard is gone itself."""
+        """Return the guard's last message. If the guard is gone, end the process tree without it and return None."""
         if self.ended:
             return self.ended
         deadline = time.monotonic() + GUARD_SECONDS
@@ -122,8 +122,11 @@ class Guarded:
         return None
 
     def _end_without_guard(self) -> None:
-        """End what a guard left that was killed: the kernel killed the trial with it, and gave its other processes to
-        the fork server, whose other children are known."""
+        """End what is left of the process tree of a guard that was killed.
+
+        The kernel killed the trial with the guard, and gave the other processes to the fork server, whose own children
+        are known.
+        """
         if self.process.exitcode is None:
             end_process_tree(self.process.pid)
         if self.pid is not None:

@@ -1,4 +1,4 @@
-"""A trial's log: its first and its last words, whatever it prints in between."""
+"""The log of a trial: the beginning and the end of its output, however much it prints in between."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 
 MIB = 2**20
 KEPT = 2 * MIB
-"""Bytes kept of the beginning of a log, and as many of its end."""
+"""The bytes that are kept of the beginning of a log. As many are kept of its end."""
 
 
 class CappedLog:
     """A log file that stays small: what lies between the first and the last `kept` bytes is left out, and counted.
 
-    The file holds at any time what a reader wants to see: the beginning, a line that says how much is left out, and
-    all of the last `kept` bytes at the least. While it is written it may hold twice as many of them.
+    At any time the file holds the beginning, a line that says how much is left out, and at least the last `kept`
+    bytes. While it is written it may hold twice as many of them.
 
     Writing never fails: on a full disk the log has a gap, and the trial goes on.
     """
@@ -31,12 +31,12 @@ class CappedLog:
             self.descriptor = None
 
     def write(self, text: bytes) -> None:
-        """Add to the end."""
+        """Add `text` to the end."""
         for begin in range(0, len(text), self.kept):
             self._add(text[begin : begin + self.kept])
 
     def close(self) -> None:
-        """Leave the file as it shall stay."""
+        """Bring the file into its final form, and close it."""
         if self.descriptor is not None:
             if self.size - self.tail_at > self.kept and self.size > 2 * self.kept:
                 self._shorten()
@@ -52,7 +52,7 @@ class CappedLog:
             self._shorten()
 
     def _shorten(self) -> None:
-        """Cut out what lies between the beginning and the last `kept` bytes, at the ends of lines where there are."""
+        """Cut out what lies between the beginning and the last `kept` bytes, at ends of lines if there are any."""
         with contextlib.suppress(OSError):
             head = self.tail_at or self._end_of_line(self.kept)
             if not self.tail_at:
@@ -68,13 +68,13 @@ class CappedLog:
             os.ftruncate(self.descriptor, self.size)
 
     def _end_of_line(self, at: int) -> int:
-        """Return where the line ends that the byte `at` lies in, if it ends soon; else `at`."""
+        """Return the position after the line in which the byte `at` lies, if the line ends soon; else `at`."""
         text = os.pread(self.descriptor, min(self.kept // 4, self.size - at), at)
         return at + text.find(b"\n") + 1
 
 
 def log_tail(path: os.PathLike[str], lines: int = 30) -> str:
-    """Return the last lines of a trial's log; an empty text where there is none."""
+    """Return the last lines of a trial's log; an empty text if there is no log."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - MIB // 16))
@@ -84,5 +84,5 @@ def log_tail(path: os.PathLike[str], lines: int = 30) -> str:
 
 
 def last_line(path: os.PathLike[str]) -> str:
-    """Return the last line of a trial's log that says anything, not too long."""
+    """Return the last line of a trial's log that is not empty, at most 300 characters of it."""
     return next((line.strip()[:300] for line in reversed(log_tail(path).splitlines()) if line.strip()), "")

@@ -1,10 +1,10 @@
-"""The host's memory that a trial takes, at any time and between any two looks.
+"""The host memory that a trial takes, at any time and between any two looks.
 
-A trial takes what its main process holds (as a script of one's own would, with all that it imported), and what the
-other processes that it started hold for themselves. The kernel keeps the highest size that a process ever had
-(VmHWM): where that has grown since the last look, the growth counts, although it may be freed again.
+A trial takes what its main process holds (as a script of the user's own would, with all that it imported), and what the
+other processes that it started hold for themselves. The kernel keeps the highest size that a process ever had (VmHWM).
+If that has grown since the last look, the growth counts, although the memory may be free again.
 
-Why not a limit that the kernel keeps itself: control groups can be written by few users, and RLIMIT_AS and RLIMIT_DATA
+A limit that the kernel itself keeps would not do. Few users can write control groups, and RLIMIT_AS and RLIMIT_DATA
 count addresses, of which PyTorch and CUDA take many times the memory that they use.
 """
 
@@ -21,14 +21,14 @@ from slowstep.processes import process_tree
 from slowstep.processes.tree import descendants
 
 LIST_SECONDS = 0.5
-"""How often the processes of a trial are looked for; the known ones are looked at every time."""
+"""The seconds between two searches for processes of a trial. The known ones are looked at every time."""
 
 SHARE = 0.1
-"""Of the time, at the most, is spent on telling shared pages from others, which takes long for large processes."""
+"""The most of the time, 0 to 1, for telling shared pages from others, which takes long for large processes."""
 
 
 class MemoryWatch:
-    """Looks at a trial's memory. All sizes in bytes."""
+    """Watches the memory of a trial. All sizes are in bytes."""
 
     def __init__(self, pid: int, limit: int | None):
         self.pid, self.limit = pid, limit
@@ -39,14 +39,14 @@ class MemoryWatch:
 
     @property
     def over(self) -> bool:
-        """Whether the trial took more than it may."""
+        """True if the trial took more than it may."""
         return self.limit is not None and self.peak > self.limit
 
     def look(self, tree: int, exactly: bool = False) -> None:
-        """Note what the trial holds now, or held since the last look; its other processes descend from `tree`.
+        """Note what the trial holds now, or held since the last look. Its other processes descend from `tree`.
 
-        The others' sizes count shared pages once a process. What each holds alone is asked only if that is asked for,
-        or if the sizes together are over the limit; then as often as it is cheap.
+        The sizes of the others count shared pages once for each process. What each holds alone is found out with
+        `exactly`, or if the sizes together are over the limit; in that case only as often as it is cheap (`SHARE`).
         """
         now = time.monotonic()
         if now >= self._list_again:
@@ -60,7 +60,7 @@ class MemoryWatch:
             self._ask_again = now + (time.monotonic() - now) / SHARE
 
     def note(self, size: int) -> None:
-        """Note that the trial took so much at some time."""
+        """Note that the trial held `size` bytes at some time."""
         self.peak = max(self.peak, size)
 
     def _size(self, pid: int) -> int:
@@ -72,7 +72,7 @@ class MemoryWatch:
 
 
 def host_memory(pid: int) -> int:
-    """Return the bytes that a process and its descendants hold now, shared pages counted by their share."""
+    """Return the bytes that a process tree holds now. A shared page counts by its share."""
     held = 0
     for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
@@ -82,13 +82,13 @@ def host_memory(pid: int) -> int:
 
 
 def go_first() -> None:
-    """Have the kernel end this process and what it starts before others if the machine's memory runs out."""
+    """Make the kernel end this process and what it starts before others if the machine's memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800", encoding="ascii")
 
 
 def _status(pid: int) -> dict[str, int]:
-    """The sizes that the kernel tells of a process; none if it is gone."""
+    """Return the sizes in bytes that the kernel tells of a process, by name; {} if it is gone."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
             fields = (line.split() for line in lines if line.startswith("Vm"))
@@ -102,7 +102,7 @@ def _status(pid: int) -> dict[str, int]:
 
 
 def _private(pid: int) -> int:
-    """Bytes that a process holds alone."""
+    """Return the bytes that a process holds alone; 0 if it is gone."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).memory_full_info().uss
     return 0

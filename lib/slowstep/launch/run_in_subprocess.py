@@ -8,8 +8,11 @@ from typing import Any
 from slowstep.launch.guarded import Guarded
 
 
-def run_in_subprocess(target: Callable[..., None], *arguments: Any, timeout: float = 600.0, daemon: bool = True) -> Any:
-    """Return what `target(connection, *arguments)` sends back; RuntimeError if it ends without a word."""
+def run_in_subprocess(target: Callable[..., None], *arguments: Any, timeout: float = 600.0) -> Any:
+    """Return what `target(connection, *arguments)` sends back.
+
+    RuntimeError if it ends without an answer, or if none comes within `timeout` seconds.
+    """
     process = Guarded(target, *arguments, name=f"slowstep {target.__name__}")
     try:
         return process.receive(timeout)

@@ -1,4 +1,4 @@
-"""The session's side of one trial: start it, ask it, and say how it ended."""
+"""The measurer's side of one trial: start it, ask it, and say how it ended."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from slowstep.trial.protocol import Failed, Launch
 __all__ = ["TrialEnded", "TrialProcess", "context", "host_memory", "log_tail", "memory_limit"]
 
 LAST_WORDS_SECONDS = 10.0
-"""How long a trial that has failed may take to write its traceback and to end by itself."""
+"""The seconds that a failed trial may take to write its traceback and to end by itself."""
 
 GIB = 2**30
 
 
 class TrialEnded(Exception):
-    """The trial is over, for the reason that `failed` gives: a result, which the session records."""
+    """The end of a trial, for the reason that `failed` gives. It is a result, which the measurer records."""
 
     def __init__(self, failed: Failed):
         super().__init__(f"{failed.status}: {failed.reason}")
@@ -57,17 +57,17 @@ class TrialProcess:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process that trains; None if it never came to be."""
+        """The number of the process that trains; None if it was never started."""
         return self.guarded.pid
 
     @property
     def process(self) -> Any:
-        """The guard's process, of which all that the trial started descends."""
+        """The guard's process, from which all that the trial started descends."""
         return self.guarded.process
 
     @property
     def folder(self) -> Path:
-        """Where the trial writes."""
+        """The folder that the trial writes to."""
         return self.guarded.folder
 
     @property
@@ -76,7 +76,10 @@ class TrialProcess:
         return self.guarded.connection
 
     def ask(self, request: Any, timeout: float) -> Any:
-        """Send `request` (or nothing, to wait for what comes first) and return the answer; TrialEnded if none comes."""
+        """Send `request` and return the answer; TrialEnded if none comes within `timeout` seconds, or the trial fails.
+
+        None as the request sends nothing, and waits for the trial's first message.
+        """
         if request is not None:
             try:
                 self.connection.send(request)
@@ -90,11 +93,11 @@ class TrialProcess:
         return reply
 
     def host_peak(self) -> int:
-        """Return the most of the host's memory, in bytes, that the trial has held at any time so far."""
+        """Return the most host memory, in bytes, that the trial has held at any time so far."""
         return self.guarded.peak()
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of the trial and its workers so far, those included that ended and were waited for.
+        """Return the processor seconds of the trial's process tree so far, with those of children that have ended.
 
         Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
         """
@@ -105,7 +108,7 @@ class TrialProcess:
         return seconds
 
     def end(self) -> None:
-        """End the trial with all that it started and delete its folder; harmless when repeated."""
+        """End the trial's process tree and delete its folder. Repeating this is harmless."""
         self.guarded.end()
 
     def _receive(self, timeout: float) -> Any:
@@ -122,14 +125,14 @@ class TrialProcess:
             raise self._over(Failed(status=Status.TIMED_OUT, reason=reason, memory=Memory(host=peak))) from None
 
     def _failed(self, failed: Failed) -> TrialEnded:
-        """What a trial that said itself how it failed has come to; it may write its traceback before it is ended."""
+        """Return the end of a trial that said itself how it failed. It may write its traceback before it is ended."""
         ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
         known = failed.memory
         memory = replace(known, host=max(known.host or 0, ended.peak), limit=known.limit or self.limit)
         return self._over(replace(failed, memory=memory))
 
     def _ended(self) -> TrialEnded:
-        """What a trial has come to that is gone without a word, as its exit status tells."""
+        """Return the end of a trial that is gone without a message, by its exit status."""
         ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
         used = f"{_gib(ended.peak)} of {_gib(self.limit)} allowed"
         status, said = Status.CRASHED, last_line(self.log)
@@ -148,7 +151,7 @@ class TrialProcess:
         return self._over(Failed(status=status, reason=reason, memory=memory))
 
     def _over(self, failed: Failed) -> TrialEnded:
-        """The same, but that more memory than allowed is the reason before all others."""
+        """Return the end of a trial. More memory than allowed is the reason before all others."""
         ended = self.guarded.end()
         if not ended.over and ended.peak <= self.limit:
             return TrialEnded(failed)
@@ -161,12 +164,12 @@ class TrialProcess:
 
 
 def memory_limit(budget: Budget) -> int:
-    """Return the bytes of host memory a trial may take: as set, else nine tenths of what is available now."""
+    """Return the bytes of host memory that a trial may take: as set, else nine tenths of what is available now."""
     if budget.memory_limit_gib is not None:
         return int(budget.memory_limit_gib * GIB)
     return int(0.9 * available())
 
 
 def _gib(size: int) -> str:
-    """A size in GiB with three digits, so that 50 MiB don't read as nothing."""
+    """Return a size in GiB with three digits, so that 50 MiB don't read as nothing."""
     return f"{size / GIB:.3g} GiB" if size < 1000 * GIB else f"{size / GIB:.0f} GiB"

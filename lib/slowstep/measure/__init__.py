@@ -1,4 +1,4 @@
-"""Measuring: what a measurer is asked, and the one that measures with trials on this machine."""
+"""Measuring: the interface of a measurer, and the measurer that runs trials on this machine."""
 
 from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
 

@@ -5,14 +5,14 @@ The opinions here, and why:
 - Both arms stay resident and take turns block by block, in random order, so that drift of the machine falls on both.
   If they don't fit in memory together they are launched by turns.
 - Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
-- The baseline stays resident from one comparison to the next, until it has served for longer than its launch took: the
-  treatment begins with the first sample and would have to train as far.
-- While an arm waits, its loader workers are stopped (`slowstep.trial.loader`), so that no batch comes for nothing. When
-  its turn comes, a step for each worker, and one more, is discarded at least.
+- The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
+  treatment begins with the first sample, and would have to train as far.
+- While an arm waits, its loader workers are stopped (`slowstep.trial.loader`), so that no batch is made in a time that
+  does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair that was visibly interrupted by other processes is measured again, at most `budget.redo_blocks` times a
-  comparison, and the record says so. Besides, a block is thrown away only where its partner turns out to be past its
+  comparison, and the record says so. A block is also thrown away if the other one of its pair turns out to be past its
   samples already, or had to be launched anew.
 
 A trial that fails is part of the record and never an exception: the pairs measured before it stay.
@@ -36,26 +36,26 @@ from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord,
 from slowstep.trial.protocol import ROUNDING, Failed
 
 LONG_BLOCKS = 10
-"""Blocks are prolonged to meet rare stalls, to so many times `budget.block_seconds` at most."""
+"""The most by which blocks are prolonged to meet rare stalls, as a multiple of `budget.block_seconds`."""
 
 HEADROOM = 0.9
-"""Share of the memory that two resident arms may fill."""
+"""The share of the memory that two resident arms may fill."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What an arm asks of a pair, in samples."""
+    """The needs of an arm in a pair, in samples."""
 
     size: float
-    """A block's size at least; where blocks are whole periods, to within half of one."""
+    """The least samples of a block; if blocks are whole periods, to within half a period."""
     unit: float
-    """A block holds a multiple of this."""
+    """The samples of which a block holds a multiple."""
     step: float
     """The samples of an optimizer step."""
     start: float
-    """Samples trained on when a new launch can begin its first block, the most that was seen so far."""
+    """The samples that a new launch has trained on when its first block can begin: the most that was seen so far."""
 
 
 class InterleavedComparison:
@@ -71,16 +71,16 @@ class InterleavedComparison:
         self.redone: list[str] = []
         self.by_turns = False
         self.before: list[dict[str, float]] = [{}, {}]
-        """Wall time of the arms when this comparison began; the baseline may have served others."""
+        """Seconds of both arms' lives before this comparison, by part. The baseline may have served others."""
         self.launch = 0
         """Number of the launches that the next pair is measured in."""
         self.needs: dict[int, Needs] = {}
-        """What each arm needs, known from its launches."""
+        """The needs of each arm (0 is the baseline, 1 the treatment), known from its launches."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
     def run(self, tell: Tell) -> ComparisonRecord:
-        """Measure until the stop rule is met or an arm fails."""
+        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far."""
         self.pool.keep_only(set(self.keys[:1]))
         self.before = [self.pool.wall(key) for key in self.keys]
         stop = self.request.stop
@@ -107,7 +107,7 @@ class InterleavedComparison:
             self._settle_in()
 
     def _settle_in(self) -> None:
-        """Launch both arms, if they fit; one that runs out of memory beside the other is given the machine alone."""
+        """Launch both arms. If they do not fit in memory together, launch them by turns from now on."""
         self._trial(0)
         if self._too_big_together():
             self.by_turns = True
@@ -140,13 +140,13 @@ class InterleavedComparison:
         return Needs(size=size, unit=trial.unit, step=trial.step_samples, start=trial.warm)
 
     def _renew(self, side: int) -> None:
-        """End the arm if it has trained for longer than a launch takes; the other would have to train as far."""
+        """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
         trial = self.pool.live.get(self.keys[side])
         if trial and trial.outlived:
             self.pool.end(self.keys[side])
 
     def _see(self, side: int, trial: LiveTrial) -> None:
-        """Keep what is known of the arm: its last launch, but the start-up of the first, which finds no caches."""
+        """Keep the record of the arm's last launch, but with the start-up of its first, which found no caches."""
         first = self.pool.first.setdefault(self.keys[side], trial.record)
         self.seen[side] = replace(trial.record, startup=first.startup, warmup_steps=first.warmup_steps)
 
@@ -157,7 +157,7 @@ class InterleavedComparison:
             raise self._note(side, ended) from None
 
     def _too_big_together(self) -> bool:
-        """Return whether what is resident, with as much again for an arm yet to come, overfills device or host."""
+        """Return whether both arms overfill device or host. An arm yet to come counts as much as the resident one."""
         live = [self.pool.live[k] for k in dict.fromkeys(self.keys) if k in self.pool.live]
         share = 2 / len(live)
         on_device = [t.record.memory for t in live if t.record.memory.reserved is not None]
@@ -188,8 +188,8 @@ class InterleavedComparison:
     def _blocks(self, first: int) -> dict[int, Block] | None:
         """Return a block of each side over the same samples, or None if both are to be measured again.
 
-        They are if one was interrupted by other processes, if one is past the first sample already, or if one was
-        launched anew since both did not fit in memory.
+        That is so if a block was interrupted by other processes, if an arm is past the first sample already, or if an
+        arm was launched anew because both did not fit in memory.
         """
         start, turns, blocks = self._start(first), self.by_turns, {}
         for side in (first, 1 - first):
@@ -232,11 +232,11 @@ class InterleavedComparison:
         return replace(whole, interrupted=found)
 
     def _own_cpu(self) -> float:
-        """Return the processor seconds of all that is resident so far."""
+        """Return the processor seconds that all live trials have used so far."""
         return sum(trial.process.cpu_seconds() for trial in self.pool.live.values())
 
     def _asked(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
-        """Return what the arm's trial answers; one that runs out of memory beside the other is asked again alone."""
+        """Return the answer of the arm's trial. One that runs out of memory beside the other is asked again alone."""
         while True:
             trial = self._trial(side)
             try:
@@ -290,11 +290,11 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
 
 
 def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:
-    """Return the fewest samples that are enough for each arm and whole units of both.
+    """Return the fewest samples that are enough for each arm (`least`) and whole units of both.
 
-    Of several kinds of units the first is taken with which they are at most `spare` more than enough, or no more than
-    twice as many as the arms need by themselves. If there is none, or batches hold now more and now fewer samples, they
-    are merely enough.
+    Several kinds of `units` are tried in turn. The first is taken with which the samples are at most `spare` more than
+    enough; without `spare`, at most twice what the arms need by themselves. If none fits, or batches differ in samples,
+    the samples are merely enough.
     """
     enough = max(least)
     for kind in units:
@@ -308,4 +308,4 @@ def common(least: Collection[float], *units: Collection[float], spare: float | N
 
 
 class _Failed(Exception):
-    """A trial failed and is noted; the comparison ends here."""
+    """The end of a comparison in which a trial failed. The failure is noted already."""

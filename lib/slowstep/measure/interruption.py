@@ -1,4 +1,4 @@
-"""Whether a block was interrupted by other processes, or by other guests of the same machine."""
+"""The interruption of a block by other processes, or by other guests of the same machine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import psutil
 
 STOLEN = 0.05
-"""Share of the machine's processor time that the hypervisor may give to others before a pair is measured again."""
+"""The share of the machine's processor time that the hypervisor may give to others before a pair is measured again."""
 
 OTHERS = 0.15
-"""The same for other processes here. A desktop's background stays well below; a second job does not."""
+"""The same share for other processes here. A desktop's background stays well below; a second job does not."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CpuTimes:
 
 
 def read(own: float) -> CpuTimes:
-    """Return the times so far; `own` is the processor time of the arms of this comparison."""
+    """Return the times so far; `own` is the processor seconds of the arms of this comparison."""
     t = psutil.cpu_times()
     stolen = getattr(t, "steal", 0.0)
     waiting = t.idle + getattr(t, "iowait", 0.0)
@@ -34,7 +34,7 @@ def read(own: float) -> CpuTimes:
 
 
 def between(before: CpuTimes, after: CpuTimes) -> str | None:
-    """Return what interrupted the time between two readings, in words; None if nothing did."""
+    """Return what interrupted the trials between two readings, in words; None if nothing did."""
     capacity = after.total - before.total
     if capacity <= 0:
         return None

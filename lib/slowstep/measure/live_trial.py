@@ -1,4 +1,4 @@
-"""One live trial: its process, what is known about it, and what it is asked for."""
+"""One live trial: its process, what is known about it, and the requests to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slowstep.settings.events import of_whole, steps_between
 from slowstep.trial.protocol import BlockDone, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0
-"""A block counts as hanging when it takes this many times what the pace of the warm-up lets expect."""
+"""The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
 
 START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
 """The parts of a trial's life, as `TrialRecord.wall` names them."""
@@ -31,44 +31,47 @@ class LiveTrial:
     step_seconds: float
     step_samples: float
     period: int
-    """Blocks hold a multiple of this many steps, so that each has as many saves, evaluations and bursts of workers."""
+    """The steps of which a block holds a multiple. So each has as many saves, evaluations and bursts of workers."""
     discard: int
-    """Steps that are discarded before a block at least, while batches that lay ready are used up."""
+    """The least steps that are discarded before a block, while batches that lay ready are used up."""
     position: int
     """Samples trained on since the launch."""
     warm: float
-    """Samples that it had trained on at least when its first block could begin."""
+    """The least samples that it had trained on when its first block could begin."""
     began: float
-    """`time.perf_counter()` of the launch."""
+    """The time of the launch, by `time.perf_counter()`."""
     trained: int
     """Optimizer steps since the launch."""
     timed: list[Steps] = field(default_factory=list)
-    """Its steady steps that no record holds yet, answer by answer."""
+    """The steady steps that no record holds yet, answer by answer."""
 
     @property
     def soonest(self) -> float:
-        """Samples that it will have trained on when its next block begins, at least."""
+        """The least samples that it will have trained on when its next block begins."""
         return self.position + self.discard * self.step_samples
 
     @property
     def unit(self) -> float:
-        """Samples that its blocks hold a multiple of."""
+        """The samples of which its blocks hold a multiple."""
         return self.period * self.step_samples
 
     @property
     def outlived(self) -> bool:
-        """Whether it has served for longer than its launch took: an arm that begins anew would have to train as far."""
+        """True if it has served for longer than its launch took. An arm that begins anew would have to train as far."""
         wall = Counter(self.record.wall)
         return wall[BLOCKS] + wall[DISCARDED] > wall[START_UP]
 
     @property
     def wall(self) -> Counter[str]:
-        """Seconds of its life by part, with the time that it waited for its turn."""
+        """The seconds of its life by part, with the time that it waited for its turn."""
         waited = time.perf_counter() - self.began - sum(self.record.wall.values())
         return Counter(self.record.wall) + Counter({"waiting for its turn": max(0.0, waited)})
 
     def block(self, samples: float, start: float = 0.0) -> Block:
-        """Return a block of about so many samples; its first is the one numbered `start`, or the next possible one."""
+        """Return a block of about `samples` samples that begins at the sample `start`, or at the next possible one.
+
+        TrialEnded if the trial fails.
+        """
         request = Run(samples=samples, period=self.period, discard=self.discard, start=start)
         ahead = max(self.soonest, start) - self.position
         measured = self.run(request, ahead + samples + self.unit, BLOCKS)
@@ -85,9 +88,9 @@ class LiveTrial:
             self.timed.append(self.timed.pop().since(self.discard))  # the first ones may have found batches ready
 
     def run(self, request: Run, samples: float, part: str) -> BlockDone:
-        """Return the answer to a request that takes about so many samples.
+        """Return the answer to a request that takes about `samples` samples; TrialEnded if the trial fails.
 
-        The seconds of the block count as that `part` of the trial's life, and the rest as discarded.
+        The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.
         """
         expected = samples / self.step_samples * self.step_seconds
         asked = time.perf_counter()
@@ -104,7 +107,7 @@ class LiveTrial:
         return measured
 
     def do(self, event: str) -> PeriodicEventDone:
-        """Make a periodic event happen once, now."""
+        """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails."""
         return self.process.ask(PeriodicEvent(event=event), self.process.budget.startup_timeout_seconds)
 
     def amortised(self, settings: Settings, block: Block, events: Collection[str]) -> Block:
@@ -127,6 +130,6 @@ class LiveTrial:
 
 
 def host_peak(process: TrialProcess, peaks: Memory) -> Memory:
-    """Return the peaks with the most of the host's memory that the trial's processes held together."""
+    """Return `peaks` with the most host memory that the trial's process tree held."""
     limit = peaks.limit or process.limit
     return replace(peaks, host=max(peaks.host or 0, process.host_peak()), limit=limit)

@@ -34,16 +34,16 @@ from slowstep.settings.schema import Budget
 from slowstep.trial.protocol import Profile, Run
 
 OCCURRENCES = 3
-"""Times a periodic event is repeated; the first may be slower, and the report shows them all."""
+"""The number of times that a periodic event is measured. The first may be slower, and the report shows them all."""
 
 PROFILED_STEPS = 5
-"""Enough to see what a step is made of; a trace of more is too large to look at."""
+"""The number of profiled steps, enough to see what a step is made of. A trace of more is too large to look at."""
 
 LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
-"""Seconds of training, and steps at most, in which the profiled trial's stack is looked at."""
+"""The seconds of training, and the most steps, in which the profiled trial's stack is looked at."""
 
 OBSERVED_AT_ONCE = 2.0
-"""Seconds of steps that are asked for at once where an arm is observed by itself."""
+"""The seconds of steps that are asked for at once when an arm is observed by itself."""
 
 
 def here() -> Environment:
@@ -94,7 +94,7 @@ class LocalMeasurer:
         return run_in_subprocess(enter_check, settings)
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        """Measure interleaved pairs of two arms until the stop rule is met."""
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
         began = time.monotonic()
         try:
             record = InterleavedComparison(self.pool, request).run(tell)
@@ -110,7 +110,7 @@ class LocalMeasurer:
         )
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
-        """Train `arm` on for so many more steps, or for so long, and time each of them."""
+        """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
         key, began, trained = identity(arm.determinants()), time.perf_counter(), 0
         self.pool.keep_only({key})
         record = TrialRecord(arm=arm.label, status=Status.OK)
@@ -139,7 +139,7 @@ class LocalMeasurer:
         )
 
     def events(self, arm: Arm) -> EventRecord:
-        """Measure saving and evaluating in `arm`, each repeated; an event that fails says so."""
+        """Measure each periodic event of `arm` several times. The record says which events failed."""
         key = identity(arm.determinants())
         seconds: dict[str, list[float]] = {}
         written, samples, failed = {}, {}, {}
@@ -182,7 +182,7 @@ class LocalMeasurer:
             self.pool.keep_only(set())
 
     def peak(self, dtype: str) -> Peak | None:
-        """Measure for a second what the device reaches; None if there is no memory left for it, say."""
+        """Measure for a second what the device reaches; None if that fails, as without memory for it."""
         try:
             tflops, bandwidth, device = run_in_subprocess(enter_peak, dtype)
         except RuntimeError:
@@ -190,7 +190,7 @@ class LocalMeasurer:
         return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
 
     def model_sizes(self, settings: Settings) -> dict[str, int]:
-        """Return the sizes of the model, {} if it can't be had."""
+        """Return the sizes of the model; {} if it can't be had."""
         return model_sizes(settings)
 
 

@@ -1,8 +1,8 @@
-"""What a measurer is: few verbs, asked with data and answered with records.
+"""The interface of a measurer: few verbs, asked with data and answered with records.
 
-Whoever asks knows nothing of processes, logs or process numbers, so that a comparison may as well be measured on
-another machine, or by a simulation whose truth is known (`slowstep.measure.simulated`). A trial that fails is part of
-a record and never an exception.
+The caller knows nothing of processes, logs or process numbers. So a comparison may as well be measured on another
+machine, or by a simulation whose truth is known (`slowstep.measure.simulated`). A trial that fails is part of a record
+and never an exception.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class ComparisonRequest:
     treatment: Arm
     stop: StopRule
     twin: bool = False
-    """Whether the treatment is the baseline once more, in processes of its own: an A/A comparison."""
+    """True if the treatment is the baseline once more, in processes of its own: an A/A comparison."""
     purpose: str = ""
-    """Another purpose gives another order of the pairs, and a record of its own."""
+    """The purpose of the comparison. Another purpose gives another order of the pairs, and a record of its own."""
     periodic_events: frozenset[str] = frozenset()
-    """Events ('save', 'evaluate') of which each block bears its share, however rare they are."""
+    """The periodic events ('save', 'evaluate') of which each block bears its share, however rare they are."""
     least_samples: float = 0.0
-    """Samples that each block holds at least, as far as that does not take too long."""
+    """The least samples of each block, as far as that does not take too long."""
 
 
 class Measurer(Protocol):
-    """Something that can train arms and time them. Close it to end whatever it still runs."""
+    """An object that can train arms and time them. Close it to end whatever it still runs."""
 
     @property
     def measured_seconds(self) -> float:
@@ -57,13 +57,13 @@ class Measurer(Protocol):
         """Return (key, reason) for all that the installed libraries refuse of these settings."""
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        """Measure interleaved pairs of two arms until the stop rule is met."""
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` by itself for so many steps, or for so many seconds at most, and time each step."""
 
     def events(self, arm: Arm) -> EventRecord:
-        """Measure what saving and evaluating cost in `arm`."""
+        """Measure the seconds that each periodic event takes in `arm`."""
 
     def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
         """Look at some steps of `arm` with torch.profiler; its trace is written to the file `trace`."""

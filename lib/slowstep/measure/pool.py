@@ -18,16 +18,16 @@ from slowstep.settings.schema import Budget
 
 
 class TrialPool:
-    """Launches trials, keeps them while they are needed, and remembers what each arm's launches lived.
+    """Launches trials, keeps them while they are needed, and remembers the steps and the times of each arm's launches.
 
-    Arms are known by a key: the identity of what they train. A trial that failed is ended by whoever asked it.
+    Arms are known by a key: the identity of what they train. The caller ends a trial that failed when it was asked.
     """
 
     def __init__(self, budget: Budget, logs: Path):
         self.budget, self.logs = budget, logs
         self.live: dict[str, LiveTrial] = {}
         self.first: dict[str, TrialRecord] = {}
-        """The first launch of each arm: later ones find what it compiled."""
+        """The record of each arm's first launch. Later launches find what it compiled."""
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
         self.launches = 0
@@ -50,7 +50,7 @@ class TrialPool:
         signals.unwatch(self)
 
     def launch(self, arm: Arm, key: str) -> LiveTrial:
-        """Return the live trial of that key, or a new one of `arm` when it is warm; TrialEnded if it fails."""
+        """Return the live trial of `key`, or a new one of `arm` once it is warm; TrialEnded if it fails."""
         if key in self.live:
             return self.live[key]
         self.launches += 1
@@ -66,7 +66,7 @@ class TrialPool:
         return trial
 
     def end(self, key: str) -> None:
-        """End the trial of that key, if there is one, and keep what it lived."""
+        """End the trial of `key`, if there is one, and keep its steps and its times."""
         if key not in self.live:
             return
         self._lived[key] = self._wall(key)
@@ -85,7 +85,7 @@ class TrialPool:
         return dict(self._wall(key))
 
     def take_steps(self, key: str) -> list[Steps]:
-        """Return the steady steps of an arm since they were last taken, by launch."""
+        """Return the steady steps of an arm since they were last taken, one `Steps` for each launch."""
         taken = self._left.pop(key, [])
         if key in self.live:
             taken = [*taken, self.live[key].take_steps()]

@@ -1,4 +1,4 @@
-"""What is under way, for whoever watches: a small file that a terminal reads, and a line in the notebook."""
+"""The progress of a comparison: a small file that a terminal reads, and a line in the notebook."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 VARIABLE = "SLOWSTEP_PROGRESS"
-"""Environment variable with the path of the progress file, set by who runs the notebooks."""
+"""The environment variable with the path of the progress file. The process that runs the notebooks sets it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """One comparison under way."""
+    """A comparison under way: pair number `pair` of at most `of`. `remaining` is in seconds, at most."""
 
     notebook: str
     comparison: str
@@ -22,11 +22,11 @@ class Progress:
     of: int
     estimate: str = ""
     began: float = 0.0
-    """`time.monotonic()`, which all processes share."""
+    """The time when the comparison began, by `time.monotonic()`, which all processes share."""
     remaining: float | None = None
 
     def line(self, now: float | None = None) -> str:
-        """As one line: notebook, comparison, pair n of at most m, running estimate, elapsed, remaining."""
+        """Return one line: notebook, comparison, pair n of at most m, running estimate, elapsed, remaining."""
         elapsed = (time.monotonic() if now is None else now) - self.began
         left = f", at most {self.remaining:.0f} s left" if self.remaining is not None else ""
         estimate = f"  {self.estimate}" if self.estimate else ""
@@ -35,7 +35,7 @@ class Progress:
 
 
 def to_file(progress: Progress) -> None:
-    """Tell the terminal, if one asked for it."""
+    """Write the progress for a terminal, if one asked for it (`VARIABLE`)."""
     path = os.environ.get(VARIABLE)
     if path:
         temporary = Path(path).with_suffix(".new")
@@ -44,7 +44,7 @@ def to_file(progress: Progress) -> None:
 
 
 def from_file(path: Path) -> Progress | None:
-    """What was told last."""
+    """Return the progress that was written last; None if there is none that can be read."""
     try:
         return Progress(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -12,15 +12,17 @@ from slowstep.records import Block, Status, TrialRecord
 from slowstep.trial.protocol import BlockDone, Observe, Ready, Run
 
 CHUNK, CHUNKS_MAX = 3, 12
-"""Steps that are timed together, and the number of such chunks at most."""
+"""The steps that are timed together, and the most of such chunks."""
 
 SETTLED = 1.05
-"""Warm-up ends when a chunk of steps is no longer faster than the one before by more than this ratio."""
+"""The ratio by which a chunk of steps has to be faster than the one before; else the warm-up ends."""
 
 
 def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
-    """Return the trial of `process`, warm; `known_pace` is in seconds a step, 0 if it is unknown. TrialEnded if it
-    fails."""
+    """Return the trial of `process`, warm; TrialEnded if it fails.
+
+    `known_pace` is the pace of the arm in seconds a step, 0 if it is unknown.
+    """
     began, budget = process.started, process.budget
     ready: Ready = process.ask(None, budget.startup_timeout_seconds)
     first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
@@ -75,10 +77,9 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
 
 
 def period(events: int, workers: int) -> int:
-    """Return the steps after which a trial repeats itself.
+    """Return the steps after which a trial repeats itself: its periodic events, every `events` steps, and the bursts.
 
-    What happens every so many steps repeats, and so do the bursts in which batches of several workers come. A long
-    period holds many bursts as it is.
+    The batches of several workers come in bursts. A long period of the events holds many bursts as it is.
     """
     return events if events >= workers else math.lcm(events, workers)
 

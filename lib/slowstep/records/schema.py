@@ -51,7 +51,7 @@ class Block:
     step_seconds: list[float]
     work: Work
     amortised: dict[str, float] = field(default_factory=dict)
-    """Seconds within `seconds` that stand for rare events: the block's share of each, measured beside the block."""
+    """Seconds within `seconds` that stand for periodic events: the block's share of each, measured beside the block."""
     interrupted: str | None = None
     """The way other processes interrupted the block, in words; None if they did not, or if it was measured again."""
 
@@ -167,7 +167,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What something was measured with: the machine, its packages, the kit, and local files."""
+    """The environment of a measurement: the machine, its packages, the version of the kit, and local files."""
 
     machine: dict[str, object] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Environment:
 
     @property
     def determinants(self) -> list[object]:
-        """All of it that decides how fast something is."""
+        """The parts that decide how fast a run is."""
         machine = {name: value for name, value in self.machine.items() if name != "tools"}
         return [machine, self.versions, self.kit, self.files]
 
@@ -262,7 +262,7 @@ class ProfileRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class EventRecord:
-    """The record of the real job's rare events, by name, each measured on its own."""
+    """The record of the real job's periodic events, by name, each measured on its own."""
 
     seconds: dict[str, list[float]]
     """Seconds of each occurrence."""

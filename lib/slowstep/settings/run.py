@@ -1,4 +1,4 @@
-"""The run: what is trained, as canonical keys with values, and where each value comes from.
+"""The run: what is trained, as canonical keys with values, and the origin of each value.
 
 A key is the ecosystem's own name: an argument of transformers' TrainingArguments by itself (`dataloader_num_workers`),
 what belongs to another section with the section before it (`model.dtype`, `dataset.max_length`, `peft.r`,
@@ -16,7 +16,7 @@ from slowstep.settings.ecosystem import SECTIONS
 
 
 class Origin(StrEnum):
-    """Where a value comes from."""
+    """The origins that a value can have."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -48,7 +48,7 @@ class Run:
     """A run as it will be trained."""
 
     values: Mapping[str, Value]
-    """What is known, by canonical key."""
+    """The known values, by canonical key."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
     listed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -72,14 +72,14 @@ class Run:
 
     @property
     def compiled(self) -> bool:
-        """Whether the model is compiled; transformers also does so where only a mode or a backend is given."""
+        """True if the model is compiled. A mode or a backend alone makes transformers compile, too."""
         return any(self[f"torch_compile{of}"] for of in ("", "_mode", "_backend"))
 
     @property
     def batched_fetching(self) -> bool:
-        """Whether a batch is fetched at once.
+        """True if the examples of a batch are fetched together.
 
-        A tokenised set of `datasets` does so by itself; a class of one's own that tokenises what it is asked for does
+        By default a tokenised dataset of `datasets` does so by itself. A class that tokenises what it is asked for does
         not.
         """
         given = self["dataset.batched_fetching"]

@@ -127,7 +127,7 @@ class Settings:
     budget: Budget = Budget()
     allow: Allow = Allow()
     levels: Literal["listed", "auto"] = "listed"
-    """Whether sections that list no levels try what their factors propose for the run on the machine."""
+    """The levels to try: those listed, or with 'auto' those that the factors propose in sections that list none."""
     data_loading: Levels = field(default_factory=dict)
     gradient_checkpointing: Levels = field(default_factory=dict)
     sequence_length: Levels = field(default_factory=dict)
@@ -220,7 +220,7 @@ def content_of(names: Iterable[str]) -> list[str]:
 
 
 OVERRIDE = "override "
-"""How the place of a value begins that was given on the command line."""
+"""The beginning of the place of a value that was given on the command line."""
 
 WORKLOADS = {
     "finetune": "slowstep.workloads.finetune:FineTune",

@@ -1,4 +1,4 @@
-"""The one table of what an investigation consists of: its notebooks, and the sections of a parameter file they test.
+"""The table of the parts of an investigation: its notebooks, and the sections of a parameter file that they test.
 
 A factor stands in the catalogue under its section (`slowstep.factors.catalogue.<section>`). A parameter file lists its
 levels there, or in any other section. To add a notebook, add its line here and the notebook to notebooks/.
@@ -28,7 +28,7 @@ FINAL = Section(notebook="90_final_config", title="Final configuration")
 """The notebook that says what to change."""
 
 AUDIT = Section(notebook="95_reported_figures", title="Reported figures")
-"""The notebook that needs figures to be reported, and nothing to be trained."""
+"""The notebook that checks reported figures, and trains nothing."""
 
 TESTED = (
     Section(notebook="10_data_loading", title="Data loading", name="data_loading"),

@@ -1,1 +1,1 @@
-"""The inside of a trial: what runs in the process that trains, and what it says to the one that measures."""
+"""The inside of a trial: the code of the process that trains, and its messages to the process that measures."""

@@ -1,4 +1,4 @@
-"""The last check before anything is trained: the real libraries take the settings, and model and data can be had."""
+"""The last check before anything is trained: the installed libraries try the settings, the model and the data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from slowstep.settings import Settings
 
 
 def check(connection: Any, settings: Settings) -> None:
-    """Send a list of (key, message), empty when all is well. Prepares what is made once per machine as it goes."""
+    """Send a list of (key, message) over `connection`; it is empty when all is well.
+
+    The check also makes what is made once per machine, such as the built-in text and its tokenizer.
+    """
     with quiet():
         connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the libraries' remarks, which nobody asked for: the Hub's client tells every attempt of every retry."""
+    """Silence the logs and warnings of the libraries. The Hub's client, for one, reports every attempt of a retry."""
     logging.disable(logging.WARNING)
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -63,7 +66,7 @@ def _workload_class(name: str) -> type:
 
 
 def _trackers(report_to: Any) -> list[Any]:
-    """The callbacks that report; each refuses if its package is missing."""
+    """Return the callbacks of the trackers. Making one raises an error if its package is missing."""
     from transformers.integrations import get_reporting_integration_callbacks
 
     return [callback() for callback in get_reporting_integration_callbacks(report_to)]

@@ -1,4 +1,4 @@
-"""Two clocks with one face: marks are taken cheaply while training runs and turned into seconds afterwards."""
+"""Two clocks with one interface. Marks are taken cheaply while training runs, and turned into seconds afterwards."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ class Clock(Protocol):
     """Marks moments; a comparison uses one clock throughout."""
 
     def mark(self) -> Any:
-        """A moment, as cheaply as can be."""
+        """Return a mark of this moment. It costs as little as possible."""
 
     def synchronize(self) -> None:
-        """Wait until everything that was started has happened."""
+        """Wait until all computation that was started has ended."""
 
     def gaps(self, marks: list[Any]) -> list[float]:
-        """Seconds between successive marks; call after `synchronize`."""
+        """Return the seconds between successive marks, n - 1 of them for n marks. Call it after `synchronize`."""
 
 
 class HostClock:
-    """The processor's clock: right where computation is finished when its call returns."""
+    """The processor's clock, for devices on which a call returns when its computation has ended."""
 
     mark = staticmethod(time.perf_counter)
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Do nothing, since nothing is under way."""
 
     def gaps(self, marks: list[float]) -> list[float]:
-        """Differences of the marks."""
+        """Return the differences of the marks, in seconds."""
         return [b - a for a, b in pairwise(marks)]
 
 
 class CudaClock:
-    """The device's clock: events in the stream, since a host clock sees when work was queued, not when it ran.
+    """The device's clock: events in the CUDA stream. A host clock would see when work was queued, not when it ran.
 
-    Nothing is synchronised between the marks: a synchronisation per phase would change what is measured. A wait of
-    the host that the device did not feel takes no time here, and one that it felt lies between two events.
+    Nothing is synchronised between the marks, since a synchronisation per phase would change what is measured. A wait
+    of the host counts only if the device waited, too: it then lies between two events.
     """
 
     def mark(self) -> torch.cuda.Event:
@@ -55,5 +55,5 @@ class CudaClock:
 
 
 def clock_for(device: str) -> Clock:
-    """The clock that is right for `device` ('cpu' or 'cuda')."""
+    """Return the clock that is right for `device` ('cpu' or 'cuda')."""
     return CudaClock() if device == "cuda" else HostClock()

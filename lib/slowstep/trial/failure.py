@@ -1,8 +1,8 @@
-"""What an exception says about the arm that raised it: one status and one reason, with what to do where that is known.
+"""The meaning of an exception for the arm that raised it: one status and one reason, with advice where there is any.
 
-An exception of a loader worker arrives wrapped: "Caught ValueError in DataLoader worker process 0." above the worker's
-own traceback (torch._utils.ExceptionWrapper). The reason is the worker's last line, with its place. And a worker that
-dies makes the loader's SIGCHLD handler raise wherever the trial stands, also while another exception is handled.
+An exception of a loader worker arrives wrapped: "Caught ValueError in DataLoader worker process 0." stands above the
+worker's own traceback (torch._utils.ExceptionWrapper). The reason is the worker's last line, with its place. A worker
+that dies makes the loader's SIGCHLD handler raise wherever the trial stands, even while another exception is handled.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ OUT_OF_MEMORY_TEXTS = (
     "not enough memory",
     "Cannot allocate memory",
 )
-"""The faces of a full device or host in the text of a RuntimeError or an OSError."""
+"""Parts of the text of a RuntimeError or an OSError by which a full device or a full host is recognised."""
 
 SHARED_MEMORY_TEXTS = ("shared memory", "</torch_", "is killed by signal: Bus error")
-"""The faces of a full /dev/shm, through which loader workers hand over their batches: as PyTorch says it when it makes,
-resizes or maps a file there, and as the kernel does."""
+"""Parts of an exception's text by which a full /dev/shm is recognised. Loader workers hand over their batches through
+it. The words are PyTorch's when it makes, resizes or maps a file there, or the kernel's."""
 
 NO_SEMAPHORES = "loader workers need a /dev/shm that can be written ({room}), or set dataloader_num_workers to 0: "
-"""For what multiprocessing meets where there is none."""
+"""The advice where multiprocessing finds no /dev/shm to make its semaphores in."""
 
 SHARED_MEMORY = (
     "the shared memory of the loader workers ran out ({room}); enlarge it (`docker run --shm-size=8g`, "
@@ -47,13 +47,13 @@ FILES = "too many files are open; raise the limit (`ulimit -n 4096`), or lower d
 DISK = "a disk is full; make room there or set TMPDIR to a folder on another: "
 
 SIGNAL_TEXTS = {signal.SIGKILL: "Killed", signal.SIGBUS: "Bus error"}
-"""Signals as the loader names them, by strsignal(3)."""
+"""The names that the loader gives to signals, by strsignal(3)."""
 
 WORKER_SECONDS = 1.0
-"""How long after a broken connection the end of the worker becomes known, at the most."""
+"""The most seconds from a broken connection until the end of the worker is known."""
 
 LONGEST = 500
-"""Characters of a reason."""
+"""The most characters of a reason."""
 
 WRAPPED = re.compile(r"Caught \w+ (?:in|on) (?P<where>[^\n]*?)\.\s*\nOriginal Traceback", re.DOTALL)
 FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
@@ -62,9 +62,9 @@ FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<fun
 def failure(
     error: BaseException, memory: Memory, killed: Callable[[float], list[signal.Signals]] = lambda _: []
 ) -> Failed:
-    """Return the last word of a trial that ended by `error`.
+    """Return the last message of a trial that ended by `error`.
 
-    `killed` tells which signals ended loader workers, and waits so many seconds until one is known.
+    `killed(seconds)` returns the signals that ended loader workers. It waits at most that long until one is known.
     """
     error = _first(error)
     text = _text(error)
@@ -92,10 +92,10 @@ def failure(
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the exception that tells most where the loader itself tells of a worker that died.
+    """Return the exception behind `error` that tells most about a loader worker that died; else `error` itself.
 
-    Its handler of SIGCHLD raises while another exception is handled: then the one that was handled. And what it raised,
-    with the signal that ended the worker, becomes the cause of a later one that says only "exited unexpectedly".
+    If the loader's SIGCHLD handler raised while another exception was handled, this is the one that was handled. If
+    the loader says only "exited unexpectedly", this is the earlier exception that names the signal.
     """
     chain = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
@@ -121,7 +121,7 @@ def _raised_in(error: BaseException, file: str) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    """What the exception says; user code may fail at that, too."""
+    """Return the text of an exception. An exception class of the user may fail even at that."""
     try:
         return str(error)
     except Exception as another:
@@ -129,9 +129,9 @@ def _text(error: BaseException) -> str:
 
 
 def _of_worker(text: str) -> str:
-    """The last line of a worker's own traceback, with the worker and the place where it raised; empty if none is there.
+    """Return the last line of a worker's own traceback, with the worker and the place; an empty text if there is none.
 
-    Of workers within workers, the innermost.
+    Where workers have started workers, this is the innermost worker.
     """
     wrapped = list(WRAPPED.finditer(text))
     if not wrapped:
@@ -149,18 +149,18 @@ def _of_worker(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """The first line, not too long."""
+    """Return the first line of `text`, cut at `LONGEST` characters."""
     lines = text.strip().splitlines() or [""]
     return _plain(lines[0])[:LONGEST]
 
 
 def _plain(text: str) -> str:
-    """Without what no file takes (half a surrogate pair)."""
+    """Return `text` without what no file takes, such as half of a surrogate pair."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _room() -> str:
-    """The size of /dev/shm and what is free, in words."""
+    """Return the size of /dev/shm and its free space, in words."""
     try:
         told = os.statvfs("/dev/shm")
     except OSError:

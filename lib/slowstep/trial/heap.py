@@ -1,4 +1,4 @@
-"""The C library's heap, on which a CPU's tensors lie: where it begins, and what becomes of memory that a step frees."""
+"""The C library's heap, which holds a CPU's tensors: its beginning, and the fate of memory that a step frees."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from slowstep.settings.schema import FreedMemory
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
-"""Of glibc's malloc.h."""
+"""Options of mallopt, from glibc's malloc.h."""
 
 SHIFT = 2**20
-"""By up to so many bytes the heap of a trial is moved."""
+"""The most bytes by which a trial's heap is moved."""
 
 
 def settle(freed_memory: FreedMemory) -> FreedMemory:
-    """What becomes of freed memory from now on: what is asked for, where glibc is there and serves this process.
+    """Keep freed memory from now on if `freed_memory` is 'kept', and return what is in effect: 'kept' or 'returned'.
 
-    By itself it returns memory to the system or not, as the heap happens to lie, and large tensors always; then each
-    step takes it anew, page by page.
+    Memory can be kept only where glibc serves this process. By itself glibc returns large tensors to the system always,
+    and other memory as the heap happens to lie. Then each step takes it anew, page by page.
     """
     if freed_memory == "returned" or platform.libc_ver()[0] != "glibc":
         return "returned"
@@ -36,8 +36,9 @@ def _address(function: Any) -> int | None:
 
 
 def shift() -> bytearray:
-    """A piece of random size that moves what is allocated after it.
+    """Return a piece of memory of random size, which moves all that is allocated after it.
 
-    A script's heap begins anywhere; those of a server's children begin at one place, and all launches would lie alike.
+    A script's heap begins at a random place. The heaps of a server's children all begin at one place, so without the
+    shift the memory of all launches would lie alike.
     """
     return bytearray(secrets.randbelow(SHIFT))

@@ -1,8 +1,8 @@
-"""The loader's workers of a trial that waits for its turn.
+"""The loader workers of a trial that waits for its turn.
 
-Left alone they would go on filling their queue, and the first steps of the next block would find their batches ready: a
-run that waits for its data would look as if it did not. So they are stopped (SIGSTOP) while the trial waits, and go on
-where they were. They can't be kept from filling it while the first steps are slow; how much lies ready can be asked.
+If they went on filling their queue, the first steps of the next block would find their batches ready, and a run that
+waits for its data would look as if it did not. So the workers are stopped (SIGSTOP) while the trial waits, and then go
+on. They can't be kept from filling the queue while the first steps are slow, but it can be asked how much lies ready.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ import time
 from typing import Any
 
 QUEUES_OF = ("_task_info", "_worker_result_queue", "_data_queue", "_workers")
-"""The private parts of PyTorch's iterator over workers that are read here: those of torch 2.6 to 2.13. In a version
-that lacks one, no batches are known to lie ready, and nothing is used up before a block; a test fails there."""
+"""The private attributes of PyTorch's iterator over workers that are read here, those of torch 2.6 to 2.13. In a
+version that lacks one, no batches are known to lie ready, none are used up before a block, and a test fails."""
 
 
 class Workers:
-    """The workers of the iterator that was last asked for a batch; none if batches are made in the process itself."""
+    """The workers of the iterator that was last asked for a batch. There are none if the process makes its batches."""
 
     def __init__(self) -> None:
         self._iterator: Any = None
 
     def belong_to(self, iterator: Any) -> None:
-        """These are the ones to stop from now on."""
+        """Take the workers of `iterator` as those to stop from now on."""
         self._iterator = iterator
 
     def stop(self) -> None:
-        """Let them stand where they are."""
+        """Stop all workers where they stand."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let them go on."""
+        """Let all workers go on."""
         self._signal(signal.SIGCONT)
 
     @property
     def known(self) -> bool:
-        """Whether this version of PyTorch keeps its batches where they are looked for."""
+        """True if the iterator of this version of PyTorch has all attributes in `QUEUES_OF`."""
         return all(hasattr(self._iterator, name) for name in QUEUES_OF)
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of workers that are alive."""
         return len(self._pids())
 
     @property
     def outstanding(self) -> int:
-        """Batches that were asked for and not yet given: all that the queue may hold."""
+        """The number of batches that were asked for and not yet given: all that the queue may hold."""
         return len(self._iterator._task_info) if self._pids() and self.known else 0
 
     @property
     def ready(self) -> int:
-        """Batches that lie ready."""
+        """The number of batches that lie ready."""
         it = self._iterator
         if not self._pids() or not self.known:
             return 0
@@ -62,7 +62,10 @@ class Workers:
         return received + sum(q.qsize() for q in queues.values())
 
     def killed(self, patience: float = 0.0) -> list[signal.Signals]:
-        """Return the signals that ended workers, which no worker sends itself; it may take a moment to be known."""
+        """Return the signals that ended workers, except SIGTERM, by which the loader itself ends them.
+
+        A signal may take a moment to be known: wait for one at most `patience` seconds.
+        """
         deadline = time.monotonic() + patience
         while True:
             codes = [worker.exitcode for worker in getattr(self._iterator, "_workers", [])]

@@ -1,8 +1,8 @@
-"""The trial process: trains one arm and serves blocks of steps on demand.
+"""The trial process: it trains one arm, and measures blocks of steps on demand.
 
-It is forked from a server that has already imported this module (imports only: any tensor operation before the fork
-leaves OpenMP's threads behind and hangs the child), by a guard (`slowstep.launch.guard`) that writes its log, watches
-its memory, and ends it with all that it started.
+A guard (`slowstep.launch.guard`) forks it, writes its log, watches its memory, and ends it with all that it started.
+The guard itself is forked from a server that has already imported this module. The server only imports: a tensor
+operation before the fork would leave OpenMP's threads behind and hang the child.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from slowstep.workloads import Workload, checked, load_workload
 
 
 class Stop(BaseException):
-    """Unwinds the training loop; not an Exception, so that no handler in between takes it for a failure."""
+    """The end of training on demand. It is no Exception, so that no handler in the loop takes it for a failure."""
 
 
 def main(connection: multiprocessing.connection.Connection, launch: Launch) -> None:
-    """Entry point of the process."""
+    """Train as `launch` says and answer requests over `connection`, until that is closed or the trial fails."""
     entered = time.monotonic()
     # the fork server is the kit's own affair; loader workers start as they would in the user's script
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn", force=True)
@@ -87,7 +87,7 @@ def main(connection: multiprocessing.connection.Connection, launch: Launch) -> N
 
 
 def _without_child_signals() -> None:
-    """Have no handler run any more when a worker ends, whatever the handler raises meanwhile."""
+    """Remove the handler that runs when a worker ends, whatever it raises in the meantime."""
     try:
         while signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
             try:
@@ -99,7 +99,7 @@ def _without_child_signals() -> None:
 
 
 class Trial:
-    """One arm, from nothing to the last block that was asked for."""
+    """One arm in training, from its launch to the last block that is asked for."""
 
     def __init__(self, connection: multiprocessing.connection.Connection, launch: Launch, entered: float):
         self.connection, self.launch = connection, launch
@@ -115,11 +115,11 @@ class Trial:
         self.looking: tuple[Places, Profile] | None = None
 
     def killed_workers(self, patience: float) -> list[signal.Signals]:
-        """Return the signals that ended loader workers."""
+        """Return the signals that ended loader workers; wait for one at most `patience` seconds."""
         return self.probe.workers.killed(patience) if self.probe else []
 
     def run(self) -> None:
-        """Prepare, then train; `at_step_boundary` takes it from there."""
+        """Prepare and train. `at_step_boundary` answers requests between the steps."""
         settings = self.launch.settings
         self.workload: Workload = load_workload(settings.workload)(settings, Path(self.launch.folder))
         self._timed("data", self.workload.prepare_data)
@@ -137,7 +137,7 @@ class Trial:
         self.startup[part] = time.perf_counter() - began
 
     def at_step_boundary(self) -> None:
-        """Count on, or give the block that is complete and wait for what is asked next."""
+        """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
         if not self.ready:
             self._be_ready()
         else:
@@ -164,7 +164,7 @@ class Trial:
             self.passed = self.probe.open().since(self.schedule.unsteady)
 
     def _be_ready(self) -> None:
-        """Before the first step."""
+        """Send `Ready`, before the first step."""
         self.ready = True
         self.startup["first step boundary"] = time.perf_counter() - self.training_began
         events = list(self.workload.periodic_events())
@@ -191,7 +191,7 @@ class Trial:
         self.connection.send(measured)
 
     def _begin_profile(self, places: Places, request: Profile) -> None:
-        """The steps in which the stack was looked at have ended."""
+        """Begin the profiled steps, after those in which the stack was looked at."""
         self.looking, self.places = None, places.stop(self.probe.phases())
         self.probe.close()
         warm_up_profiler()
@@ -206,7 +206,7 @@ class Trial:
         self.connection.send(replace(found, places=self.places))
 
     def _serve(self) -> None:
-        """Wait, without using the processor, for the next request; return to train on."""
+        """Answer requests until one asks for steps. Waiting uses no processor time."""
         self.probe.workers.stop()
         while True:
             try:
@@ -245,8 +245,11 @@ class Trial:
 
 
 def _entering(asked: float, entered: float) -> dict[str, float]:
-    """Seconds that the fork server spent on the libraries, which a script of one's own spends too, and then on the
-    process; a trial that is asked for while the server still imports waits for what `imports` counts already."""
+    """Return the seconds of the start-up until the process has begun: imports, process.
+
+    The fork server made the imports; a script of the user's own makes them, too. A trial that is asked for while the
+    server still imports waits for what `imports` counts already, so `process` leaves that wait out.
+    """
     preload = sys.modules.get("slowstep.trial.preload")
     if preload is None:
         return {"imports": 0.0, "process": entered - asked}
@@ -254,7 +257,7 @@ def _entering(asked: float, entered: float) -> dict[str, float]:
 
 
 def memory() -> Memory:
-    """This process's peaks so far."""
+    """Return the memory peaks of this process so far."""
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if not torch.cuda.is_initialized():
         return Memory(host=host)

@@ -1,6 +1,6 @@
 """Marks: the moments at which training passes from one phase to the next, and the steps that they make.
 
-A mark is taken as cheaply as can be; what happened between two marks is told afterwards, when nothing is measured.
+A mark costs as little as possible. The time between two marks is named afterwards, when nothing is measured.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 from slowstep.records import PHASES, Steps
 
 STEP = "step"
-"""The mark between two steps; what follows it is 'other' until a phase begins."""
+"""The name of the mark between two steps. What follows it is 'other' until a phase begins."""
 
 WAITS = ("data", "host_to_device", "other")
-"""Phases that belong to an evaluation where they lie within one."""
+"""Phases that belong to an evaluation if they lie within one."""
 
 MICROSECOND = 6
 """Decimals of a second that are kept."""
 
 
 class Mark(NamedTuple):
-    """A moment of the clock, the phase that begins there, and for data the loader's iterator that is asked."""
+    """A moment of the clock, the phase that begins there, and for data the number of the iterator that is asked."""
 
     moment: Any
     phase: str
@@ -29,11 +29,11 @@ class Mark(NamedTuple):
 
 
 def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
-    """Name the phase after each mark, those of an evaluation in the loop put together.
+    """Return the name of the phase after each mark. All that belongs to an evaluation in the loop is 'evaluate'.
 
-    A forward pass without gradients is evaluation, and so is what lies between two of them, and between the last and
-    the end of its loader: fetching its batches, its losses, its sums. `training` holds the iterators whose batches are
-    trained on; asking one of those is never part of an evaluation.
+    A forward pass without gradients is evaluation. So is what lies between two of them, and between the last one and
+    the end of its loader: fetching its batches, its losses, its sums. `training` holds the numbers of the iterators
+    whose batches are trained on; asking one of those is never part of an evaluation.
     """
     names = [mark.phase for mark in marks]
     inside = [
@@ -59,7 +59,7 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
 
 
 def steps_of(marks: Sequence[Mark], gaps: Sequence[float], starts: Sequence[int], training: Collection[int]) -> Steps:
-    """Give the steps between `marks`, whose `gaps` are in seconds; the step k begins at the sample `starts[k]`."""
+    """Return the steps between `marks`, whose `gaps` are in seconds. Step k begins at the sample `starts[k]`."""
     rows: list[dict[str, float]] = [dict.fromkeys(PHASES, 0.0)]
     for name, seconds in zip(told(marks, training), gaps, strict=False):
         if name == STEP:

@@ -1,4 +1,4 @@
-"""What a trial really trains with, read from the live objects that the probe met while it trained.
+"""Facts about what a trial really trains with, read from the live objects that the probe met while it trained.
 
 Nothing here knows the settings, so that no fact can be an echo of what was asked for.
 """
@@ -16,7 +16,7 @@ from slowstep.workloads.observed.loader import sampling
 
 
 def observed(probe: Probe) -> dict[str, Any]:
-    """Return facts by name; those of objects that training does without are left out."""
+    """Return facts by name. Facts about an object that the training does not have are left out."""
     found: dict[str, Any] = {"gradient_accumulation_steps": max(1, probe.micro_batches)}
     if probe.device is not None:
         found["device"] = probe.device
@@ -30,7 +30,7 @@ def observed(probe: Probe) -> dict[str, Any]:
 
 
 def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
-    """Return who makes the batches, in what order, and how many of them make an epoch."""
+    """Return facts about the loader: its workers, the order and the size of its batches, and an epoch's steps."""
     found = {
         "dataloader_num_workers": loader.num_workers,
         "dataloader_prefetch_factor": loader.prefetch_factor,
@@ -58,7 +58,7 @@ def _length(of: Any) -> int | None:
 
 
 def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return the optimizer's class, and how its states are kept."""
+    """Return facts about the optimizer: its class, and how its states are kept."""
     numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
     states = [v for state in optimizer.state.values() for v in state.values()]
     states = [v for v in states if isinstance(v, torch.Tensor) and v.numel() > 1]  # without the step counters
@@ -76,7 +76,7 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def graph_facts(model: torch.nn.Module) -> dict[str, Any]:
-    """Return whether the model is compiled, and how: by the options that its compiler holds."""
+    """Return whether the model is compiled, and in which mode, by the options that its compiler holds."""
     if not _compiled(model):
         return {"compiled": False, "torch_compile_mode": None, "torch_compile_dynamic": None}
     context = getattr(model, "dynamo_ctx", None)
@@ -88,7 +88,7 @@ def graph_facts(model: torch.nn.Module) -> dict[str, Any]:
 
 
 def _compiled(model: torch.nn.Module) -> bool:
-    """Return whether a module is torch.compile's, or was compiled in place by its own `compile()`."""
+    """Return whether a module was compiled, by torch.compile or in place by its own `compile()`."""
     wrapped = isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 

@@ -1,4 +1,4 @@
-"""What this device reaches at best: a large matmul and a large copy, measured for a second, for devices unknown."""
+"""The peak of a device without a known data sheet: a large matmul and a large copy, measured for a second."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 SIDE = {"cpu": 2048, "cuda": 8192}
-"""Large enough that launching takes no part of it."""
+"""The side of the square matrices, by device. They are so large that launching a kernel takes no part of the time."""
 
 COPY_BYTES = 256 * 2**20
 SECONDS = 0.5
 
 
 def measure(connection: multiprocessing.connection.Connection, dtype: str) -> None:
-    """Send (TFLOP/s, GB/s, device); runs in a process of its own, like a trial."""
+    """Send (TFLOP/s, GB/s, device) over `connection`. This runs in a process of its own, as a trial does."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

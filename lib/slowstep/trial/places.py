@@ -1,4 +1,4 @@
-"""Where in the code a training is, by looking at its stack many times a second.
+"""The places in the code where training spends its time, found by looking at its stack many times a second.
 
 A profiler of operators sees neither a sleep nor a loop in Python. Looking at the stack sees both, costs the training
 next to nothing, and gives the line. It is done in the profiled trial, which is never judged.
@@ -20,7 +20,7 @@ PERIOD = 0.002
 """Seconds between two looks."""
 
 KEPT = 12
-"""Places a phase that are kept."""
+"""The most places that are kept for each phase."""
 
 KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIBRARIES = tuple(
@@ -35,20 +35,20 @@ class Places:
 
     def __init__(self, moment: Callable[[], int]):
         self.moment = moment
-        """Gives the number of the mark that the training is past; what phase follows it is told afterwards."""
+        """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
         self.found: Counter[tuple[int, str, bool]] = Counter()
         self._watched = threading.get_ident()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, name="places", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look at the stack."""
         self._thread.start()
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
-        """End, and return where the time went, as shares of all of it; the places of each phase, largest first.
+        """Stop looking, and return the places with their shares of the whole time, largest first.
 
-        `phases` are those that follow each mark.
+        `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
         """
         self._ended.set()
         self._thread.join()
@@ -75,10 +75,10 @@ class Places:
 
 
 def place_of(frame: FrameType) -> tuple[str, bool]:
-    """The place that a stack stands at, and whether it is code of the user's own.
+    """Return the place that a stack stands at, and whether it is the user's own code.
 
-    It is the nearest frame outside of the libraries: a hook, a dataset, a callback, a line of the user's loop. Where
-    there is none, since the loop is a library's, it is the innermost function.
+    It is the innermost frame outside of the libraries: a hook, a dataset, a callback, a line of the user's loop. If
+    there is none, since the loop is a library's, it is the innermost frame of all.
     """
     innermost = frame
     while frame is not None:
@@ -96,7 +96,7 @@ def _of_library(path: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    """Short: within the package for a library's file, within the folder for one's own."""
+    """Return a short path: within the library for a library's file, within the working folder for the user's own."""
     real = os.path.realpath(path)
     for library in sorted(LIBRARIES, key=len, reverse=True):
         if real.startswith(library):

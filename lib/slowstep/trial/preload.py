@@ -1,8 +1,8 @@
-"""What the fork server imports once, for all trials.
+"""The imports that the fork server makes once, for all trials.
 
-Imports only: a tensor touched before the fork leaves OpenMP's threads behind and hangs the child, and a CUDA driver
-initialised before it is lost to every child. bitsandbytes initialises the driver when it is imported, and peft imports
-it if it can, so it is hidden here and imported by the trials that use it.
+Nothing but imports may happen here. A tensor touched before the fork leaves OpenMP's threads behind and hangs the
+child, and a CUDA driver initialised before it is lost to every child. bitsandbytes initialises the driver when it is
+imported, and peft imports it if it can. So it is hidden here, and imported by the trials that use it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slowstep.processes import adopt_orphans
 
 @contextlib.contextmanager
 def hidden(package: str) -> Iterator[None]:
-    """Import as if `package` were not installed; afterwards forget whatever was cached about its absence."""
+    """Hide `package` from imports while the block runs, and afterwards forget what was cached about its absence."""
     sys.modules[package] = None
     try:
         yield
@@ -33,7 +33,7 @@ def hidden(package: str) -> Iterator[None]:
 
 began = time.perf_counter()
 
-# An orphan comes to the server should a guard be killed, and the session finds it there.
+# An orphan comes to the server should a guard be killed, and the measurer finds it there.
 adopt_orphans()
 if any(action == "error" for action, *_ in warnings.filters):
     warnings.resetwarnings()  # what a library remarks is no reason to stop, whatever PYTHONWARNINGS asks for
@@ -50,7 +50,7 @@ with hidden("bitsandbytes"):
     import slowstep.trial.main  # noqa: F401
 
 SECONDS = time.perf_counter() - began
-"""What a script of one's own spends on the same imports before anything else; trials find them done."""
+"""The seconds of these imports. A script of the user's own spends them before anything else; trials find them done."""
 
 # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
 # they lie on. Frozen, they are left alone.
@@ -58,4 +58,4 @@ gc.collect()
 gc.freeze()
 
 READY = time.monotonic()
-"""From now on a trial can be forked; one that is asked for earlier waits."""
+"""The time, by `time.monotonic()`, from which on trials can be forked. One that is asked for earlier waits."""

@@ -1,15 +1,16 @@
-"""The probe: tells where a training step's time goes, attached to PyTorch and not to the user's code.
+"""The probe: it shows where a training step's time goes. It is attached to PyTorch and not to the user's code.
 
-It puts marks at the places where PyTorch, accelerate and Trainer pass from one phase to the next, so it works the
-same for the built-in workload, for a Trainer script and for a plain loop. What it relies on:
+It puts marks at the places where PyTorch, accelerate and Trainer pass from one phase to the next. So it works the same
+for the built-in workload, for a Trainer script and for a plain loop. It relies on the following:
 
 - Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
-  one batch ahead, so callbacks can't see them: the loader's own `__next__` is marked.
-- The model is whatever module is called outermost. It is found in the first step by a global hook, which makes way for
-  hooks on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile
-  would compile the model once with it and once without.
-- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. A forward pass is taken
-  with all its hooks, and an evaluation in the loop with what lies between its forward passes (`slowstep.trial.marks`).
+  one batch ahead. Callbacks can't see them, so the loader's own `__next__` is marked.
+- The model is whatever module is called outermost. A global hook finds it in the first step, and makes way for hooks on
+  that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile would compile
+  the model once with it and once without.
+- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
+  pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
+  (`slowstep.trial.marks`).
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow.
 """
@@ -43,7 +44,7 @@ class Probe:
     """Marks phases and counts work while it is attached, and gathers them into blocks.
 
     `at_step_boundary` is called between steps: before the first, and whenever the loop comes for data after an
-    optimizer step. It may wait there as long as it likes: between `close` and `open` nothing is counted.
+    optimizer step. It may wait there for any time, since nothing is counted between `close` and `open`.
     """
 
     def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
@@ -52,25 +53,25 @@ class Probe:
         self._losses: list[torch.Tensor] = []
         self._last_loss: torch.Tensor | None = None
         self._parts: list[torch.Tensor] = []
-        """Of the optimizer step under way: one a micro-batch, scaled so that their sum is the step's loss."""
+        """Losses of the micro-batches in the optimizer step under way, scaled so that their sum is the step's loss."""
         self._unscaled: torch.Tensor | None = None
         """The loss before fp16's scaling, which keeps small gradients from vanishing."""
         self._marks: list[Mark] = []
-        """Since the last block ended, or since the open one began."""
+        """Marks since the last block ended, or since the open one began."""
         self._starts: list[int] = [0]
-        """Positions at which the steps between the marks begin."""
+        """Positions, in samples, at which the steps between the marks begin."""
         self._works: list[Work] = []
         self.position = 0
-        """Samples trained on while attached; a step counts as one where its batch doesn't tell."""
+        """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
         self._samples = self._counted = 0
         """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
         self._trained = False
-        """Whether a step lies behind the next step boundary."""
+        """True if a step ends at the next step boundary; False before the first step."""
         # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
         self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
         self._source: deque[Work] = deque()
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """Of the loaders' iterators, in the order in which they were met."""
+        """Numbers of the loaders' iterators, in the order in which they were met."""
         self._count = itertools.count()
         self._asked: int | None = None
         """Number of the iterator that gave the last batch."""
@@ -79,7 +80,7 @@ class Probe:
         self._loaders: dict[int, Any] = {}
         """The loaders of the iterators, by the iterators' numbers."""
         self.workers = Workers()
-        """Those of the loader that training draws from."""
+        """The workers of the loader that training draws from."""
         self.loader: Any = None
         """The loader whose batches are trained on; None if training has none."""
         self.optimizer: torch.optim.Optimizer | None = None
@@ -90,7 +91,7 @@ class Probe:
         """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
-        """Makes a context that names the phase in a profile, while there is one."""
+        """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
         self._annotated: Any = None
         self._boundary_due = True
         self._batch_begins = True
@@ -103,18 +104,18 @@ class Probe:
 
     @property
     def losses(self) -> list[float]:
-        """Of the first optimizer steps."""
+        """The losses of the first optimizer steps, at most `LOSSES_KEPT`."""
         return [float(loss.float()) for loss in self._losses]
 
     @property
     def last_loss(self) -> float | None:
-        """Of the last optimizer step."""
+        """The loss of the last optimizer step; None before the first."""
         return None if self._last_loss is None else float(self._last_loss.float())
 
     # -- blocks --
 
     def open(self) -> Steps:
-        """Begin a block here; returns the steps since the last one ended."""
+        """Begin a block at this moment, and return the steps since the last one ended."""
         self._works = []
         self.clock.synchronize()
         passed = self._steps() if len(self._starts) > 1 else Steps()
@@ -122,7 +123,7 @@ class Probe:
         return passed
 
     def close(self) -> tuple[Block, Steps]:
-        """End the block here and return it, as a whole and step by step."""
+        """End the block at this moment, and return it as a whole and step by step."""
         self.clock.synchronize()
         if self._marks[-1].phase != STEP:
             self._marks.append(Mark(self.clock.mark(), STEP))
@@ -140,7 +141,7 @@ class Probe:
         return block, steps
 
     def _steps(self) -> Steps:
-        """The steps that the marks make; the last mark ends the last step."""
+        """Return the steps that the marks make. The last mark ends the last step."""
         gaps = self.clock.gaps([mark.moment for mark in self._marks])
         return steps_of(self._marks[:-1], gaps, self._starts, self._training)
 
@@ -169,15 +170,15 @@ class Probe:
             self._mark("other")
 
     def last_mark(self) -> int:
-        """The number, since the block began, of the mark that training is past."""
+        """Return the number of the last mark, counted from 0 where the block began."""
         return len(self._marks) - 1
 
     def phases(self) -> list[str]:
-        """The phase that follows each mark of the open block."""
+        """Return the phase that follows each mark of the open block."""
         return ["other" if name == STEP else name for name in told(self._marks, self._training)]
 
     def _boundary(self) -> None:
-        """A step has ended if an optimizer step lies behind us and we are not inside a phase."""
+        """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
             if self._trained:
@@ -197,7 +198,7 @@ class Probe:
 
     @contextmanager
     def attached(self) -> Iterator[Probe]:
-        """Attach to PyTorch, and to accelerate and transformers if they are imported, for the time of the block."""
+        """Attach to PyTorch, and to accelerate and transformers if they are imported, while the `with` block runs."""
         self._attach()
         try:
             yield self
@@ -257,7 +258,7 @@ class Probe:
         self._undo.append(lambda: setattr(owner, name, original))
 
     def _loader_asked(self, asked: Any) -> int | None:
-        """A step boundary may be due; returns the number of the iterator that is asked."""
+        """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
         if self._depth == 0 and iterator is not None:
             self.workers.belong_to(iterator)
@@ -268,7 +269,7 @@ class Probe:
         return None if iterator is None else self._number(iterator)
 
     def _iterator_made(self, iterator: Any, loader: Any) -> None:
-        """Starting its workers belongs to the iterator that was made."""
+        """Note whose time the start of the workers was: that of the iterator that was made."""
         if isinstance(iterator, loading._BaseDataLoaderIter):
             self._loaders[self._number(iterator)] = loader
         last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
@@ -313,7 +314,7 @@ class Probe:
             self._discovery = None
 
     def _discover(self, module: torch.nn.Module, *_: Any) -> None:
-        """In the first step: a module called while no other is running is a model (or a loss)."""
+        """Take a module that is called in the first step while no other is running as a model (or a loss)."""
         if self._depth:
             return
         self._stop_seeking()

@@ -1,6 +1,6 @@
 """A few steps of a trial under torch.profiler: which operators take the time, and how long the device stands idle.
 
-The profiler slows what it looks at, so a profiled trial is one of its own and never judged.
+The profiler slows what it looks at, so a profiled trial serves for nothing else and is never judged.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch.profiler import ProfilerActivity, profile
 from slowstep.records import Operator, ProfileRecord
 
 TOP = 20
-"""Operators that are kept."""
+"""The most operators that are kept of a profile and of a phase."""
 
 PAUSE = 1e-3
-"""Seconds in which no operator runs that are no mere way from one operator to the next; Python takes some 50 us."""
+"""The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
 ANNOTATION = "slowstep phase: "
-"""What the name of a phase's stretch in a trace begins with."""
+"""The beginning of the names that phases have in a trace."""
 
 GAP = 10e-6
-"""Seconds that a device stands idle between two kernels before it counts as a gap; a launch takes about 5 us."""
+"""The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
 
 
 class Profiling:
-    """The profiler, from its making to `stop`."""
+    """A profiler, which runs until `stop`."""
 
     def __init__(self, device: str):
         self.on_device = device == "cuda"
@@ -41,7 +41,7 @@ class Profiling:
         self.profiler.start()
 
     def stop(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
-        """What was seen of `steps` steps that took `seconds`; the trace is written for Perfetto."""
+        """Return what was seen of `steps` steps that took `seconds`, and write the trace to `trace` for Perfetto."""
         self.profiler.stop()
         trace.parent.mkdir(parents=True, exist_ok=True)
         self.profiler.export_chrome_trace(str(trace))
@@ -60,7 +60,7 @@ class Profiling:
         )
 
     def _operators(self) -> list[Operator]:
-        """By their own time on the device, or on the CPU where there is none."""
+        """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""
         found = [
             Operator(
                 name=e.key,
@@ -76,7 +76,7 @@ class Profiling:
         return sorted(found, key=lambda o: -o.seconds)[:TOP]
 
     def _by_phase(self) -> dict[str, list[Operator]]:
-        """Operators of each phase by their own time, on a device by that of the kernels they started."""
+        """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
         phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0])
         for e in self._events(DeviceType.CPU):
             if not e.name.startswith("ProfilerStep"):
@@ -90,7 +90,7 @@ class Profiling:
         return dict(found)
 
     def _pauses(self) -> dict[str, float]:
-        """Seconds a phase in long stretches in which no operator runs."""
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs."""
         phases, found = self._phases(), Counter[str]()
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
         for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
@@ -101,7 +101,7 @@ class Profiling:
         return dict(found)
 
     def _stretches(self) -> list[tuple[str, float, float]]:
-        """The phases as they were entered and left: name, start and end in us; and all of it, as 'all'."""
+        """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""
         found = [
             (e.name.removeprefix(ANNOTATION), e.time_range.start, e.time_range.end)
             for e in self.profiler.events()
@@ -112,7 +112,7 @@ class Profiling:
         return sorted(found, key=lambda s: s[1])
 
     def _phases(self) -> Callable[[float], str]:
-        """The phase at a moment of the profile."""
+        """Return a function that tells the phase at a moment of the profile, in us."""
         entered = [s for s in self._stretches() if s[0] != "all"]
         starts = [s[1] for s in entered]
 
@@ -123,7 +123,7 @@ class Profiling:
         return at
 
     def _busy(self) -> tuple[float, np.ndarray]:
-        """Seconds in which a kernel runs (or, without a device, an operator of any thread), and the gaps between."""
+        """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
         kind = DeviceType.CUDA if self.on_device else DeviceType.CPU
         starts, ends = _union((e.time_range.start, e.time_range.end) for e in self._events(kind))
         gaps = 1e-6 * (starts[1:] - ends[:-1])
@@ -138,7 +138,7 @@ class Profiling:
 
 
 def _union(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends, in order, of the stretches that at least one span covers."""
+    """Return the starts and ends, in order, of the stretches that at least one span covers: two arrays (stretches,)."""
     sorted_spans = np.array(sorted(spans), dtype=float).reshape(-1, 2)
     if not len(sorted_spans):
         return np.zeros(0), np.zeros(0)
@@ -149,6 +149,6 @@ def _union(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray
 
 
 def warm_up_profiler() -> None:
-    """The first start of a profiler loads its tools, which would be seen as a long first step."""
+    """Start a profiler once. The first start loads its tools, which would be seen as a long first step."""
     with profile(activities=[ProfilerActivity.CPU]):
         torch.ones(1).sum()

@@ -1,4 +1,4 @@
-"""What a session and a trial say to each other, over a pipe."""
+"""The messages between a measurer and a trial, which go over a pipe."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from slowstep.records import Block, Memory, Status, Steps
 from slowstep.settings import Settings
 
 ROUNDING = 1e-6
-"""Of a sample: what is left of whole numbers of samples that were reckoned from means."""
+"""The part of a sample that counts as rounding, since whole numbers of samples are computed from means."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """What a trial process needs to begin."""
+    """All that a trial process needs to begin."""
 
     settings: Settings
     folder: str
     cache: str
-    """Folder of compiled kernels: empty for an arm's first launch, which shows what compiling costs."""
+    """The folder of compiled kernels. It is empty at an arm's first launch, which shows what compiling costs."""
     started: float
-    """`time.monotonic()`, which all processes share, when the session asked for the process."""
+    """The time when the measurer asked for the process, by `time.monotonic()`, which all processes share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Ask for a block of at least so many `steps` and `samples`; of a `period` of several steps, whole ones.
+    """A request for a block of at least `steps` steps and `samples` samples, in whole periods of `period` steps.
 
-    It begins after at least `discard` steps that don't count, between the first two steps after which the trial has
-    trained on `start` samples. `drain` uses up first what loader workers have made so far.
+    At least `discard` steps are trained first and don't count. The block then begins at the first step boundary at
+    which the trial has trained on `start` samples. With `drain`, batches that loader workers have made are used up
+    before that.
     """
 
     steps: int = 1
@@ -42,15 +43,17 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodicEvent:
-    """Ask for a periodic event, 'save' or 'evaluate', to happen once now."""
+    """A request that a periodic event, 'save' or 'evaluate', happens once now."""
 
     event: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Ask for `steps` under torch.profiler, whose trace goes to the file of that path, after `looks` steps in which the
-    stack is looked at."""
+    """A request for `steps` steps under torch.profiler, after `looks` steps in which the stack is looked at.
+
+    The trace goes to the file `trace`.
+    """
 
     steps: int
     trace: str
@@ -59,12 +62,12 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class Observe:
-    """Ask what is in effect."""
+    """A request for the facts that are in effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """The trial stands before its next step."""
+    """The first message of a trial, which stands before its first step. `startup` holds seconds by part."""
 
     startup: dict[str, float]
     device: str
@@ -73,25 +76,25 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDone:
-    """A block, with the memory peaks since the start."""
+    """The answer to `Run`: a block, with the memory peaks since the start."""
 
     block: Block
     memory: Memory
     losses: list[float]
-    """Of the first optimizer steps since the start."""
+    """Losses of the first optimizer steps since the start."""
     trained: int
-    """Steps since the block before, those that don't count included."""
+    """Steps trained since the block before, discarded steps included."""
     position: int
-    """Samples trained on since the start; a step counts as one where its batch doesn't tell."""
+    """Samples trained on since the start. A step whose batch doesn't tell its samples counts as one."""
     steps: Steps = Steps()
-    """Every steady step since the answer before, those of the block last."""
+    """Every steady step since the answer before. Those of the block come last."""
     recompilations: int = 0
-    """By torch.compile since the start, for what no graph before allowed; it remembers the last 64 graphs."""
+    """Graphs that torch.compile made since the start because no earlier one fitted; it remembers the last 64 graphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodicEventDone:
-    """The event took `seconds`; it wrote so many bytes, or evaluated so many samples."""
+    """The answer to `PeriodicEvent`: the event took `seconds`, and wrote `bytes` or evaluated `samples`."""
 
     seconds: float
     bytes: int | None
@@ -100,14 +103,14 @@ class PeriodicEventDone:
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What is in effect."""
+    """The answer to `Observe`: facts by name."""
 
     facts: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """The trial's last word."""
+    """The last message of a trial that failed."""
 
     status: Status
     reason: str

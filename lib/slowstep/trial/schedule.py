@@ -14,15 +14,15 @@ from typing import Protocol
 from slowstep.trial.protocol import ROUNDING, Run
 
 ROUNDS = 3
-"""After the queue of a loader that lags behind is used up, this many times the usual steps are discarded, until all
-workers deliver evenly."""
+"""The factor on the steps that are discarded after the queue of a loader that lags behind is used up. All workers
+deliver evenly after these steps."""
 
 DRAIN_AT_MOST = 3
-"""Using up a queue is given up after this many times its length in steps: one that is not empty then keeps up."""
+"""The most steps for using up a queue, as a multiple of its length. A loader whose queue is not empty then keeps up."""
 
 
 class State(StrEnum):
-    """What the steps are for."""
+    """The states of a trial, by what its steps are for."""
 
     WAITING = "waiting for a request"
     DRAINING = "using up the batches that lay ready"
@@ -31,7 +31,7 @@ class State(StrEnum):
 
 
 class Then(StrEnum):
-    """What happens at a step boundary."""
+    """The things that can happen at a step boundary."""
 
     TRAIN_ON = "train on"
     OPEN = "open the block and train on"
@@ -43,15 +43,15 @@ class Queue(Protocol):
 
     @property
     def number(self) -> int:
-        """Workers."""
+        """The number of workers."""
 
     @property
     def ready(self) -> int:
-        """Batches that lie ready."""
+        """The number of batches that lie ready."""
 
     @property
     def outstanding(self) -> int:
-        """Batches that the queue may hold."""
+        """The most batches that the queue may hold."""
 
 
 class Schedule:
@@ -61,14 +61,14 @@ class Schedule:
         self.state = State.WAITING
         self.request = Run()
         self.trained = 0
-        """Steps since the last request began."""
+        """Steps trained since the last request began."""
         self.unsteady = 0
-        """Those of them that were discarded, or used up a queue."""
+        """Steps among `trained` that were discarded, or used up a queue."""
         self._steps = self._discards_left = self._lay_ready = 0
         self._begun = 0.0
 
     def begin(self, request: Run, position: float, queue: Queue) -> Then:
-        """Take a request: TRAIN_ON, or OPEN where the block begins at once."""
+        """Take a request at `position`, and return TRAIN_ON, or OPEN if the block begins at once."""
         self.request, self._discards_left = request, request.discard
         self.trained = self.unsteady = 0
         if request.drain and queue.ready > 0:
@@ -95,7 +95,7 @@ class Schedule:
         return self._opened(position)
 
     def _drain(self, queue: Queue) -> None:
-        """Use up what the loader made while the first steps were slow; a loader that keeps up has nothing to use up."""
+        """Go on to discarding once the batches that lay ready are used up, or the loader proves to keep up."""
         if queue.ready == 0:
             self.state = State.DISCARDING
             self._discards_left *= ROUNDS  # until the batches of all workers come as evenly as they will
@@ -114,7 +114,7 @@ class Schedule:
     def _complete(self, position: float) -> bool:
         """Return whether the block may end here.
 
-        Where periods hold now more and now fewer samples (an epoch ends in a short batch), it ends at the whole period
+        Periods may differ in samples, since an epoch ends in a short batch. The block then ends at the whole period
         that is nearest to the samples asked for.
         """
         asked, samples = self.request, position - self._begun

@@ -1,4 +1,4 @@
-"""How much work a batch is, read from the batch as it leaves the loader."""
+"""The amount of work in a batch, read from the batch as it leaves the loader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowstep.records import Work
 
 
 def count(batch: Any) -> Work:
-    """Samples and tokens of `batch`: a mapping with `input_ids` (batch, length), or any nest of tensors.
+    """Return the samples and tokens of `batch`: a mapping with `input_ids` (batch, length), or any nest of tensors.
 
     A batch may say itself what its tensors don't show, as attributes: `samples` (examples packed into its
     sequences) and `cut_tokens` (what truncation removed).
@@ -30,7 +30,7 @@ def count(batch: Any) -> Work:
 
 
 def total(works: list[Work]) -> Work:
-    """The sum; a count that is missing in one batch is missing in the sum."""
+    """Return the sum of `works`. A count that is missing in one batch is missing in the sum."""
     if not works:
         return Work()
     names = ("padded_tokens", "useful_tokens", "loss_tokens", "cut_tokens")
@@ -40,7 +40,7 @@ def total(works: list[Work]) -> Work:
 
 
 def _first_dimension(batch: Any) -> int:
-    """Length of the first tensor found in a nest of mappings and sequences; 0 where there is none."""
+    """Return the length of the first tensor in a nest of mappings and sequences; 0 if there is none."""
     if isinstance(batch, torch.Tensor):
         return batch.shape[0] if batch.dim() else 1
     items = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()

@@ -20,7 +20,7 @@ MOST_SHOWN = 3
 class Cause:
     """A factor whose change was supported, or a phase with time that nothing explains, or both.
 
-    Both: the phase's time is gone under a change of the factor, but the gain over the whole step is undecided.
+    It is both if the phase's time is gone under a change of the factor, but the gain over the whole step is undecided.
     """
 
     factor: str | None

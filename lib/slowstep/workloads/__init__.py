@@ -1,4 +1,4 @@
-"""What a trial trains."""
+"""The workloads: what trials train."""
 
 from slowstep.workloads.base import EventResult, NotTestable, Workload, checked, load_workload
 

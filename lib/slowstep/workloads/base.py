@@ -15,27 +15,27 @@ from slowstep.settings.schema import WORKLOADS
 
 
 class NotTestable(Exception):
-    """Raised by a workload for what can't be had on this machine; the text says why."""
+    """The error of a workload for what can't be had on this machine. Its text says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventResult:
-    """What a periodic event left behind: bytes written, samples evaluated, and how to clear it away."""
+    """The result of a periodic event: bytes written, samples evaluated, and a function that clears it away."""
 
     bytes: int | None = None
     samples: int | None = None
     clear: Callable[[], object] = lambda: None
-    """Called when the time has been taken."""
+    """A function that deletes what was written. It is called when the time has been taken."""
 
 
 class Facts(TypedDict, total=False):
-    """What a workload may report of itself, beside what the probe sees. All of it is optional.
+    """Facts that a workload may report of itself, beside those that the probe sees. All of them are optional.
 
-    Other names are kept as they are, for the proof of factors of one's own.
+    Other names are kept as they are, for the proof that a factor of the user's own took effect.
     """
 
     event_period: int
-    """Optimizer steps after which what happens now and then has happened once."""
+    """Optimizer steps in which each periodic event of the trial happens a whole number of times."""
     max_length: int | None
     distinct_steps: int
     """Optimizer steps after which the trial's examples come again."""
@@ -74,17 +74,17 @@ def _words(kind: Any) -> str:
 
 
 class Workload(Protocol):
-    """What to train, under given settings. A trial calls the methods in this order, each once, in a fresh process.
+    """A model with its data and its training loop. A trial calls the methods in this order, each once.
 
-    Nothing here knows about measuring: the probe is attached around `train`, and training runs until the probe's
-    step boundary ends it.
+    Nothing here knows about measuring: the probe is attached around `train`, and training runs until the probe ends it
+    at a step boundary. Each trial is a new process.
     """
 
     device: str
-    """'cpu' or 'cuda'; known after `build_model`."""
+    """The kind of device, 'cpu' or 'cuda'. It is known after `build_model`."""
 
     def __init__(self, settings: Settings, folder: Path):
-        """`folder` is the trial's own, for whatever training writes; it is deleted with the trial."""
+        """Take the settings, and the trial's own `folder` for what training writes. It is deleted with the trial."""
 
     def prepare_data(self) -> None:
         """Read and prepare the data."""
@@ -93,7 +93,7 @@ class Workload(Protocol):
         """Build or load the model, on its device."""
 
     def build_trainer(self) -> None:
-        """Everything else that precedes the first step."""
+        """Build everything else that precedes the first step."""
 
     def train(self) -> None:
         """Train without end."""
@@ -102,10 +102,13 @@ class Workload(Protocol):
         """Return what the probe can't see, read from the live objects after a few steps."""
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
-        """Events of the real job that are too rare to meet in a block ('save', 'evaluate'), each ready to be called."""
+        """Return the periodic events that are too rare for a block ('save', 'evaluate'), each ready to be called."""
 
 
 def load_workload(name: str) -> type[Workload]:
-    """The workload class of a registered name, or of `module:Class`."""
+    """Return the workload class of a registered name, or of `module:Class`.
+
+    ImportError or AttributeError if there is none.
+    """
     module, _, attribute = WORKLOADS.get(name, name).partition(":")
     return getattr(importlib.import_module(module), attribute)

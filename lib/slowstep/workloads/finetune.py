@@ -35,12 +35,12 @@ SDPA = {
 
 
 def accelerator_available() -> bool:
-    """Whether PyTorch has a device other than the processor."""
+    """Return whether PyTorch has a device other than the processor."""
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
-    """The run's TrainingArguments as a trial uses them: without end, without rare events, writing to `folder`."""
+    """Return the run's TrainingArguments for a trial: without end or rare periodic events, writing to `folder`."""
     # without a device Trainer wants to be told so, or it refuses bf16
     given = {"use_cpu": not accelerator_available()} | settings.training_arguments
     given["report_to"] = _reporters(settings, folder)
@@ -56,7 +56,7 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
 
 
 def _warmup_steps(settings: Settings) -> float:
-    """Of the job: a share of an endless trial's steps would keep its learning rate at 0."""
+    """Return the warm-up steps of the job. A share of an endless trial's steps would keep its learning rate at 0."""
     given, job = float(settings.training("warmup_steps") or 0), settings.job
     if given >= 1:
         return given
@@ -64,7 +64,7 @@ def _warmup_steps(settings: Settings) -> float:
 
 
 def _reporters(settings: Settings, folder: Path) -> list[str]:
-    """The run's experiment trackers that are installed, each told to write to `folder` and to call no one."""
+    """Return the installed experiment trackers of the run. They are told to write to `folder` and to call no one."""
     given = settings.training("report_to")
     wanted = list(REPORTERS) if given in ("all", ["all"]) else [given] if isinstance(given, str) else given or []
     kept = [name for name in wanted if any(map(importlib.util.find_spec, REPORTERS.get(name, ())))]
@@ -76,10 +76,10 @@ def _reporters(settings: Settings, folder: Path) -> list[str]:
 
 
 class FineTune:
-    """A workload (see `slowstep.workloads.base.Workload`)."""
+    """A fine-tune by Trainer (`slowstep.workloads.base.Workload` describes the methods)."""
 
     encode: data.Encoder | None = None
-    """What encodes the examples; None for data without tokens."""
+    """The encoder of the examples; None for data without tokens."""
 
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
@@ -100,7 +100,7 @@ class FineTune:
             self.examples, self.collate = cached.indices, cached
 
     def load(self) -> tuple[Sequence[Any], Callable[[list[Any]], data.Batch]]:
-        """Examples, and what makes batches of them; a workload of one's own may bring others."""
+        """Return the examples and their collator. A workload of the user's own may return others."""
         tokenizer = data.load_tokenizer(self.settings)
         raw = data.read_examples(self.settings, self.folder)
         self.encode = data.Encoder(self.settings, tokenizer)
@@ -134,7 +134,7 @@ class FineTune:
 
     @property
     def loader(self) -> DataLoader:
-        """The one that training draws from."""
+        """The loader that training draws from."""
         return self.trainer.callback_handler.train_dataloader
 
     def train(self) -> None:

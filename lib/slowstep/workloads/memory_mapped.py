@@ -1,4 +1,4 @@
-"""A small convolutional network trained on records in a memory-mapped file, as large tabular and game data are kept."""
+"""A small convolutional network trained on memory-mapped samples, as large tabular and game data are kept."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from slowstep.workloads.finetune import FineTune
 from slowstep.workloads.stdlib_text import cache_folder
 
 BOARD = 9
-"""Rows and columns of a record."""
+"""The number of rows and of columns of a sample."""
 
 BUILT_IN = "random_records"
 
 
 class Records(torch.utils.data.Dataset):
-    """Records of a .npy file of structured items (`planes`, `label`), opened where they are read."""
+    """The samples of a .npy file of structured items (`planes`, `label`). It is opened where they are read."""
 
     def __init__(self, path: Path, samples: int | None):
         self.path, self.mapped = path, None
@@ -39,17 +39,17 @@ class Records(torch.utils.data.Dataset):
         return self._file()[index]
 
     def __getitems__(self, indices: Sequence[int]) -> list[np.void]:
-        """A batch read at once, in the order of the file, and given in the order that was asked for."""
+        """Return a batch in the order of `indices`. It is read at once, in the order of the file."""
         order = np.argsort(indices)
         read = self._file()[np.asarray(indices)[order]]
         return list(read[np.argsort(order)])
 
 
 class Stack:
-    """Makes a batch of records: `pixel_values` (batch, channels, BOARD, BOARD) and `labels` (batch,)."""
+    """Makes a batch of samples: `pixel_values` (batch, channels, BOARD, BOARD) and `labels` (batch,)."""
 
     length = None
-    """Records have no tokens to pad."""
+    """The length to pad to: none, since these samples have no tokens."""
 
     def __call__(self, records: list[np.void]) -> data.Batch:
         planes = np.stack([r["planes"] for r in records])
@@ -58,7 +58,7 @@ class Stack:
 
 
 class MemoryMappedWorkload(FineTune):
-    """A workload; `dataset.name_or_path` is a .npy file of your own or `random_records`, made on first use."""
+    """A workload on the .npy file `dataset.name_or_path`, or on `random_records`, which are made on first use."""
 
     def load(self) -> tuple[Records, Callable[[list[Any]], data.Batch]]:
         d, config = self.settings.dataset, self._config()
@@ -83,7 +83,7 @@ class MemoryMappedWorkload(FineTune):
 
 
 def built_in(channels: int, labels: int, samples: int | None) -> Path:
-    """A file of random records: what they hold does not change how long they take."""
+    """Return a file of random samples, made on first use. What they hold does not change how long they take."""
     number = samples or 20_000
     path = cache_folder() / f"records-{channels}x{BOARD}x{BOARD}-{number}.npy"
     if not path.is_file():

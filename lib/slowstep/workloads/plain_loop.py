@@ -1,4 +1,4 @@
-"""The same fine-tune by a loop that a person wrote: no Trainer, no accelerate."""
+"""The fine-tune of the built-in workload in a plain loop, without Trainer and accelerate."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from slowstep.workloads.observed.loader import period
 
 
 class PlainLoop(FineTune):
-    """A workload whose loop takes from the training arguments what such loops have: the loader's, the batch and its
-    accumulation, the optimizer, 16-bit autocast, checkpointing, and torch.compile."""
+    """A workload with a plain loop, which obeys the training arguments that such loops have.
+
+    They are those of the loader, the batch and its accumulation, the optimizer, 16-bit autocast, checkpointing, and
+    torch.compile.
+    """
 
     def build_trainer(self) -> None:
         a = self.arguments
@@ -49,7 +52,7 @@ class PlainLoop(FineTune):
         self.autocast = torch.bfloat16 if a.bf16 else torch.float16 if a.fp16 else None
 
     def _order(self) -> RandomSampler:
-        """A random order that rests on the seed alone, and not on what else was drawn before, such as weights."""
+        """Return a random order that depends on the seed alone, not on what was drawn before, such as weights."""
         seed = self.arguments.seed if self.arguments.data_seed is None else self.arguments.data_seed
         return RandomSampler(self.examples, generator=torch.Generator().manual_seed(seed))
 

@@ -1,4 +1,4 @@
-"""The examples looked at before anything is trained: what is damaged is told with its file and line, or its row."""
+"""A look at the examples before anything is trained. What is damaged is reported with its file and line, or its row."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any
 from slowstep.settings import Settings
 
 LOOKING_SECONDS = 5.0
-"""Beyond it a file's other lines are not looked at; a file of 26 MB took 0.3 s on two CPU cores."""
+"""The seconds after which a file's other lines are not looked at. A file of 26 MB took 0.3 s on two CPU cores."""
 
 ROWS = 500
-"""Of data that lies in no JSON file, this many rows, spread over all, are looked at."""
+"""The number of rows, spread over all, that are looked at in data that lies in no JSON file."""
 
 LABELLED = 64
-"""Examples that are encoded to find one with a label in it."""
+"""The number of examples that are encoded to find one with a label in it."""
 
 MORE = 'each line of a .jsonl file is one JSON object, {"prompt": "…", "response": "…"}'
 
 
 class Damaged(ValueError):
-    """What is wrong with the data, for the person whose data it is."""
+    """The error of damaged data. Its text says what is wrong, for the person whose data it is."""
 
 
 def columns(settings: Settings) -> tuple[str, ...]:
-    """The columns that are read."""
+    """Return the names of the columns that are read."""
     d = settings.dataset
     return (d.text_field,) if d.text_field else (d.prompt_field, d.response_field)
 
 
 def check_file(path: Path, settings: Settings) -> None:
-    """Look at a .jsonl or .json file; Damaged says in which line it is not what is trained on."""
+    """Look at a .jsonl or .json file; Damaged says which line can't be trained on, and why."""
     if path.stat().st_size == 0:
         raise Damaged(f"{path}: the file is empty; {MORE}.")
     _check(_objects(path), settings, str(path))
 
 
 def check_rows(raw: Any, settings: Settings) -> None:
-    """Look at some rows of a set that lies in no JSON file, spread over all of them."""
+    """Look at rows spread over a dataset that lies in no JSON file; Damaged says which row can't be trained on."""
     if not len(raw):
         raise Damaged(f"{settings.dataset.name_or_path}: holds no example.")
     step = max(1, len(raw) // ROWS)
@@ -49,7 +49,7 @@ def check_rows(raw: Any, settings: Settings) -> None:
 
 
 def no_label(examples: Sequence[dict[str, Any]], settings: Settings, ignored: int) -> str:
-    """Return why no loss can be computed, or nothing: all that `max_length` leaves of the examples are prompts.
+    """Return why no loss can be computed, or nothing. It can't if `max_length` leaves only prompts of the examples.
 
     The first position of a sequence is predicted by nothing, so its label does not count.
     """
@@ -94,7 +94,7 @@ def _check(rows: Iterable[tuple[str, Any]], settings: Settings, source: str) -> 
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Any]]:
-    """What the file holds, each with where it stands: a line each, or one list of all."""
+    """Yield what a file holds, each with its place. The file holds one object a line, or one list of all."""
     with path.open("rb") as file:
         while (first := file.read(1)).isspace():
             pass

@@ -1,4 +1,4 @@
-"""A model's sizes without its weights: built on PyTorch's meta device, where nothing takes memory."""
+"""The sizes of a model without its weights: it is built on PyTorch's meta device, where nothing takes memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from slowstep.workloads.observed import sizes
 
 
 def model_sizes(settings: Settings) -> dict[str, Any]:
-    """What a trial would observe of the model (`slowstep.workloads.observed.sizes`); {} if its sizes are of no use."""
-    if settings.workload == "records":
+    """Return the sizes that a trial would observe of the model (`slowstep.workloads.observed.sizes`).
+
+    They are {} if they are of no use.
+    """
+    if settings.workload == "memory_mapped":
         return {}
     whole = replace(settings, quantization=None, model=replace(settings.model, init="random"))
     return sizes(model.build(whole, torch.device("meta")))

@@ -1,4 +1,4 @@
-"""Measuring without a machine: step times and runs whose truth is known, for whatever judges them."""
+"""Simulated measuring: step times and runs whose truth is known, to test what judges them."""
 
 from slowstep.measure.simulated.measurer import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.regimes import REGIMES, Regime

@@ -31,7 +31,7 @@ from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 
 SHARES = {"data": 0.1, "host_to_device": 0.02, "forward": 0.25, "backward": 0.45, "optimizer": 0.1, "other": 0.08}
-"""The phases of an ordinary step; what is left of it is the backward pass."""
+"""The share of each phase in an ordinary step, 0 to 1. Time that is left over belongs to the backward pass."""
 
 MACHINE = {
     "system": "simulated",
@@ -54,19 +54,19 @@ def no_change(arm: Arm, purpose: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What is true of a simulated run. Times in seconds, memory in bytes."""
+    """The truth about a simulated run. Times are in seconds, memory in bytes."""
 
     sample_seconds: float = 0.025
     phases: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
-    """Share of a step's time a phase, 0 to 1."""
+    """The share of each phase in a step's time, 0 to 1."""
     gain: Callable[[Arm, str], float] = no_change
-    """The gain in throughput of an arm over the run as it is, 0.3 for 30 %; the second argument is the purpose."""
+    """A function that returns the gain in throughput of an arm for a purpose, over the run as it is: 0.3 for 30 %."""
     phases_of: Callable[[Arm], Mapping[str, float] | None] = lambda arm: None
-    """The phases of an arm, where they are others than the run's."""
+    """A function that returns the phases of an arm; None if they are the run's."""
     noise: float = 0.005
-    """Standard deviation of a block's logarithm."""
+    """Standard deviation of the logarithm of a block's time."""
     stall_every: int = 0
-    """One step in so many stalls, if it is not 0."""
+    """The number of steps of which one stalls; 0 for no stalls."""
     stall_seconds: float = 3.0
     stall_phase: str = "data"
     tokens: int | None = 100
@@ -74,11 +74,11 @@ class Truth:
     padding: int = 0
     """Positions of padding a sample."""
     observed: Mapping[str, object] = field(default_factory=dict)
-    """What every trial observes, beside the settings of its arm."""
+    """Facts that every trial observes, beside the settings of its arm."""
     memory: Callable[[Arm], int] = lambda arm: GIB
     memory_limit: int = 16 * GIB
     fails: Callable[[Arm], str | None] = lambda arm: None
-    """Why an arm's trial crashes, or None."""
+    """A function that returns why an arm's trial crashes, or None."""
     seconds_of_event: float = 0.0
     peak: Peak | None = None
 
@@ -92,14 +92,14 @@ class SimulatedMeasurer:
         self.measured_seconds, self.steps = 0.0, 0
 
     def close(self) -> None:
-        """Have nothing to end."""
+        """Do nothing, since there is nothing to end."""
 
     def describe(self) -> Environment:
         """Return a machine that does not exist."""
         return Environment(machine=dict(MACHINE), versions={"torch": "0"}, kit="0")
 
     def check(self, settings: Settings) -> list[tuple[str, str]]:
-        """Refuse nothing."""
+        """Return no problems."""
         return []
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
@@ -127,7 +127,7 @@ class SimulatedMeasurer:
         )
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
-        """Return so many steps, as many as `seconds` allow, with the stalls among them."""
+        """Return `steps` steps, or as many as `seconds` allow, with the stalls among them."""
         steps = min(steps, int(seconds / self._step_seconds(arm, "")))
         rng = np.random.default_rng(0)
         rows = self._rows(arm, "", rng, steps)
@@ -143,7 +143,7 @@ class SimulatedMeasurer:
         return ObservationRecord(arm=identity(arm.determinants()), trial=trial)
 
     def events(self, arm: Arm) -> EventRecord:
-        """Return what each event of the run takes."""
+        """Return the seconds that each periodic event of the run takes."""
         each = self.truth.seconds_of_event
         return EventRecord(seconds={"save": [each] * 3, "evaluate": [each] * 3} if each else {})
 
@@ -160,7 +160,7 @@ class SimulatedMeasurer:
         return self.truth.peak
 
     def model_sizes(self, settings: Settings) -> dict[str, int]:
-        """Know no model's sizes."""
+        """Return no sizes."""
         return {}
 
     # -- one arm --
@@ -185,7 +185,7 @@ class SimulatedMeasurer:
         return pace * arm.settings.effective_batch_size
 
     def _rows(self, arm: Arm, purpose: str, rng: np.random.Generator, steps: int) -> dict[str, np.ndarray]:
-        """Return the seconds of so many steps by phase, without stalls."""
+        """Return the seconds of each phase without stalls, each an array (steps,)."""
         phases = dict(self.truth.phases_of(arm) or self.truth.phases)
         phases["backward"] = phases.get("backward", 0.0) + 1 - sum(phases.values())
         whole = self._step_seconds(arm, purpose) * np.exp(rng.normal(0.0, self.truth.noise)) * np.ones(steps)

@@ -1,4 +1,4 @@
-"""Step times with known truth: what real machines do to a training loop, as far as it is known, in simulation."""
+"""Simulated step times with known truth, like those of real machines as far as these are known."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy as np
 from scipy import signal
 
 STEPS = 20
-"""Steps a block."""
+"""The number of steps in a block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regime:
-    """A machine's habits. Steps are lognormal, correlated as AR(1); a share of them is prolonged."""
+    """The step times of a machine: lognormal, correlated as AR(1), with a share of prolonged steps."""
 
     sd: float = 0.03
     correlation: float = 0.6
     spikes: float = 0.02
-    """Share of steps with an exponential spike, a step long on average."""
+    """The share of steps with a spike, whose length is exponential, and one step on average."""
     drift: float = 0.0
-    """Per 60 steps."""
+    """The growth of the step time's logarithm in 60 steps."""
     heavy: float = 0.0
-    """Share of steps that take thirty times the median."""
+    """The share of steps that take thirty times as long."""
     stall: float = 0.0
-    """How much longer every eighth step takes, in both arms."""
+    """The share by which every eighth step takes longer, in both arms."""
     launch: float = 0.0
-    """Standard deviation of a launch's own speed."""
+    """Standard deviation of the logarithm of a launch's own speed."""
 
     def times(self, rng: np.random.Generator, runs: int, steps: int) -> np.ndarray:
-        """Step times, shape (runs, steps), in the order of the clock; the median is about 1."""
+        """Return step times, shape (runs, steps), in the order of the clock; the median is about 1."""
         shocks = rng.normal(0.0, self.sd * np.sqrt(1 - self.correlation**2), (runs, steps))
         shocks[:, 0] = rng.normal(0.0, self.sd, runs)
         logs = signal.lfilter([1.0], [1.0, -self.correlation], shocks, axis=1)
@@ -43,7 +43,7 @@ class Regime:
         return times
 
     def offsets(self, rng: np.random.Generator, runs: int, launches: int) -> np.ndarray:
-        """What two launches differ by, on the logarithm, shape (runs, launches)."""
+        """Return the differences between the launches of two arms, as log-ratios, shape (runs, launches)."""
         return rng.normal(0.0, self.launch * np.sqrt(2), (runs, launches))
 
 
@@ -66,7 +66,7 @@ REGIMES = {
 def pairs(
     regime: Regime, rng: np.random.Generator, runs: int, looks: Sequence[int], effect: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-ratios of interleaved pairs in random order, shape (runs, pairs), and the launch of each pair.
+    """Return log-ratios of interleaved pairs in random order, shape (runs, pairs), and each pair's launch, (pairs,).
 
     The treatment is faster by `effect` (0.1: 10 %); both arms are launched anew after each look.
     """

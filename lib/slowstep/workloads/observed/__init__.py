@@ -1,6 +1,6 @@
-"""What is really in effect in a trial, read from the live objects after a few steps, and not from the settings.
+"""Facts about what is really in effect in a trial, read from the live objects after a few steps, not from the settings.
 
-The expectations of the catalogue's levels are held against these facts.
+The expectations of the catalogue's levels are compared with these facts.
 """
 
 from slowstep.workloads.observed.loader import data_facts

@@ -1,4 +1,4 @@
-"""What batches are made of, by the live examples and what collates them; who makes them is told by the probe."""
+"""Facts about the batches, by the live examples and their collator. The probe tells who makes the batches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 
 EPOCH_IN_BLOCK = 200
-"""Epochs of up to so many steps are measured whole where workers are at play."""
+"""The most steps of an epoch that is measured as a whole if there are loader workers."""
 
 
 def data_facts(w: FineTune) -> dict[str, Any]:
-    """Return what the batches are made of, and how much is in an epoch of them."""
+    """Return facts about the examples and their batches, and the amount of them in an epoch."""
     cached = isinstance(w.collate, data.Cached)
     fetched = w.collate.fresh if cached else w.examples
     return {
@@ -35,7 +35,7 @@ def data_facts(w: FineTune) -> dict[str, Any]:
 
 
 def sampling(loader: Any) -> str | None:
-    """Return the order of examples, by the class of the sampler inside whatever accelerate put around it."""
+    """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
     sampler = loader.batch_sampler
     while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
         sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
@@ -44,7 +44,7 @@ def sampling(loader: Any) -> str | None:
 
 
 def _max_length(w: FineTune) -> int | None:
-    """Return the tokens at which examples are cut: by what encoded them, unless one that was kept is longer."""
+    """Return the tokens at which the encoder cuts examples, or more if one is longer; None for data without tokens."""
     if w.encode is None:
         return None
     seen = data.lengths(w.source)
@@ -52,13 +52,15 @@ def _max_length(w: FineTune) -> int | None:
 
 
 def steps_of_epoch(w: FineTune) -> int:
-    """Optimizer steps in the job's epoch; a trial's is as long."""
+    """Return the optimizer steps in the job's epoch. A trial's epoch is as long."""
     return math.ceil(len(w.loader) / w.arguments.gradient_accumulation_steps)
 
 
 def period(w: FineTune, *every: int) -> int:
-    """Steps after which what stays in a trial repeats itself: events that come `every` so many, and a short epoch's
-    start where workers start with it."""
+    """Return the steps after which a trial repeats itself.
+
+    An event comes after each number of steps in `every`. With workers, the start of a short epoch is one more event.
+    """
     steps, found = steps_of_epoch(w), list(every)
     if w.arguments.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
         found.append(steps)  # whole epochs hold as many starts as the job's
@@ -66,8 +68,10 @@ def period(w: FineTune, *every: int) -> int:
 
 
 def _epoch(w: FineTune) -> dict[str, int]:
-    """Steps and positions of the job's epoch, of which the blocks see a small part, and the steps after which the
-    trial's examples come again."""
+    """Return the positions of the job's epoch, and the steps after which the trial's examples come again.
+
+    The blocks see a small part of an epoch.
+    """
     batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
     once = math.ceil(len(w.source) / (batch * w.arguments.gradient_accumulation_steps))
     found = {"distinct_steps": once}
@@ -82,7 +86,7 @@ def _epoch(w: FineTune) -> dict[str, int]:
 
 
 def _storage(source: Any, folder: Path) -> str:
-    """Where the examples are read from: by the files that hold them, none of which means memory."""
+    """Return the storage that examples are read from, by the files that hold them. No files mean memory."""
     held = getattr(source, "raw", source)
     if isinstance(held, list):
         return "in_memory"
@@ -95,7 +99,7 @@ def _storage(source: Any, folder: Path) -> str:
 
 
 def _padding(w: FineTune) -> str:
-    """As the collator and the examples really are."""
+    """Return the padding, by the live collator and examples."""
     collate = w.collate.collate if isinstance(w.collate, data.Cached) else w.collate
     if isinstance(w.source, list):
         return "packing"

@@ -1,4 +1,4 @@
-"""What Trainer adds: its arguments and its events."""
+"""Facts about Trainer: its arguments and its periodic events."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLAIN_ARGUMENTS = (
     "include_num_input_tokens_seen",
     "max_grad_norm",
 )
-"""Arguments that Trainer reads in each step or event, so that holding them is having effect."""
+"""Arguments that Trainer reads in each step or event. One that it holds is therefore in effect."""
 
 TRACKERS = {"TensorBoardCallback": "tensorboard", "MLflowCallback": "mlflow", "WandbCallback": "wandb"}
 
 
 def trainer_facts(w: FineTune) -> dict[str, Any]:
-    """Facts by name, of a run by Trainer."""
+    """Return facts by name, of a run by Trainer."""
     trainer, a = w.trainer, w.arguments
     checkpointed = int((a.gradient_checkpointing_kwargs or {}).get("every_n_layers", 1))
     every = [int(a.save_steps)] * (a.save_strategy != "no") + [int(a.eval_steps or 1)] * (a.eval_strategy != "no")
@@ -40,8 +40,10 @@ def trainer_facts(w: FineTune) -> dict[str, Any]:
 
 
 def _events(w: FineTune) -> dict[str, Any]:
-    """Intervals in steps, or the strategy where it is not by steps. Of a rare event, which is kept out of the trial's
-    steps, it is the interval that its share of a block is reckoned with."""
+    """Return the interval of each periodic event in steps, or the strategy if it is not by steps.
+
+    A rare event is kept out of the trial's steps. Its interval is the one that its share of a block is computed with.
+    """
     callbacks = [type(c).__name__ for c in w.trainer.callback_handler.callbacks]
     found = {
         "logging_steps": int(w.trainer.args.logging_steps),
