@@ -100,7 +100,7 @@ def measure() -> dict[str, Any]:
 
 def _phases(plan: Plan) -> dict[str, float]:
     """Seconds a phase of the median step, trained in a process of its own."""
-    return run_in_subprocess(_train, plan, daemon=False)
+    return run_in_subprocess(_train, plan)
 
 
 def _train(connection: Any, plan: Plan) -> None:

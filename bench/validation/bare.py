@@ -29,7 +29,7 @@ TIMEOUT = 600.0
 def paces(a: Settings, b: Settings) -> Iterator[tuple[float, float]]:
     """Useful tokens a second of a run of each arm, one after the other, in the order ABBAAB…, without end."""
     for order in itertools.cycle(((0, 1), (1, 0))):
-        found = {i: run_in_subprocess(_train, (a, b)[i], timeout=TIMEOUT, daemon=False) for i in order}
+        found = {i: run_in_subprocess(_train, (a, b)[i], timeout=TIMEOUT) for i in order}
         yield found[0], found[1]
 
 
