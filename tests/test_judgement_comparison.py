@@ -170,7 +170,7 @@ def test_noise_is_never_called_no_effect() -> None:
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_less_than_three_pairs_decide_nothing(n: int) -> None:
     """However clear they look, fewer than three pairs are inconclusive, and asking is no error."""
-    assert Reading.INCONCLUSIVE == result_of(pairs([0.5] * n)).kind
+    assert Reading.INCONCLUSIVE == result_of(pairs([0.5] * n)).reading
 
 
 def test_the_last_pair_is_a_look() -> None:

@@ -205,7 +205,7 @@ def test_what_was_not_supported_explains_nothing() -> None:
         ({"factor": "optim"}, None),  # does not act on saving
         ({"effect": Interval(mean=0.0, lower=-0.04, upper=0.04, p=0.9, n=12)}, None),  # the time went elsewhere
         ({"outcome": Outcome.REFUTED}, None),
-        ({"given": {"training_arguments.dataloader_num_workers": 2}}, None),
+        ({"held_constant": {"training_arguments.dataloader_num_workers": 2}}, None),
         ({"meaning": Meaning.DIAGNOSTIC}, None),
     ],
 )
