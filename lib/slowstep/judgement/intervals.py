@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 NOMINAL_P = 0.011
 """Two-sided p at each of nine looks; it makes 5 % over all of them."""
@@ -154,17 +154,20 @@ def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.
     return math.exp(most)
 
 
-@functools.lru_cache(maxsize=4096)
 def _t(p: float, freedom: int) -> float:
-    return float(stats.t.ppf(1 - p / 2, freedom))
+    return -float(special.stdtrit(freedom, p / 2))
 
 
-@functools.lru_cache(maxsize=4096)
 def _z(p: float) -> float:
-    return float(stats.norm.ppf(1 - p / 2))
+    return -float(special.ndtri(p / 2))
 
 
-@functools.lru_cache(maxsize=4096)
 def _dropped(p: float, n: int) -> int:
     """Return how many values may lie beyond each end of the median's interval at two-sided `p`; -1 without interval."""
-    return int(stats.binom.ppf(p / 2, n, 0.5)) - 1 if p < 1 else (n - 1) // 2
+    return int(np.searchsorted(_coins(n), p / 2)) - 1 if p < 1 else (n - 1) // 2
+
+
+@functools.lru_cache(maxsize=64)
+def _coins(n: int) -> np.ndarray:
+    """Return the chance of at most k heads in `n` throws of a coin, shape (n + 1,)."""
+    return special.bdtr(np.arange(n + 1), n, 0.5)

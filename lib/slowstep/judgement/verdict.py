@@ -173,7 +173,7 @@ def judge(
     missed = [
         phase
         for phase in contrast.touched(device)
-        if (stalls or {}).get(phase, 0.0) * LITTLE > verdict.before.get(phase, 0.0)
+        if phase in (stalls or {}) and stalls[phase] * LITTLE > verdict.before.get(phase, 0.0)
     ]
     if outcome is Outcome.REFUTED and missed:
         outcome = Outcome.INCONCLUSIVE

@@ -39,7 +39,7 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
         "non_blocking": bool(getattr(loader, "_non_blocking", False)),
         "train_sampling_strategy": sampling(loader),
     }
-    batch, examples = getattr(loader, "total_batch_size", None) or loader.batch_size, _length(loader.dataset)
+    batch, examples = _batch_size(loader), _length(loader.dataset)
     if batch:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
     if (batches := _length(loader)) is not None:
@@ -47,6 +47,11 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
     if examples is not None:
         found["examples"] = examples
     return found
+
+
+def _batch_size(loader: Any) -> int | None:
+    """Return the examples of a batch, by the loader or by what draws its batches; None if neither says."""
+    return loader.batch_size or getattr(loader.batch_sampler or loader.sampler, "batch_size", None)
 
 
 def _length(of: Any) -> int | None:

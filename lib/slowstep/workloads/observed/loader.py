@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
 
 from slowstep.workloads import data
-
-if TYPE_CHECKING:
-    from slowstep.workloads.finetune import FineTune
+from slowstep.workloads.observed.parts import Parts
 
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 
@@ -19,7 +17,7 @@ EPOCH_IN_BLOCK = 200
 """The most steps of an epoch that is measured as a whole if there are loader workers."""
 
 
-def data_facts(w: FineTune) -> dict[str, Any]:
+def data_facts(w: Parts) -> dict[str, Any]:
     """Return facts about the examples and their batches, and the amount of them in an epoch."""
     cached = isinstance(w.collate, data.Cached)
     fetched = w.collate.fresh if cached else w.examples
@@ -43,7 +41,7 @@ def sampling(loader: Any) -> str | None:
     return kinds[0] if kinds else None
 
 
-def _max_length(w: FineTune) -> int | None:
+def _max_length(w: Parts) -> int | None:
     """Return the tokens at which the encoder cuts examples, or more if one is longer; None for data without tokens."""
     if w.encode is None:
         return None
@@ -51,12 +49,12 @@ def _max_length(w: FineTune) -> int | None:
     return max(w.encode.max_length, 0 if seen is None else int(seen.max()))
 
 
-def steps_of_epoch(w: FineTune) -> int:
+def steps_of_epoch(w: Parts) -> int:
     """Return the optimizer steps in the job's epoch. A trial's epoch is as long."""
     return math.ceil(len(w.loader) / w.arguments.gradient_accumulation_steps)
 
 
-def period(w: FineTune, *every: int) -> int:
+def period(w: Parts, *every: int) -> int:
     """Return the steps after which a trial repeats itself.
 
     An event comes after each number of steps in `every`. With workers, the start of a short epoch is one more event.
@@ -67,7 +65,7 @@ def period(w: FineTune, *every: int) -> int:
     return math.lcm(*found)
 
 
-def _epoch(w: FineTune) -> dict[str, int]:
+def _epoch(w: Parts) -> dict[str, int]:
     """Return the positions of the job's epoch, and the steps after which the trial's examples come again.
 
     The blocks see a small part of an epoch.
@@ -98,7 +96,7 @@ def _storage(source: Any, folder: Path) -> str:
     return "local_copy" if all(Path(f["filename"]).is_relative_to(folder) for f in files) else "as_is"
 
 
-def _padding(w: FineTune) -> str:
+def _padding(w: Parts) -> str:
     """Return the padding, by the live collator and examples."""
     collate = w.collate.collate if isinstance(w.collate, data.Cached) else w.collate
     if isinstance(w.source, list):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slowstep.settings.events import EVENTS, is_rare, strategy
 from slowstep.workloads.observed.loader import data_facts, period
 from slowstep.workloads.observed.model import model_facts
-
-if TYPE_CHECKING:
-    from slowstep.workloads.finetune import FineTune
+from slowstep.workloads.observed.parts import Parts
 
 PLAIN_ARGUMENTS = (
     "torch_empty_cache_steps",
@@ -24,7 +22,7 @@ PLAIN_ARGUMENTS = (
 TRACKERS = {"TensorBoardCallback": "tensorboard", "MLflowCallback": "mlflow", "WandbCallback": "wandb"}
 
 
-def trainer_facts(w: FineTune) -> dict[str, Any]:
+def trainer_facts(w: Parts) -> dict[str, Any]:
     """Return facts by name, of a run by Trainer."""
     trainer, a = w.trainer, w.arguments
     checkpointed = int((a.gradient_checkpointing_kwargs or {}).get("every_n_layers", 1))
@@ -39,7 +37,7 @@ def trainer_facts(w: FineTune) -> dict[str, Any]:
     }
 
 
-def _events(w: FineTune) -> dict[str, Any]:
+def _events(w: Parts) -> dict[str, Any]:
     """Return the interval of each periodic event in steps, or the strategy if it is not by steps.
 
     A rare event is kept out of the trial's steps. Its interval is the one that its share of a block is computed with.
