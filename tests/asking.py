@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure import ComparisonRequest, Measurer, Tell
+from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
 from slowstep.records import ComparisonRecord
 
 

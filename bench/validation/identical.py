@@ -11,8 +11,8 @@ from slowstep.judgement.comparison import Reading, result_of
 from slowstep.judgement.intervals import interval
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import span
-from slowstep.measure import ComparisonRequest
 from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.settings import load
 
 REPEATS = 3

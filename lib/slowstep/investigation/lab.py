@@ -21,7 +21,7 @@ from slowstep.investigation.needed import Needed
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
-from slowstep.measure import Measurer
+from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress, to_file
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings

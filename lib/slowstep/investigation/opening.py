@@ -11,8 +11,8 @@ from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.launch.fork_server import context
-from slowstep.measure import Measurer
 from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
