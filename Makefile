@@ -3,6 +3,7 @@ PYTHON ?= python3
 PARAMS ?= params/quick.yaml
 SET ?=
 BIN := .venv/bin
+BESIDE := --numprocesses logical --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases docs clean clean-outputs
@@ -38,13 +39,13 @@ lab: .venv/.ready  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=. notebooks
 
 test: .venv/.ready  ## run the test suite (minutes)
-	$(BIN)/python -m pytest -m "not exhaustive"
+	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive"
 
 test-fast: .venv/.ready  ## run the tests that start no trial and no browser (a minute)
-	$(BIN)/python -m pytest -m "not exhaustive and not trials and not browser"
+	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive and not trials and not browser"
 
 test-all: .venv/.ready  ## run every test, each example of each factor among them
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(BESIDE)
 
 lint: .venv/.ready  ## ruff, as the tests run it
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

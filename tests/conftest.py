@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,12 +22,28 @@ ROOT = Path(__file__).resolve().parents[1]
 TRAINS = {"measurer", "interrupted", "diagnosed"}
 """Fixtures that start trials."""
 
+DIAGNOSES = {"interrupted", "diagnosed", "audited"}
+"""Fixtures that take minutes, so that one process of a test run makes them for all."""
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let test processes beside each other use one thread each: threads that wait for cores cost twelve times that."""
+    if hasattr(config, "workerinput"):
+        os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.hookimpl(tryfirst=True)  # before the processes of a test run share out the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start trials, by their fixtures; those that do so by themselves are marked where they are."""
+    """Mark the tests that start trials, by their fixtures; those that do so by themselves are marked where they are.
+
+    The tests of a file stay in one process of a test run, and so do all that share what takes minutes. These are first.
+    """
     for item in items:
-        if TRAINS & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if TRAINS & fixtures:
             item.add_marker(pytest.mark.trials)
+        item.add_marker(pytest.mark.xdist_group("diagnosis" if DIAGNOSES & fixtures else item.path.stem))
+    items.sort(key=lambda item: not DIAGNOSES & set(getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(scope="session")

@@ -116,6 +116,19 @@ def test_no_file_imports_itself_by_a_detour() -> None:
     assert {} == {name: sorted(needs & graph.keys()) for name, needs in graph.items()}
 
 
+def test_charts_alone_need_what_draws_them() -> None:
+    """A bare machine can measure: only reports name plotly, pandas and what runs and renders notebooks."""
+    drawing = ("plotly", "pandas", "nbconvert", "nbformat", "papermill", "nbclient")
+    naming = {
+        layer
+        for layer in LEFT
+        for path in sources(layer)
+        if any(name.partition(".")[0] in drawing for name in imported(path))
+    }
+
+    assert naming <= {"report", "batch"}
+
+
 @pytest.mark.parametrize("layer", WITHOUT_TORCH)
 def test_no_torch_is_named(layer: str) -> None:
     """Outside of trials no file imports torch or what pulls it in, not even inside a function."""

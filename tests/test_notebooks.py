@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from slowstep.batch import notebook as notebook_runs
 from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.factors import CATALOGUE
 from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.records import ComparisonRecord, Store
 from slowstep.settings import LEVEL_SECTIONS, load
+from slowstep.settings.sections import SECTIONS
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
@@ -126,24 +128,21 @@ def test_a_notebook_runs_by_itself_with_its_defaults_overridden(diagnosed):
 
 def test_one_failing_notebook_fails_the_run_and_not_the_others(diagnosed, tmp_path, monkeypatch, capsys):
     """A notebook whose kernel dies is shown as failed in the index, the others run, and the exit status says so."""
-    from slowstep import batch
-
     broken = tmp_path / "notebooks"
     broken.mkdir()
-    for name, source in (
-        ("00_dies", "import os; os._exit(0)"),
-        ("10_raises", "raise ValueError('<b>no</b>')"),
-        ("20_works", "1"),
-    ):
+    sources = ("import os; os._exit(0)", "raise ValueError('<b>no</b>')", "1")
+    names = [section.notebook for section in SECTIONS[: len(sources)]]
+    for name, source in zip(names, sources, strict=True):
         notebook = json.loads((ROOT / "notebooks" / "00_baseline.ipynb").read_text())
         notebook["cells"] = [*notebook["cells"][:2], notebook["cells"][2] | {"source": source, "metadata": {}}]
         (broken / f"{name}.ipynb").write_text(json.dumps(notebook))
-    monkeypatch.setattr(batch, "NOTEBOOKS", broken)
+    monkeypatch.setattr(notebook_runs, "NOTEBOOKS", broken)
+    monkeypatch.setattr(notebook_runs, "SECTIONS", SECTIONS[: len(sources)])
     outputs = tmp_path / "outputs"
     status = main(["diagnose", str(ROOT / "params" / "smoke.yaml"), "--outputs", str(outputs)])
     page = (outputs / "index.html").read_text()
 
-    runs = [store(outputs).read(NotebookRun, "notebooks", n) for n in ("00_dies", "10_raises", "20_works")]
+    runs = [store(outputs).read(NotebookRun, "notebooks", n) for n in names]
     assert status == 1
     assert [run.status for run in runs] == ["failed", "failed", "ok"]
     assert "ValueError" in runs[1].reason

@@ -137,8 +137,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
         settings=quick,
         machine=text,
         suspects=[],
-        events=None,
-        noise=replace(measured.record, pairs=[]),
+        evidence=SimpleNamespace(events=None, noise=replace(measured.record, pairs=[])),
         baseline=SimpleNamespace(
             projection=None,
             record=measured.record,
@@ -244,7 +243,7 @@ def test_one_place_writes_to_the_terminal() -> None:
             prints = isinstance(node, ast.Name) and node.id == "print"
             stream = isinstance(node, ast.Attribute) and ast.unparse(node).startswith(("sys.stdout", "sys.stderr"))
             imported = isinstance(node, ast.ImportFrom) and {a.name for a in node.names} & {"stdout", "stderr"}
-            if (prints or stream or imported) and name not in ("terminal.py", *LOGGED):
+            if (prints or stream or imported) and name not in ("text/terminal.py", *LOGGED):
                 places.append(f"{name}:{node.lineno}")
 
     assert [] == places

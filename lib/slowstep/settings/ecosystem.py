@@ -88,6 +88,16 @@ def optimizer_names() -> frozenset[str]:
     return frozenset(_literal(n.value) for n in body if isinstance(n, ast.Assign))
 
 
+@functools.cache
+def architectures() -> frozenset[str]:
+    """Return the `model_type` names of transformers, its folders under models/; none where it is not installed."""
+    root = _installed("transformers")
+    if root is None:
+        return frozenset()
+    folders = (root / "models").iterdir()
+    return frozenset(p.name for p in folders if (p / f"configuration_{p.name}.py").is_file())
+
+
 FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
 """The optimizers of PyTorch that can go over lists of tensors."""
 

@@ -14,7 +14,7 @@ from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.parse import Unreadable, parse, read_yaml
 from slowstep.settings.plain import unsuitable
-from slowstep.settings.rules import impossible
+from slowstep.settings.rules import impossible, not_here
 from slowstep.settings.schema import OVERRIDE, Loaded, Settings
 
 LONGEST_NAME = 120
@@ -44,18 +44,27 @@ def from_data(
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 
 
-def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | None = None) -> Settings:
-    """Return plain data as settings; SettingsError names each problem with its key's place, or else with `source`."""
+def validate(
+    data: Mapping[str, Any],
+    source: str,
+    places: Mapping[str, str] | None = None,
+    defaults: Mapping[str, object] | None = None,
+) -> Settings:
+    """Return plain data as settings; SettingsError names each problem with its key's place, or else with `source`.
+
+    Settings that were used elsewhere come with the `defaults` of TrainingArguments there. They may name files that
+    are not here, and arguments of another transformers.
+    """
     problems = Problems(source, places)
     for key, message in unsuitable(data):
         problems.add(key, message)
     if problems.found:  # only plain data can be checked any further
         raise SettingsError(problems.found)
-    settings = from_plain(Settings, data, problems)
+    settings = replace(from_plain(Settings, data, problems), defaults=dict(defaults or {}))
     checked = {}
     for section in ecosystem.SECTIONS:
         given = getattr(settings, section)
-        if isinstance(given, dict):
+        if isinstance(given, dict) and not defaults:
             checked[section] = ecosystem.check(section, given, problems)
     settings = replace(settings, **checked)
     if not problems.found:
@@ -66,7 +75,7 @@ def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | N
             )
         if len(settings.name) > LONGEST_NAME:
             problems.add("name", f"it names a folder, and has {len(settings.name)} letters; {LONGEST_NAME} at most.")
-        for key, message in impossible(settings):
+        for key, message in (*impossible(settings), *(() if defaults else not_here(settings))):
             problems.add(key, message)
     if problems.found:
         raise SettingsError(problems.found)
@@ -83,7 +92,7 @@ def override(
     data = to_plain(settings)
     for key, value in overrides.items():
         _set(data, key, value)
-    return replace(validate(data, source, places), defaults=settings.defaults)
+    return validate(data, source, places, settings.defaults)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

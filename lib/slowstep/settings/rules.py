@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import keyword
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowstep.settings.ecosystem import FOREACH
+from slowstep.settings.ecosystem import FOREACH, architectures
 from slowstep.settings.errors import nearest
 from slowstep.settings.events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
@@ -29,6 +27,12 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _training(s)
     yield from _job(s)
     yield from _budget(s)
+
+
+def not_here(s: Settings) -> Iterator[Problem]:
+    """Yield (key, message) for what `s` names and this machine lacks: local files, architectures of transformers."""
+    yield from _model_here(s)
+    yield from _data_here(s)
 
 
 def _workload(s: Settings) -> Iterator[Problem]:
@@ -72,31 +76,11 @@ def _model(s: Settings) -> Iterator[Problem]:
     if m.init == "random":
         if m.model_type is None and m.name_or_path is None:
             yield "model.model_type", "init: random needs the architecture, for example 'llama' or 'mistral'."
-        elif m.model_type is not None and m.model_type not in (known := architectures()):
-            yield (
-                "model.model_type",
-                f"transformers has no architecture '{m.model_type}'.{nearest(m.model_type, known)}",
-            )
     elif m.name_or_path is None:
         yield (
             "model.name_or_path",
             "init: pretrained needs a Hub id or a local folder; init: random builds one instead.",
         )
-    if m.name_or_path is not None:
-        path = _path(m.name_or_path)
-        looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
-        is_folder = os.path.isdir(path)
-        if looks_local and not is_folder:
-            yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
-        elif is_folder and not (path / "config.json").is_file():
-            yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
-        elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
-            yield (
-                "model.name_or_path",
-                f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
-            )
-        elif is_folder:
-            yield from (("model.name_or_path", message) for message in damaged(path))
     if s.quantization:
         four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
         if four and eight:
@@ -105,6 +89,30 @@ def _model(s: Settings) -> Iterator[Problem]:
             yield "quantization", "keys of 4-bit weights are given, and load_in_4bit is not true."
         if not s.peft:
             yield "quantization", "quantised weights can't be trained themselves: add a peft section (LoRA)."
+
+
+def _model_here(s: Settings) -> Iterator[Problem]:
+    m = s.model
+    if s.figures_alone:
+        return
+    if m.init == "random" and m.model_type is not None and (known := architectures()) and m.model_type not in known:
+        yield "model.model_type", f"transformers has no architecture '{m.model_type}'.{nearest(m.model_type, known)}"
+    if m.name_or_path is None:
+        return
+    path = _path(m.name_or_path)
+    looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
+    is_folder = os.path.isdir(path)
+    if looks_local and not is_folder:
+        yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
+    elif is_folder and not (path / "config.json").is_file():
+        yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
+    elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
+        yield (
+            "model.name_or_path",
+            f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
+        )
+    elif is_folder:
+        yield from (("model.name_or_path", message) for message in damaged(path))
 
 
 def _attention(s: Settings) -> Iterator[Problem]:
@@ -128,8 +136,6 @@ def _dataset(s: Settings) -> Iterator[Problem]:
             "dataset.max_length",
             f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
         )
-    if d.name_or_path.endswith((".jsonl", ".json")) and not os.path.isfile(_path(d.name_or_path)):
-        yield "dataset.name_or_path", f"there is no file '{d.name_or_path}'."
     if d.num_samples is not None and d.num_samples < 1:
         yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
     for name in ("eval_samples", "cached_batches"):
@@ -139,6 +145,12 @@ def _dataset(s: Settings) -> Iterator[Problem]:
         limit = s.model.config.get(name)
         if isinstance(limit, int) and d.max_length > limit:
             yield "dataset.max_length", f"found {d.max_length}, beyond the model's {name} ({limit})."
+
+
+def _data_here(s: Settings) -> Iterator[Problem]:
+    name = s.dataset.name_or_path
+    if name.endswith((".jsonl", ".json")) and not os.path.isfile(_path(name)):
+        yield "dataset.name_or_path", f"there is no file '{name}'."
 
 
 def _training(s: Settings) -> Iterator[Problem]:
@@ -231,10 +243,3 @@ def _budget(s: Settings) -> Iterator[Problem]:
 def _path(text: str) -> Path:
     """Return the path with `~` expanded if possible. Ask os.path about it: Path.is_dir raises on impossible names."""
     return Path(os.path.expanduser(text))
-
-
-@functools.cache
-def architectures() -> frozenset[str]:
-    """Return the `model_type` names of the installed transformers: its folders under models/."""
-    root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
-    return frozenset(p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file())
