@@ -3,7 +3,7 @@ PYTHON ?= python3
 PARAMS ?= params/quick.yaml
 SET ?=
 BIN := .venv/bin
-BESIDE := --numprocesses logical --maxprocesses 4 --dist loadgroup
+BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases docs clean clean-outputs

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
 from slowstep.cli.main import main
@@ -22,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TRAINS = {"measurer", "interrupted", "diagnosed"}
 """Fixtures that start trials."""
 
-DIAGNOSES = {"interrupted", "diagnosed", "audited"}
-"""Fixtures that take minutes, so that one process of a test run makes them for all."""
+DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py")
+"""The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,18 +34,29 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
 
 
-@pytest.hookimpl(tryfirst=True)  # before the processes of a test run share out the groups
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Give each file to one process, since its tests share trials."""
+    return Files(config, log)
+
+
+class Files(LoadFileScheduling):
+    """Files are given out in the order in which they stand, and those of the diagnosis as one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "diagnosis" if Path(file).name in DIAGNOSIS else file
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that start trials, by their fixtures; those that do so by themselves are marked where they are.
 
-    The tests of a file stay in one process of a test run, and so do all that share what takes minutes. These are first.
+    What takes longest comes first.
     """
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if TRAINS & fixtures:
+        if TRAINS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.trials)
-        item.add_marker(pytest.mark.xdist_group("diagnosis" if DIAGNOSES & fixtures else item.path.stem))
-    items.sort(key=lambda item: not DIAGNOSES & set(getattr(item, "fixturenames", ())))
+    long = {item.path for item in items if item.get_closest_marker("trials")}
+    items.sort(key=lambda item: (item.path.name not in DIAGNOSIS, item.path not in long))
 
 
 @pytest.fixture(scope="session")
