@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     """Give each file to one process, since its tests share trials."""
     return Files(config, log)
 

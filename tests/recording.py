@@ -46,18 +46,18 @@ class _Enough(BaseException):
 
 def record(train: Callable[[], None], steps: int, clock: Clock | None = None) -> Recorded:
     """The first `steps` optimizer steps of `train`, which knows nothing of the probe."""
-    borders, began, taken = 0, 0.0, []
+    boundaries, began, taken = 0, 0.0, []
 
     def at_step_boundary() -> None:
-        nonlocal borders, began
-        if borders == 0:
+        nonlocal boundaries, began
+        if boundaries == 0:
             began = time.perf_counter()
             probe.open()
-        if borders == steps:
+        if boundaries == steps:
             block, _ = probe.close()
             taken.append(Recorded(block, probe.losses, time.perf_counter() - began))
             raise _Enough
-        borders += 1
+        boundaries += 1
 
     probe = Probe(clock, at_step_boundary)
     try:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -19,12 +20,12 @@ import pytest
 from simulated import around, contrast, pairs, record
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, label
-from slowstep.final.choice import Choice, allowed_by
+from slowstep.final.choice import Choice, allowed_by, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
-from slowstep.investigation import Measured, open_lab
+from slowstep.investigation import Measured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
@@ -237,6 +238,29 @@ def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
     gains = {label([pick]): math.exp(0.3) for pick in whole.contrast.levels}
     kept, dropped = without_redundant(lab, whole, gains)
     return kept.verdict.name, dropped
+
+
+def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tmp_path: Path) -> None:
+    """What was confirmed is not among what was tested the second time. A copy of the records is enough for the whole
+    last notebook, with the profile of what was adopted."""
+    truth = Truth(
+        gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4, noise=0.001
+    )
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
+    settings = override(settings, {"gradient_checkpointing": {"gradient_checkpointing": [False]}})
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, settings.budget))
+    first, again = choose(lab), choose(lab)
+    asked = list(lab.measurer.asked)
+    profiles(lab, first)
+    lab.conclude(adopted=first.verdict)
+    home = read_investigation(shutil.copytree(lab.folder, tmp_path / "copy"), "90_final_config")
+    copied = choose(home)
+
+    assert first.adopted
+    assert first.verdicts == again.verdicts == copied.verdicts
+    assert asked == lab.measurer.asked
+    assert profiles(home, copied).keys() == {"baseline", "final"}
 
 
 def test_of_two_changes_that_do_the_same_one_stays(bench: Bench) -> None:

@@ -149,9 +149,35 @@ def test_a_cell_run_twice_changes_nothing(opened: Callable[..., Lab]) -> None:
         verdicts = [lab.test(section) for section in ("gradient_checkpointing", "data_loading")]
         summary = lab.conclude()
         records = {p: p.read_text() for p in (lab.folder / "records" / "comparisons").glob("*.json")}
-        return verdicts, lab.measured, summary.verdicts, summary.shares, records, list(lab.measurer.asked)
+        return verdicts, lab.measured, summary, records, list(lab.measurer.asked)
 
     assert run() == run()
+
+
+def test_a_report_drawn_again_stays_what_it_was(opened: Callable[..., Lab]) -> None:
+    """Steps and comparisons that came after a notebook's conclusion change nothing in its report. A new look sees them."""
+    lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0, {"data": 0.01, "forward": 0.4})
+    shares, bounds = lab.baseline.facts.shares, lab.rank()
+    lab.conclude()
+    open_lab(lab.loaded, lab.folder.parent, "another", lab.measurer).test("gradient_checkpointing")
+    again, anew = (read_investigation(lab.folder, notebook) for notebook in (lab.notebook, ""))
+
+    assert (shares, bounds) == (again.baseline.facts.shares, again.rank())
+    assert len(lab.baseline.rests_on) == len(again.baseline.rests_on) < len(anew.baseline.rests_on)
+
+
+def test_records_of_another_machine_stay_readable_until_something_is_measured(opened: Callable[..., Lab]) -> None:
+    """A copied folder that is opened at home, where other packages are installed, still tells what was measured."""
+    lab = opened(lambda name, purpose: 0.0)
+    _ = lab.baseline
+    elsewhere = replace(lab.evidence.environment, versions={"torch": "1"})
+    home = SimulatedMeasurer(lab.measurer.truth, lab.settings.budget)
+    home.describe = lambda: elsewhere
+    other = open_lab(lab.loaded, lab.folder.parent, "home", home)
+
+    assert read_investigation(lab.folder).evidence.environment == lab.evidence.environment
+    _ = other.baseline
+    assert read_investigation(lab.folder).evidence.environment == elsewhere
 
 
 def test_bounds_do_not_depend_on_the_order_of_calls(opened: Callable[..., Lab]) -> None:

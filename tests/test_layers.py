@@ -106,8 +106,7 @@ def test_no_file_imports_itself_by_a_detour() -> None:
     """There are no circles: a file can be read, and tested, knowing only those that it imports."""
     files = {module_name(path): path for layer in LEFT for path in sources(layer)}
     graph = {
-        name: {found for full in imported(path) for found in (full, full.rpartition(".")[0]) if found in files}
-        - {name, name.rpartition(".")[0]}  # a file that names a neighbour names the package, whose front shows it
+        name: {full if full in files else full.rpartition(".")[0] for full in imported(path)} & files.keys()
         for name, path in files.items()
     }
     while leaves := {name for name, needs in graph.items() if not needs & graph.keys()}:

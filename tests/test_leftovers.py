@@ -84,7 +84,10 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     """The arguments of a plain Python that measures, and prints the numbers of all its processes."""
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm], budget, str(tmp_path / "logs"), 0)))
-    return ["-c", f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"]
+    return [
+        "-c",
+        f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))",
+    ]
 
 
 # -- told to end --
@@ -127,7 +130,7 @@ def test_a_plain_python_that_measures_ends_when_it_is_told_to(
     budget: Budget,
     tmp_path: Path,
 ) -> None:
-    """A script of one's own with a session in it: trials end, nothing is left, the status tells the signal."""
+    """A script of one's own that measures: trials end, nothing is left, the status tells the signal."""
     process = run(*holding(arm(w.Tiny), budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     process.send_signal(number)
@@ -155,7 +158,7 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(tmp_path: Path) -> None:
         client.execute(
             "import workloads_for_tests as w; from slowstep.settings import load; from slowstep.factors import Arm\n"
             "s = load('params/smoke.yaml').settings\n"
-            f"w.hold_session([Arm(label='x', settings=s)], s.budget, {str(tmp_path / 'logs')!r}, 0)"
+            f"w.hold_measurer([Arm(label='x', settings=s)], s.budget, {str(tmp_path / 'logs')!r}, 0)"
         )
         pid = kernel.provisioner.pid
         began = wait(lambda: list((tmp_path / "logs").glob("*")))
@@ -210,10 +213,10 @@ def test_what_a_killed_run_left_is_removed_at_the_next_start(
     assert ".hidden.json.abcdefgh" in left
 
 
-def test_a_session_begins_by_removing_what_others_left(
+def test_measuring_begins_by_removing_what_others_left(
     run: Callable[..., subprocess.Popen[str]], arm: Callable[..., Arm], budget: Budget, tmp_path: Path
 ) -> None:
-    """Session and guard killed at once leave the trial's folder; the next session on the machine removes it."""
+    """Measurer and guard killed at once leave the trial's folder; the next start on the machine removes it."""
     process = run(*holding(arm(w.Tiny), budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     for each in [psutil.Process(process.pid), *family]:

@@ -484,14 +484,14 @@ def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
     """A stack that is looked at knows no more than the last mark; what that was part of is told afterwards."""
     clock, places = HandClock(), []
     train = loop_with_a_look(clock, lambda: places.append(probe.last_mark()), nothing)
-    borders = iter(range(100))
+    boundaries = iter(range(100))
 
     def at_step_boundary() -> None:
-        border = next(borders)
-        if border == 1:
+        boundary = next(boundaries)
+        if boundary == 1:
             probe.open()
             places.clear()
-        elif border == 3:
+        elif boundary == 3:
             told.extend(probe.phases())
             raise Enough
 
@@ -512,13 +512,13 @@ def test_every_step_is_timed_by_itself() -> None:
     """Steps have the sample at which they begin; those before a block are timed, too, and add up to it in it."""
     clock, passed, blocks = HandClock(), [], []
     train = loop_with_a_look(clock, clock.pass_second, nothing)
-    borders = iter(range(100))
+    boundaries = iter(range(100))
 
     def at_step_boundary() -> None:
-        border = next(borders)
-        if border == 2:
+        boundary = next(boundaries)
+        if boundary == 2:
             passed.append(probe.open())
-        elif border == 5:
+        elif boundary == 5:
             blocks.append(probe.close())
             raise Enough
 

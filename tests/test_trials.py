@@ -79,7 +79,7 @@ def test_order_comes_from_the_recorded_seed(measurer: LocalMeasurer, arm: Make, 
 
 def test_pairs_end_when_they_are_enough(measurer: LocalMeasurer, arm: Make) -> None:
     """No pair is measured beyond what decides."""
-    record = compare(measurer, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=9, minimum_effect=1e9, looks=(2,)))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=9, minimum_effect=1e300, looks=(2,)))
 
     assert healthy(record, 2)
 
@@ -117,7 +117,7 @@ def test_launches_are_spread_over_the_looks(measurer: LocalMeasurer, arm: Make) 
 def test_no_launch_follows_the_last_pair(measurer: LocalMeasurer, arm: Make) -> None:
     """A look that decides ends the comparison; nothing is launched for pairs that nobody needs."""
     with LocalMeasurer(measurer.budget, measurer.logs) as own:
-        compare(own, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=5, minimum_effect=1e9, looks=(2,)))
+        compare(own, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=5, minimum_effect=1e300, looks=(2,)))
         launches = own.pool.launches
 
     assert 2 == launches
@@ -401,7 +401,7 @@ def test_a_kill_from_outside_keeps_the_finished_pairs(measurer: LocalMeasurer, a
     assert "SIGKILL" in record.treatment.reason
 
 
-def test_the_session_goes_on_after_failures(measurer: LocalMeasurer, arm: Make) -> None:
+def test_measuring_goes_on_after_failures(measurer: LocalMeasurer, arm: Make) -> None:
     """After trials that failed in several ways, two healthy arms are compared as if nothing had been."""
     for workload in (w.Segfaults, w.Exits, w.NotHere):
         fails(measurer, arm, workload)
@@ -463,14 +463,14 @@ def test_closing_ends_every_process_and_its_folder(
     assert [t.folder for t in trials if t.folder.exists()] == []
 
 
-def test_nothing_survives_the_owner_of_the_session(
+def test_nothing_survives_the_process_that_measures(
     arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
 ) -> None:
-    """The session's process is killed without a chance to clean up: trial, workers, fork server and folder go too."""
+    """The process that measures is killed without a chance to clean up: trial, workers, server and folder go, too."""
     workers = {"training_arguments.dataloader_num_workers": 2}
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
-    code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
+    code = f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)

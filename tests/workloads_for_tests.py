@@ -205,7 +205,7 @@ class NotHere(Tiny):
         raise NotTestable("flux capacitors are not installed")
 
 
-def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
+def hold_measurer(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
     """Own a measurer with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
 

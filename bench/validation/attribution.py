@@ -185,7 +185,7 @@ def _train(connection: Any, plan: Plan) -> None:
     evaluating: list[bool] = []
 
     def at_step_boundary() -> None:
-        if borders():
+        if boundaries():
             steps.append(probe.close()[0].phases)
         if len(steps) == STEPS:
             connection.send({p: float(np.median([s[p] for s in steps])) for p in PHASES})
@@ -194,7 +194,7 @@ def _train(connection: Any, plan: Plan) -> None:
 
     count = itertools.count()
 
-    def borders() -> bool:
+    def boundaries() -> bool:
         return next(count) > WARM_STEPS
 
     examples = [torch.arange(8) % 11 for _ in range(10_000)]

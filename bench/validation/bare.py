@@ -1,4 +1,4 @@
-"""Training without the kit: no probe, no session, no blocks; what the kit's figures are held against.
+"""Training without the kit: no probe, no measurer, no blocks; what the kit's figures are held against.
 
 `python -m bench.validation.bare FILE kept` trains the job of a parameter file to its end, as final/train.py would; with
 `returned` in place of `kept` as a script does that leaves freed memory to glibc.

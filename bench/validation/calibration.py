@@ -1,7 +1,7 @@
 """The comparison rule on simulated machines whose truth is known, beside what people use today.
 
 Every rule sees the same kind of machine. The kit's rule is the library's own (`judgement.comparison.read`), asked at
-each look, with new launches between looks, as a session measures. The others spend a fixed effort.
+each look, with new launches between looks, as a measurer measures. The others spend a fixed effort.
 """
 
 from __future__ import annotations

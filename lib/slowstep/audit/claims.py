@@ -289,6 +289,6 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     elif not b.projected:
         found.append(
             f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
-            "or on another occasion?"
+            "or at another time?"
         )
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from slowstep.audit import Audit, Judged, Judgement, audit
 from slowstep.audit.physics import Sizes
@@ -17,12 +17,15 @@ FindSizes = Callable[[Settings], Sizes]
 """A function that finds out how large a model is."""
 
 
-def audited(settings: Settings, store: Store, sizes: FindSizes | None) -> Audit:
+def audited(
+    settings: Settings, store: Store, sizes: FindSizes | None, packages: Mapping[str, str] | None = None
+) -> Audit:
     """Return the audit; SettingsError if the figures can't be read without a guess.
 
-    `sizes` finds out how large the model is. Without it, only sizes count that were found out before.
+    `sizes` finds out how large the model is. Without it, only sizes count that were found out before, with the
+    versions of `packages`, or with those installed here.
     """
-    sizing = Sizing(settings, store)
+    sizing = Sizing(settings, store, versions() if packages is None else packages)
     return audit(settings, sizing.found_out(sizes) if sizing.missing and sizes else sizing.known)
 
 
@@ -32,6 +35,8 @@ class Sizing:
 
     settings: Settings
     store: Store
+    packages: Mapping[str, str] = field(default_factory=versions)
+    """The versions of the packages that know the model, by name."""
 
     @property
     def known(self) -> Sizes | None:
@@ -71,4 +76,4 @@ class Sizing:
 
     @property
     def _key(self) -> str:
-        return identity("sizes", self.settings.model, self.settings.peft, versions())
+        return identity("sizes", self.settings.model, self.settings.peft, dict(self.packages))

@@ -7,26 +7,25 @@ from pathlib import Path
 
 from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
 from slowstep.batch.stored import forget_failures, unusable_records
-from slowstep.investigation.findings import NotebookRun, Summary
+from slowstep.investigation.corrections import contradictions, refuted_by_bound
+from slowstep.investigation.findings import NotebookRun
 from slowstep.investigation.opening import read_investigation
-from slowstep.judgement.timeline import contradicted, timeline
-from slowstep.judgement.verdict import Outcome
 from slowstep.processes import locked
 from slowstep.processes.scratch import remove_abandoned_files, remove_abandoned_folders
 from slowstep.records import Store
 from slowstep.settings import Loaded
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.settings.sections import AUDIT, BASELINE
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
     """Run every notebook over one parameter file; one that fails does not stop the others."""
-    given = Given(loaded=loaded, overrides=overrides, outputs=outputs)
+    given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
-        forget_failures(Store(given.folder / "records"))
+        again = forget_failures(Store(given.folder / "records"))
         for line in unusable_records(given.folder):
             tell(line, None)
-        runs = {n.stem: run(n, given, tell) for n in notebooks(loaded.settings)}
+        runs = {n.stem: run(n, given, tell, again) for n in notebooks(loaded.settings)}
         moved = contradictions(given.folder)
         if moved:
             shares = ", ".join(moved)
@@ -34,14 +33,14 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
                 f"{BASELINE.notebook}: drawn again, since later steps of the baseline show another share of {shares}",
                 None,
             )
-            for name in (BASELINE.notebook, *_refuted_by_bound(given.folder)):
+            for name in (BASELINE.notebook, *refuted_by_bound(given.folder)):
                 runs[name] = run(NOTEBOOKS / f"{name}.ipynb", given, tell, again=True)
         return list(runs.values())
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
     """Run the notebook that audits reported figures, and no other."""
-    given = Given(loaded=loaded, overrides=overrides, outputs=outputs)
+    given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
         return run(NOTEBOOKS / f"{AUDIT.notebook}.ipynb", given, tell)
@@ -53,39 +52,20 @@ def draw(folder: Path, tell: Teller) -> list[NotebookRun]:
     NotMeasured if its folder doesn't say what was measured.
     """
     lab = read_investigation(folder)
-    given = Given(loaded=lab.loaded, overrides=(), outputs=folder.parent, read_only=True)
+    given = Given(loaded=lab.loaded, folder=folder, read_only=True)
     reported = lab.settings.reported
     gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
     if gone:
         tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
     store = Store(folder / "records")
     with locked(folder):
-        concluded = [n for n in notebooks(lab.settings) if _has_run(store, n.stem)]
+        concluded = [n for n in notebooks(lab.settings) if _has_run(store, n.stem) or n.stem == AUDIT.notebook]
         return [draw_again(n, given, tell) for n in concluded if not gone or n.stem != AUDIT.notebook]
 
 
 def _has_run(store: Store, notebook: str) -> bool:
     """Return whether there is something to draw for a notebook: its run, or what measuring without it concluded."""
     return any(store.path(kind, notebook).is_file() for kind in ("notebooks", "summaries"))
-
-
-def contradictions(folder: Path) -> list[str]:
-    """Return the phases whose shares in the first notebook are contradicted by later steps of the baseline."""
-    store = Store(folder / "records")
-    said = store.read(Summary, "summaries", BASELINE.notebook)
-    return contradicted(said.shares, timeline(read_investigation(folder).evidence.steps())) if said else []
-
-
-def _refuted_by_bound(folder: Path) -> list[str]:
-    """Return the notebooks that refuted something by shares that are contradicted now, and the last, which sums up."""
-    every = Store(folder / "records").every(Summary, "summaries")
-    refuted = [
-        s.notebook
-        for s in every
-        if any(v.outcome is Outcome.REFUTED and not v.effect and v.bound and v.bound.evidence for v in s.verdicts)
-    ]
-    again = dict.fromkeys([*refuted, FINAL.notebook])
-    return [name for name in again if refuted and name != BASELINE.notebook]
 
 
 def _tidy(folder: Path) -> None:

@@ -12,7 +12,6 @@ from slowstep import __version__
 from slowstep.batch.process import execute
 from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation.findings import NotebookRun, Summary
-from slowstep.investigation.opening import ROOT
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
@@ -20,7 +19,8 @@ from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
 from slowstep.settings.sections import AUDIT, SECTIONS
 
-NOTEBOOKS = ROOT / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+"""The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
 
 Teller = Callable[[str, Progress | None], None]
 """A function that is told a line, or the name of a notebook with the progress of its comparison."""
@@ -37,15 +37,11 @@ class Given:
     """The input of notebooks: a parameter file with overrides, or the records of an investigation alone."""
 
     loaded: Loaded
-    overrides: Sequence[str]
-    outputs: Path
+    folder: Path
+    """The investigation's folder."""
+    overrides: Sequence[str] = ()
     read_only: bool = False
     """True if nothing is measured, and no local file but the records is looked at."""
-
-    @property
-    def folder(self) -> Path:
-        """The investigation's folder."""
-        return self.outputs / self.loaded.settings.name
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -54,7 +50,7 @@ class Given:
         return {
             "params": str(source.resolve()),
             "overrides": list(self.overrides),
-            "outputs": str(self.outputs.resolve()),
+            "outputs": str(self.folder.parent.resolve()),
         }
 
 
@@ -83,9 +79,14 @@ def run(notebook: Path, given: Given, tell: Teller, again: bool = False) -> Note
 
 
 def draw_again(notebook: Path, given: Given, tell: Teller) -> NotebookRun:
-    """Run a notebook over the records alone, and return its run. What is known of its measuring is kept."""
+    """Run a notebook over the records alone, and return its run. What is known of its measuring is kept.
+
+    A run that had not come to its end is drawn, and still counts as one to be finished.
+    """
     name, store = notebook.stem, Store(given.folder / "records")
     known = store.read(NotebookRun, "notebooks", name) or NotebookRun(notebook=name, status="interrupted")
+    if known.status != "ok":
+        known = replace(known, determinants="")
     reason = execute(notebook, given.folder / f"{name}.ipynb", given.parameters, tell)
     drawn = draw(notebook, given, known, reason)
     store.write(drawn, "notebooks", name)

@@ -37,22 +37,28 @@ def unusable_records(folder: Path) -> list[str]:
     ]
 
 
-def forget_failures(store: Store) -> None:
-    """Drop the records of failures, so that the next run tries these measurements again.
+def forget_failures(store: Store) -> bool:
+    """Drop the records of failures, so that these measurements are tried again, and return whether there were any.
 
     These are comparisons in which a trial crashed or hung or the baseline failed, and observations and profiles that
     failed. Out of memory is a result and stays.
     """
-    for path in (store.folder / "observations").glob("*.json"):
-        seen = store.read(ObservationRecord, "observations", path.stem)
-        if seen and seen.trial.status is not Status.OK:
-            store.drop("observations", path.stem)
-    for path in (store.folder / "profiles").glob("*.json"):
-        profile = store.read(ProfileRecord, "profiles", path.stem)
-        if profile and profile.failed:
-            store.drop("profiles", path.stem)
-    for path in (store.folder / "comparisons").glob("*.json"):
-        record = store.read(ComparisonRecord, "comparisons", path.stem)
-        again = (Status.CRASHED, Status.TIMED_OUT)
-        if record and (record.baseline.status is not Status.OK or record.treatment.status in again):
-            store.drop("comparisons", path.stem)
+    failures = {
+        "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK),
+        "profiles": (ProfileRecord, lambda profile: bool(profile.failed)),
+        "comparisons": (ComparisonRecord, _failed),
+    }
+    found = [
+        (kind, path.stem)
+        for kind, (record_type, failed) in failures.items()
+        for path in (store.folder / kind).glob("*.json")
+        if (record := store.read(record_type, kind, path.stem)) is not None and failed(record)
+    ]
+    for kind, name in found:
+        store.drop(kind, name)
+    return bool(found)
+
+
+def _failed(record: ComparisonRecord) -> bool:
+    again = (Status.CRASHED, Status.TIMED_OUT)
+    return record.baseline.status is not Status.OK or record.treatment.status in again

@@ -22,8 +22,10 @@ from slowstep.text.terminal import drop_output, say
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """The words for a run that is ended by a signal."""
 
-OUTPUTS = Path(__file__).resolve().parents[3] / "outputs"
-"""The folder of results if no other is named: beside notebooks/ and params/."""
+CLONE = Path(__file__).resolve().parents[3]
+
+OUTPUTS = CLONE / "outputs" if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path("outputs")
+"""The folder of results if no other is named: in a clone, or else in the working directory."""
 
 NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 

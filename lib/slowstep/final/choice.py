@@ -16,6 +16,7 @@ from slowstep.investigation.findings import Measured
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
+from slowstep.records import ProfileRecord
 from slowstep.settings import LEVEL_SECTIONS, Settings
 
 HEADROOM = 0.95
@@ -74,7 +75,8 @@ def choose(lab: Lab) -> Choice:
     for section in LEVEL_SECTIONS:
         lab.test(section)
     find_batch(lab)
-    measured = list({m.verdict.name: m for m in reversed(lab.measured)}.values())[::-1]
+    tested = [m for m in lab.measured if m.family != CONFIRMED]  # there are others if this was asked before
+    measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
     allowed = [_with_all_it_needs(lab, m) for m in measured if _supported(m) and allowed_by(m, lab.settings)]
     allowed = [m for m in allowed if _supported(m) and _pays(lab, m)]
     head_to_heads: list[Measured] = []
@@ -99,6 +101,11 @@ def choose(lab: Lab) -> Choice:
         before=lab.baseline.projection,
         after=_projected(lab, chosen) if adopted else None,
     )
+
+
+def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
+    """Return the profiles of the run as it is and, if a combination is adopted, of the run with it."""
+    return {"baseline": lab.profile(lab.arm)} | ({"final": lab.profile(choice.arm)} if choice.adopted else {})
 
 
 def _room(lab: Lab) -> float:

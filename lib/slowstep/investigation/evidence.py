@@ -1,8 +1,9 @@
 """The evidence of an investigation: its records of one environment, and what follows from them.
 
 Evidence is read-only. It needs neither torch nor the machine that measured. So records that were copied from there are
-judged and drawn in the same way here. What follows from the baseline is computed once for each `Evidence`. So the order
-in which hypotheses are asked about changes nothing.
+judged and drawn in the same way here. What follows from the baseline is computed once for each `Evidence`, so the order
+in which hypotheses are asked about changes nothing in it. One record sharpens the bounds of others once it is there:
+the cached-batch ceiling, which the lab has measured before anything of its section is judged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 from slowstep.environment.machine import Machine
 from slowstep.factors import Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
-from slowstep.investigation.findings import Baseline, Measured
+from slowstep.investigation.findings import Baseline, Measured, Summary
 from slowstep.investigation.needed import Needed
 from slowstep.judgement.comparison import change, result_of
 from slowstep.judgement.devices import Peak, peak_of
@@ -44,6 +45,9 @@ from slowstep.settings.convert import from_plain
 
 T = TypeVar("T")
 
+MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
+"""The folders of records of what was measured."""
+
 
 class Unmeasurable(RuntimeError):
     """The error of a baseline that can't be trained, so that nothing can be compared. Its text says why."""
@@ -56,8 +60,10 @@ class NotMeasured(RuntimeError):
 class Evidence:
     """All records of an investigation that were measured in one environment."""
 
-    def __init__(self, settings: Settings, folder: Path, environment: Environment):
+    def __init__(self, settings: Settings, folder: Path, environment: Environment, concluded: Summary | None = None):
         self.settings, self.folder, self.environment = settings, folder, environment
+        self._concluded = concluded
+        """What a notebook has concluded, if its report is drawn again: records that came later are not looked at."""
         self.store = Store(folder / "records")
         self.machine = from_plain(Machine, environment.machine)
         self.device = "cpu" if settings.training("use_cpu") else self.machine.device
@@ -68,7 +74,10 @@ class Evidence:
 
     def read(self, what: Needed[T]) -> T | None:
         """Return a record; None if it was not measured."""
-        return self.store.read(what.record_type, what.folder, what.key(self.environment))
+        name = what.key(self.environment)
+        if self._concluded is not None and f"{what.folder}/{name}" not in self._concluded.records:
+            return None
+        return self.store.read(what.record_type, what.folder, name)
 
     def have(self, what: Needed[T]) -> T:
         """Return a record; NotMeasured if there is none."""
@@ -133,9 +142,18 @@ class Evidence:
     def _data_sheet(self) -> Peak | None:
         return peak_of(self.machine.gpu) if self.device == "cuda" else None
 
+    @property
+    def records(self) -> list[str]:
+        """The records that there are now, by folder and name."""
+        return [f"{kind}/{name}" for kind in MEASURED for name in self.store.names(kind)]
+
     def steps(self) -> list[Steps]:
-        """Return every steady step of the baseline that any record holds, by launch."""
-        return steps_of_arm(self.store, identity(self.arm.determinants()), self.environment)
+        """Return every steady step of the baseline that any record holds now, by launch."""
+        return [one for steps in self._steps().values() for one in steps]
+
+    def _steps(self) -> dict[str, list[Steps]]:
+        among = None if self._concluded is None else self._concluded.rests_on
+        return steps_of_arm(self.store, identity(self.arm.determinants()), self.environment, among)
 
     def _noise_steps(self) -> list[Steps]:
         return [*self.noise.baseline.steps, *self.noise.treatment.steps]
@@ -145,8 +163,9 @@ class Evidence:
     @cached_property
     def baseline(self) -> Baseline:
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
-        record = self.noise
-        facts = baseline_facts(record, change(record.pairs), self.steps(), self.settings.budget.rarest_stall)
+        record, steps = self.noise, self._steps()
+        every = [one for of_record in steps.values() for one in of_record]
+        facts = baseline_facts(record, change(record.pairs), every, self.settings.budget.rarest_stall)
         if facts is None:
             raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
         profile, observed = self.have(self._profile()), self.observation
@@ -159,6 +178,7 @@ class Evidence:
         return Baseline(
             record=record,
             facts=facts,
+            rests_on=list(steps),
             reading=result_of(record.pairs),
             peak=self.peak,
             unobserved=failure(observed.trial) if observed else "",

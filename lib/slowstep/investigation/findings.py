@@ -22,6 +22,8 @@ class Baseline:
 
     record: ComparisonRecord
     facts: BaselineFacts
+    rests_on: list[str]
+    """The records whose steps the facts rest on, by folder and name."""
     reading: ComparisonResult
     peak: Peak | None
     unobserved: str
@@ -84,6 +86,10 @@ class Summary:
     minimum_effect: float = 0.0
     adopted: Verdict | None = None
     """The verdict on the configuration that the final notebook adopted."""
+    rests_on: list[str] = field(default_factory=list)
+    """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
+    records: list[str] = field(default_factory=list)
+    """All records that there were when the notebook concluded, by folder and name."""
     seconds: float = 0.0
     measured_seconds: float = 0.0
     steps: int = 0

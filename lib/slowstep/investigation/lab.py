@@ -42,13 +42,16 @@ class Lab:
         measurer: Measurer | None,
         notebook: str = "",
         watch: Watch = lambda progress: None,
+        describe: Callable[[], None] = lambda: None,
     ):
         self.loaded, self.evidence, self.measurer, self.notebook = loaded, evidence, measurer, notebook
         self.settings: Settings = loaded.settings
         self.folder, self.machine = evidence.folder, evidence.machine
         self.began = time.monotonic()
-        self._watch = watch
+        self._watch, self._describe = watch, describe
         self._families: dict[str, dict[str, Measured]] = {}
+        self._concluded_at: int | None = None
+        """The optimizer steps that had been trained when this lab concluded; None before."""
 
     def close(self) -> None:
         """End every trial."""
@@ -76,6 +79,7 @@ class Lab:
         if any(field.name == "environment" for field in fields(found)):
             found = replace(found, environment=self.evidence.environment)
         key = what.key(self.evidence.environment)
+        self._describe()
         self.evidence.store.write(found, what.folder, key, about={"name": what.title})
 
     def _teller(self, what: Needed[Any]) -> Callable[[Sequence[Pair]], None]:
@@ -133,7 +137,7 @@ class Lab:
     def audit(self) -> Audit:
         """The audit of the figures in the `reported` section. Nothing is trained for it."""
         sizes = self.measurer.model_sizes if self.measurer else None
-        return audited(self.settings, self.evidence.store, sizes)
+        return audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
 
     # -- hypotheses --
 
@@ -198,10 +202,10 @@ class Lab:
     def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end all trials."""
         known = self.evidence.store.read(Summary, "summaries", self.notebook)
-        if self.measurer is None and known:
+        measured_seconds, steps = self._spent()
+        seconds = time.monotonic() - self.began
+        if known and (self.measurer is None or self._concluded_at == steps):  # nothing was measured since
             seconds, measured_seconds, steps = known.seconds, known.measured_seconds, known.steps
-        else:
-            seconds, measured_seconds, steps = time.monotonic() - self.began, *self._spent()
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
@@ -211,11 +215,15 @@ class Lab:
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
             adopted=adopted,
+            rests_on=self.baseline.rests_on,
+            records=self.evidence.records,
             seconds=seconds,
             measured_seconds=measured_seconds,
             steps=steps,
         )
-        self.evidence.store.write(summary, "summaries", self.notebook)
+        if self.measurer is not None:
+            self._concluded_at = self._spent()[1]
+            self.evidence.store.write(summary, "summaries", self.notebook)
         self.close()
         return summary
 

@@ -114,7 +114,8 @@ class Left:
     most: Mapping[str, float] = field(default_factory=dict)
     """The most that the changed run still loses."""
     before: Mapping[str, float] = field(default_factory=dict)
-    """Time that the baseline spent in the same pairs. If it met no stalls there, their absence after proves nothing."""
+    """What the baseline lost in the same pairs, told in the same way. If it lost nothing there, met no stalls say, the
+    absence of a loss after proves nothing."""
 
 
 def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:

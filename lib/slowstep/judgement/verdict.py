@@ -16,7 +16,7 @@ from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonRes
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.suspects import LITTLE, Left, lost
+from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.timeline import timeline
 from slowstep.judgement.units import speed_up, work
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
@@ -60,7 +60,7 @@ class Verdict:
     left_at_most: dict[str, float] = field(default_factory=dict)
     """Share of the wall time, by phase, that the changed run loses at most; empty where the comparison is worthless."""
     before: dict[str, float] = field(default_factory=dict)
-    """Share of the wall time, by phase, that the baseline spent in the same pairs."""
+    """Share of the wall time, by phase, that the baseline spent in the same pairs; for a pass, what it lost there."""
     loss_change: float | None = None
     """Relative change of the loss over the first samples; None where the arms trained on different ones."""
     warnings: list[str] = field(default_factory=list)
@@ -140,14 +140,16 @@ def judge(
         return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
     if len(record.pairs) < LOOKS[0]:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
-    read, left = result_of(record.pairs), _time_lost(record)
+    baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
+    read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
+    had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
     verdict = replace(
         prior,
         effect=read.effect,
         reading=read.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
-        before=_shares([p.baseline for p in record.pairs]),
+        before=_shares(baseline) | had,
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
@@ -300,7 +302,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) 
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
-        notes.append(f"pairs measured again because the machine was taken away: {len(record.redone)}")
+        notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
     interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if interrupted:
         notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
@@ -326,10 +328,9 @@ def _shares(blocks: Sequence[Block]) -> dict[str, float]:
     return {phase: sum(b.phases[phase] for b in blocks) / whole for phase in PHASES}
 
 
-def _time_lost(record: ComparisonRecord) -> dict[str, Interval]:
-    """Return the share of the wall time that each phase of the changed run loses."""
-    blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
-    return lost(timeline(record.treatment.steps), flops_of(blocks, observed))
+def _time_lost(trial: TrialRecord, blocks: Sequence[Block]) -> dict[str, Interval]:
+    """Return the share of the wall time that each phase of one arm loses."""
+    return lost(timeline(trial.steps), flops_of(blocks, trial.observed))
 
 
 def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:

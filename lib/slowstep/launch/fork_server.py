@@ -69,15 +69,22 @@ def trial_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set the environment variables to `wanted` while the `with` block runs."""
-    own = dict(os.environ)
+    """Set the environment variables to `wanted` while the `with` block runs. Those that are equal are left alone."""
+    changed = {name for name in {*os.environ, *wanted} if os.environ.get(name) != wanted.get(name)}
+    own = {name: os.environ.get(name) for name in changed}
     try:
-        os.environ.clear()
-        os.environ.update(wanted)
+        _set_environment({name: wanted.get(name) for name in changed})
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(own)
+        _set_environment(own)
+
+
+def _set_environment(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def without_errors(warnings: str) -> str:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from slowstep.records.schema import ComparisonRecord, Environment, ObservationRecord, Steps
+from collections.abc import Collection
+
+from slowstep.records.schema import ComparisonRecord, Environment, ObservationRecord, Steps, TrialRecord
 from slowstep.records.store import Store
 
 
-def steps_of_arm(store: Store, arm: str, environment: Environment) -> list[Steps]:
-    """Return the steps of the arm of that identity that were timed in that environment, by launch."""
-    wanted, found = (arm, environment.determinants), []
-    for seen in store.every(ObservationRecord, "observations"):
-        found += seen.trial.steps if (seen.arm, seen.environment.determinants) == wanted else []
-    for record in store.every(ComparisonRecord, "comparisons"):
-        for identity, trial in zip(record.arms, (record.baseline, record.treatment), strict=False):
-            found += trial.steps if (identity, record.environment.determinants) == wanted else []
+def steps_of_arm(
+    store: Store, arm: str, environment: Environment, among: Collection[str] | None = None
+) -> dict[str, list[Steps]]:
+    """Return the steps of the arm of that identity that were timed in that environment, one `Steps` for each launch.
+
+    They stand under the names of their records, such as "comparisons/0123456789abcdef"; only those in `among`, if it is
+    given.
+    """
+    wanted, found = environment.determinants, {}
+    for kind, record_type in (("observations", ObservationRecord), ("comparisons", ComparisonRecord)):
+        for name in store.names(kind):
+            if among is not None and f"{kind}/{name}" not in among:
+                continue
+            record = store.read(record_type, kind, name)
+            if record is not None and record.environment.determinants == wanted:
+                steps = [one for identity, trial in _arms(record) if identity == arm for one in trial.steps]
+                found |= {f"{kind}/{name}": steps} if steps else {}
     return found
+
+
+def _arms(record: ObservationRecord | ComparisonRecord) -> list[tuple[str, TrialRecord]]:
+    if isinstance(record, ObservationRecord):
+        return [(record.arm, record.trial)]
+    return list(zip(record.arms, (record.baseline, record.treatment), strict=False))

@@ -62,10 +62,13 @@ class Store:
         _set_aside(self.path(kind, name))
         self.path(kind, name).unlink(missing_ok=True)
 
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all records of a kind, in their order."""
+        return sorted(path.stem for path in (self.folder / kind).glob("*.json"))
+
     def every(self, record_type: type[T], kind: str) -> list[T]:
         """Return all records of a kind that can be read, in the order of their names."""
-        names = sorted(path.stem for path in (self.folder / kind).glob("*.json"))
-        return [found for name in names if (found := self.read(record_type, kind, name)) is not None]
+        return [found for name in self.names(kind) if (found := self.read(record_type, kind, name)) is not None]
 
     def write(self, record: Any, kind: str, name: str, **about: Any) -> Path:
         """Write `record` and return its path. `about` stands beside it for people who open the file.

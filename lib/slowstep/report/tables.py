@@ -136,7 +136,7 @@ def facts(baseline: Baseline) -> Table:
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
-        ("pairs measured again because the machine was taken away", str(len(baseline.record.redone))),
+        ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]

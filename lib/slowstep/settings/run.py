@@ -43,6 +43,10 @@ def training_defaults() -> dict[str, Any]:
     return {name: one.default for name, one in SECTIONS["training_arguments"].fields().items()}
 
 
+OPEN = ("peft", "quantization", "optimizer_kwargs", "model.config")
+"""The sections whose keys are a library's own. A key that is not given there is None."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as it will be trained."""
@@ -62,7 +66,8 @@ class Run:
         """Return the value of a key with its origin; KeyError if there is no such key."""
         if key in self.values:
             return self.values[key]
-        default = None if "." in key else training_default(key, self.defaults)
+        section, dot, _ = key.rpartition(".")
+        default = None if dot and section.startswith(OPEN) else training_default(key, self.defaults)
         return Value(value=default, origin=Origin.DEFAULT)
 
     @property

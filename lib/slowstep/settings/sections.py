@@ -19,6 +19,8 @@ class Section:
     """The section's name; empty for a notebook that tests no levels."""
     crossed: tuple[str, ...] = ()
     """Factors that are also tried in combination, because they compete for the same memory or time."""
+    searches_batch: bool = False
+    """True if the batch size that is worth having is searched for beside the levels."""
 
 
 BASELINE = Section(notebook="00_baseline", title="Baseline")
@@ -37,6 +39,7 @@ TESTED = (
         title="Gradient checkpointing and batch size",
         name="gradient_checkpointing",
         crossed=("gradient_checkpointing", "per_device_train_batch_size"),
+        searches_batch=True,
     ),
     Section(
         notebook="30_sequence_length",

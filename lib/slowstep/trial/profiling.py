@@ -94,7 +94,7 @@ class Profiling:
         phases, found = self._phases(), Counter[str]()
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
         for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
-            starts, ends = _union([(begin, begin), *spans, (end, end)])
+            starts, ends = covered([(begin, begin), *spans, (end, end)])
             for a, b in zip(ends[:-1], starts[1:], strict=True):
                 if 1e-6 * (b - a) > PAUSE:
                     found[phases((a + b) / 2)] += 1e-6 * float(b - a)
@@ -125,7 +125,7 @@ class Profiling:
     def _busy(self) -> tuple[float, np.ndarray]:
         """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
         kind = DeviceType.CUDA if self.on_device else DeviceType.CPU
-        starts, ends = _union((e.time_range.start, e.time_range.end) for e in self._events(kind))
+        starts, ends = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
         gaps = 1e-6 * (starts[1:] - ends[:-1])
         return 1e-6 * float((ends - starts).sum()), gaps[gaps > GAP]
 
@@ -137,7 +137,7 @@ class Profiling:
         )
 
 
-def _union(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+def covered(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the starts and ends, in order, of the stretches that at least one span covers: two arrays (stretches,)."""
     sorted_spans = np.array(sorted(spans), dtype=float).reshape(-1, 2)
     if not len(sorted_spans):

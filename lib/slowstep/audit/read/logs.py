@@ -70,11 +70,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     log = scan(path)
     ends = [(at, figures) for at, figures in (_end(said, path) for said in log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
-    borders = [*(training.at for training in trainings), math.inf]
+    boundaries = [*(training.at for training in trainings), math.inf]
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     rows = [
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
-        for training, (first, last) in zip(trainings, pairwise(borders), strict=True)
+        for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
     rows = rows or [figures for _, figures in ends]
     if not rows:
