@@ -60,7 +60,7 @@ cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs
 	$(BIN)/python -m bench.cases
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md
-	$(BIN)/python -m slowstep.factors.page > docs/factors.md
+	$(BIN)/python -m slowstep.factors.docs_page > docs/factors.md
 	$(BIN)/python -m bench.method
 
 clean:  ## delete caches and what was built, keep .venv and outputs/

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit import Audit, audit
-from slowstep.audit.lines import SIGNS as JUDGED
-from slowstep.audit.lines import sentence
+from slowstep.audit.terminal_lines import SIGNS as JUDGED
+from slowstep.audit.terminal_lines import sentence
 from slowstep.cli.main import main as slowstep
 from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import comparison_family
 from slowstep.investigation import ROOT
-from slowstep.investigation.findings import Summary
+from slowstep.investigation.results import Summary
 from slowstep.judgement.verdict import Verdict
 from slowstep.launch.entry import enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess

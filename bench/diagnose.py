@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from slowstep.investigation.findings import NotebookRun
+from slowstep.investigation.results import NotebookRun
 from slowstep.launch.trial_process import host_memory
 from slowstep.records import Store
 

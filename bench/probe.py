@@ -107,7 +107,7 @@ def _marks() -> float:
     """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
     import torch
 
-    from slowstep.trial import work
+    from slowstep.trial import batch_work
     from slowstep.trial.probe import Probe
 
     probe = Probe()
@@ -119,5 +119,5 @@ def _marks() -> float:
         for phase in ("data", "host_to_device", "forward", "backward", "optimizer", "optimizer", "optimizer", "other"):
             probe._enter(phase)
             probe._leave()
-        work.count(batch)
+        batch_work.count(batch)
     return (time.perf_counter() - began) / 1000

@@ -10,8 +10,8 @@ import numpy as np
 
 from slowstep.environment.machine import TOOLS, Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
+from slowstep.judgement.baseline_facts import BaselineFacts, baseline_facts
 from slowstep.judgement.comparison import LOOKS, change
-from slowstep.judgement.facts import BaselineFacts, baseline_facts
 from slowstep.measure.simulated import Regime
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.measure.simulated.regimes import STEPS

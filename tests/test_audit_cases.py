@@ -12,10 +12,10 @@ import yaml
 
 from bench.cases import PAGE, RESULTS
 from slowstep.audit import Audit, FindingKind, Judged, Judgement, audit, experiment
+from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import exact
-from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.run import Run
-from slowstep.audit.work import read_from
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, comparison_family
 from slowstep.launch.entry import enter_sizes

@@ -10,7 +10,7 @@ import pytest
 from bench.cases import PAGE, RESULTS, page
 from slowstep.cli.main import main
 from slowstep.factors.factor import show
-from slowstep.investigation.findings import NotebookRun
+from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
 

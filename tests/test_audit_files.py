@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.audit.partial import without_refused_files
 from slowstep.audit.read import Unreadable, progress_bars, read_file
 from slowstep.audit.read.tables import table_rows
+from slowstep.audit.unreadable_files import without_refused_files
 from slowstep.cli.main import main
 from slowstep.settings import load
 
@@ -127,8 +127,8 @@ def test_claims_are_told_before_anything_heavy_is_loaded() -> None:
     """No torch, no plotting, no notebook: what takes seconds to start comes after the claims."""
     program = (
         "import sys; from slowstep.cli import audit as cli; from slowstep.settings import load; "
-        "from slowstep.audit.partial import without_refused_files; from slowstep.audit.sizing import Sizing; "
-        "from slowstep.records import Store; "
+        "from slowstep.audit.unreadable_files import without_refused_files; "
+        "from slowstep.audit.model_sizes import Sizing; from slowstep.records import Store; "
         "from pathlib import Path; loaded = load('params/case_000.yaml'); without_refused_files(loaded); "
         "found = cli.audit_figures(loaded.settings); s = Sizing(loaded.settings, Store(Path('nowhere'))); "
         "assert cli.claim_lines(found, s.judged_without(found)); print(*sys.modules)"

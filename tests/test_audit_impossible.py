@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
-from slowstep.audit.lines import claim_lines, finding_lines
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
 from slowstep.settings.load import validate
 

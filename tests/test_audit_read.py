@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
-from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate

@@ -12,8 +12,8 @@ import pytest
 from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE, Arm, Factor, combine
 from slowstep.factors.catalogue import BY_SECTION
+from slowstep.factors.docs_page import markdown
 from slowstep.factors.factor import show
-from slowstep.factors.page import markdown
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
 
@@ -126,7 +126,7 @@ def test_the_page_of_the_factors_is_current() -> None:
 
 def test_the_page_is_written_by_one_command() -> None:
     """What `make docs` calls prints the page."""
-    command = [sys.executable, "-m", "slowstep.factors.page"]
+    command = [sys.executable, "-m", "slowstep.factors.docs_page"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert markdown() == done.stdout

@@ -10,7 +10,7 @@ from asking import compare
 from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
-from slowstep.settings.events import happens, is_rare, occurrences, steps_between
+from slowstep.settings.periodic_events import happens, is_rare, occurrences, steps_between
 
 SAVE = "training_arguments.save_strategy"
 STEPS = "training_arguments.save_steps"

@@ -20,9 +20,9 @@ import pytest
 from simulated import around, contrast, pairs, record
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, label
+from slowstep.final.alternatives import options
 from slowstep.final.choice import Choice, allowed_by, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
-from slowstep.final.options import options
 from slowstep.final.script import script
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab, read_investigation

@@ -155,7 +155,7 @@ def test_a_cell_run_twice_changes_nothing(opened: Callable[..., Lab]) -> None:
 
 
 def test_a_report_drawn_again_stays_what_it_was(opened: Callable[..., Lab]) -> None:
-    """Steps and comparisons that came after a notebook's conclusion change nothing in its report. A new look sees them."""
+    """Steps and comparisons after a notebook's conclusion change nothing in its report. A new reader sees them."""
     lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0, {"data": 0.01, "forward": 0.4})
     shares, bounds = lab.baseline.facts.shares, lab.rank()
     lab.conclude()

@@ -20,7 +20,7 @@ from slowstep.cli.main import main
 from slowstep.environment.machine import versions
 from slowstep.factors import Arm
 from slowstep.measure.local import here
-from slowstep.processes import Busy, locked, owner, scratch
+from slowstep.processes import Busy, locked, process_mark, scratch
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings.schema import Budget
@@ -235,18 +235,18 @@ def test_measuring_begins_by_removing_what_others_left(
 
 def test_a_mark_of_another_place_is_never_judged() -> None:
     """Another container's process numbers, or an earlier start's of the machine, say nothing here."""
-    here, pid, start = owner.mark().split("-")
+    here, pid, start = process_mark.mark().split("-")
     elsewhere = f"{int(here, 16) ^ 1:08x}"
 
-    assert not owner.is_dead(owner.mark())
-    assert owner.is_dead(f"{here}-{pid}-{int(start) + 1}")
-    assert not owner.is_dead(f"{elsewhere}-{pid}-{int(start) + 1}")
-    assert not owner.is_dead("nonsense")
+    assert not process_mark.is_dead(process_mark.mark())
+    assert process_mark.is_dead(f"{here}-{pid}-{int(start) + 1}")
+    assert not process_mark.is_dead(f"{elsewhere}-{pid}-{int(start) + 1}")
+    assert not process_mark.is_dead("nonsense")
 
 
 def test_a_link_named_like_scratch_is_left_alone(tmp_path: Path) -> None:
     """Neither it nor what it leads to."""
-    here, pid, start = owner.mark().split("-")
+    here, pid, start = process_mark.mark().split("-")
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     (tmp_path / f"slowstep-run-{here}-{pid}-{int(start) + 1}-abcdefgh").symlink_to(tmp_path / "precious")
@@ -362,7 +362,7 @@ def test_a_temporary_file_is_named_by_its_owner(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "replace", lambda a, b: (seen.append(Path(a).name), replace(a, b)))
     write_atomically(tmp_path / "x.json", "{}")
 
-    assert scratch.FILE.fullmatch(seen[0])["owner"] == owner.mark()
+    assert scratch.FILE.fullmatch(seen[0])["owner"] == process_mark.mark()
 
 
 def test_other_versions_are_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from slowstep.batch import notebook as notebook_runs
 from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.factors import CATALOGUE
-from slowstep.investigation.findings import NotebookRun, Summary
+from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.records import ComparisonRecord, Store
 from slowstep.settings import LEVEL_SECTIONS, load
 from slowstep.settings.sections import SECTIONS

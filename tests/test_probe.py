@@ -20,7 +20,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep.trial.clock import CudaClock
-from slowstep.trial.loader import Workers
+from slowstep.trial.loader_workers import Workers
 from slowstep.trial.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11

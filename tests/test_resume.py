@@ -2,7 +2,7 @@
 
 import json
 
-from slowstep.investigation.findings import NotebookRun
+from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
 
 

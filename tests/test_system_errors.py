@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.environment.system import explained
+from slowstep.environment.system_errors import explained
 from slowstep.records.store import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]

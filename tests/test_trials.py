@@ -21,7 +21,7 @@ import workloads_for_tests as w
 from asking import compare
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
-from slowstep.measure import interruption
+from slowstep.measure import other_processes
 from slowstep.measure.interleaved import InterleavedComparison, common
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
@@ -186,7 +186,7 @@ def test_a_short_last_batch_makes_no_block_longer(measurer: LocalMeasurer, arm: 
 def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
     """When one block was interrupted by other processes, the other is not paired with one of other samples."""
     found = iter([None, "other processes took 30 %", None, None])
-    monkeypatch.setattr(interruption, "between", lambda *_: next(found, None))
+    monkeypatch.setattr(other_processes, "between", lambda *_: next(found, None))
     with LocalMeasurer(replace(budget, redo_blocks=3), tmp_path) as own:
         record = compare(own, arm(), arm(None, EAGER), pairs=2)
 
@@ -214,8 +214,8 @@ def test_what_an_arm_trains_to_catch_up_is_not_watched(
     monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
     monkeypatch.setattr(LiveTrial, "outlived", False)
     with LocalMeasurer(budget, tmp_path) as own:
-        monkeypatch.setattr(interruption, "read", lambda _: own.steps)
-        monkeypatch.setattr(interruption, "between", lambda before, after: watched.append(after - before))
+        monkeypatch.setattr(other_processes, "read", lambda _: own.steps)
+        monkeypatch.setattr(other_processes, "between", lambda before, after: watched.append(after - before))
         record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=8)
 
     assert healthy(record, 8)

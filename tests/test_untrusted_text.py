@@ -23,8 +23,8 @@ from nbconvert.filters import markdown2html
 
 from simulated import around, contrast, pairs, record
 from slowstep.final.choice import Choice
-from slowstep.final.decision import decision
-from slowstep.investigation.findings import Measured
+from slowstep.final.decision_record import decision
+from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.report import Chart
 from slowstep.report.chart import Table, Text

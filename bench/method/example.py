@@ -21,7 +21,7 @@ from slowstep.investigation import ROOT
 from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.units import speed_up, unit, work
+from slowstep.judgement.throughput import speed_up, unit, work
 from slowstep.judgement.verdict import Verdict, before_trial, judge, percent, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically

@@ -15,8 +15,8 @@ from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
 from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
-from slowstep.investigation.findings import NotebookRun
-from slowstep.judgement.units import speed_up
+from slowstep.investigation.results import NotebookRun
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
 from slowstep.report.index import overview

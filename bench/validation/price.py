@@ -12,7 +12,7 @@ from typing import Any
 
 from slowstep.environment.machine import this_machine
 from slowstep.factors import comparison_family
-from slowstep.investigation.findings import Summary
+from slowstep.investigation.results import Summary
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
 

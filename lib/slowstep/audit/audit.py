@@ -8,14 +8,14 @@ from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
+from slowstep.audit.equal_work import same_batch, with_speed
 from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
-from slowstep.audit.neighbours import unlike_neighbours
+from slowstep.audit.outliers import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_tokens
-from slowstep.audit.work import same_batch, with_speed
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 

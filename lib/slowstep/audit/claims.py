@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.audit.differences import changed, differences
-from slowstep.audit.expected import expectation
-from slowstep.audit.figures import Figure, figure
-from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
-from slowstep.audit.limits import beyond_bound, controls
-from slowstep.audit.physics import Sizes
-from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches
-from slowstep.audit.work import (
+from slowstep.audit.equal_work import (
     WHOLE,
     WORK,
     equal_work,
@@ -26,6 +19,13 @@ from slowstep.audit.work import (
     same_batch,
     work_done,
 )
+from slowstep.audit.figures import Figure, figure
+from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
+from slowstep.audit.limits import beyond_bound, controls
+from slowstep.audit.physics import Sizes
+from slowstep.audit.projected import expectation
+from slowstep.audit.relations import CONSEQUENCE, TITLES
+from slowstep.audit.run import Run, batches
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim

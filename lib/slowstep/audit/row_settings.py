@@ -9,8 +9,8 @@ from slowstep.audit.relations import TITLES
 from slowstep.factors import CATALOGUE
 from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.convert import to_plain
-from slowstep.settings.ecosystem import RENAMED, SECTIONS
 from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import RENAMED, SECTIONS
 
 Path = tuple[str, ...]
 """The names that lead to a value, from the section inwards."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
-from slowstep.batch.stored import forget_failures, unusable_records
 from slowstep.investigation.corrections import contradictions, refuted_by_bound
-from slowstep.investigation.findings import NotebookRun
 from slowstep.investigation.opening import read_investigation
+from slowstep.investigation.results import NotebookRun
 from slowstep.processes import locked
 from slowstep.processes.scratch import remove_abandoned_files, remove_abandoned_folders
 from slowstep.records import Store

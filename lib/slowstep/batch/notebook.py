@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.batch.process import execute
+from slowstep.batch.notebook_process import execute
 from slowstep.environment.machine import this_machine, versions
-from slowstep.investigation.findings import NotebookRun, Summary
+from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render

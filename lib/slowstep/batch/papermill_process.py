@@ -14,7 +14,7 @@ from pathlib import Path
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from slowstep.environment.system import explained
+from slowstep.environment.system_errors import explained
 from slowstep.processes import adopt_orphans, end_with_parent
 from slowstep.text.terminal import say
 

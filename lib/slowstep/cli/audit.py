@@ -12,10 +12,10 @@ import yaml
 
 from slowstep.audit import audit as audit_figures
 from slowstep.audit.audit import read_runs
-from slowstep.audit.lines import claim_lines, finding_lines
-from slowstep.audit.partial import without_refused_files
-from slowstep.audit.sizing import Sizing
-from slowstep.cli.checked import placed
+from slowstep.audit.model_sizes import Sizing
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.audit.unreadable_files import without_refused_files
+from slowstep.cli.load_and_check import placed
 from slowstep.cli.progress import Terminal
 from slowstep.records import Store
 from slowstep.records.store import write_atomically

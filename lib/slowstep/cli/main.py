@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowstep.environment.system import explained, temporary_folder
+from slowstep.environment.system_errors import explained, temporary_folder
 from slowstep.processes import Busy, signals
 from slowstep.settings import LEVEL_SECTIONS, SettingsError
 from slowstep.text.terminal import drop_output, say
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.batch.investigations import diagnose
-    from slowstep.cli.checked import checked
+    from slowstep.cli.load_and_check import checked
     from slowstep.cli.progress import Terminal
     from slowstep.report.index import write_index
 
@@ -113,7 +113,7 @@ def _diagnose(given: argparse.Namespace) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    from slowstep.cli.checked import checked
+    from slowstep.cli.load_and_check import checked
     from slowstep.cli.measure import measure
 
     outputs = Path(given.outputs)
@@ -122,7 +122,7 @@ def _measure(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
-    from slowstep.cli.checked import checked
+    from slowstep.cli.load_and_check import checked
     from slowstep.environment.machine import this_machine
     from slowstep.factors import plan
 

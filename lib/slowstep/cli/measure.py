@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from slowstep.audit.lines import claim_lines
-from slowstep.batch.stored import forget_failures, unusable_records
+from slowstep.audit.terminal_lines import claim_lines
+from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.cli.progress import Terminal
 from slowstep.final.choice import choose, profiles
 from slowstep.investigation import Unmeasurable, open_lab

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slowstep.batch.cleanup import unusable_records
 from slowstep.batch.investigations import draw
-from slowstep.batch.stored import unusable_records
 from slowstep.cli.progress import Terminal
 from slowstep.investigation import NotMeasured
 from slowstep.report.index import write_index

@@ -11,7 +11,7 @@ from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
-from slowstep.settings.events import EVENTS, steps_between
+from slowstep.settings.periodic_events import EVENTS, steps_between
 from slowstep.settings.sections import CROSSED
 
 

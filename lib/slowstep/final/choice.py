@@ -12,8 +12,8 @@ from slowstep.factors import CATALOGUE, Arm, Meaning, combine, label
 from slowstep.final.combinations import clashes, ranked, with_conditions
 from slowstep.final.search import CONFIRMED, winner, without_redundant
 from slowstep.investigation.batch_size import find_batch
-from slowstep.investigation.findings import Measured
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
 from slowstep.records import ProfileRecord

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Factor, Level, clash, label
-from slowstep.investigation.findings import Measured
+from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, Status
 from slowstep.settings import Settings

@@ -8,7 +8,7 @@ import yaml
 
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
-from slowstep.final.decision import decision
+from slowstep.final.decision_record import decision
 from slowstep.final.script import script
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from slowstep.final.literal import literal, name
 from slowstep.settings import Settings
-from slowstep.settings.events import happens
+from slowstep.settings.periodic_events import happens
 from slowstep.workloads import stdlib_text
 
 TEMPLATES = Path(__file__).parent / "template"

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from slowstep.factors import Contrast, combine, label
 from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
-from slowstep.investigation.findings import Measured
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome
 
 CONFIRMED = "final"

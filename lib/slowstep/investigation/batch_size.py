@@ -9,8 +9,8 @@ not. Any other failure ends the search.
 from __future__ import annotations
 
 from slowstep.factors import CATALOGUE, combine
-from slowstep.investigation.findings import BatchSize
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import BatchSize
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Status
 

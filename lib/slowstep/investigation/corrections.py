@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slowstep.investigation.findings import Summary
 from slowstep.investigation.opening import read_investigation
+from slowstep.investigation.results import Summary
 from slowstep.judgement.timeline import contradicted, timeline
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import Store

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from slowstep.environment.machine import Machine
 from slowstep.factors import Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
-from slowstep.investigation.findings import Baseline, Measured, Summary
 from slowstep.investigation.needed import Needed
+from slowstep.investigation.results import Baseline, Measured, Summary
+from slowstep.judgement.baseline_facts import WAITS, baseline_facts, periodic_event_shares
 from slowstep.judgement.comparison import change, result_of
 from slowstep.judgement.devices import Peak, peak_of
-from slowstep.judgement.facts import WAITS, baseline_facts, periodic_event_shares
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects

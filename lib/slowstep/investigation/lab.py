@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from slowstep.audit import Audit
-from slowstep.audit.sizing import audited
+from slowstep.audit.model_sizes import audited
 from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation.evidence import Evidence, by_promise
-from slowstep.investigation.findings import Baseline, Measured, Summary
 from slowstep.investigation.needed import Needed
+from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span

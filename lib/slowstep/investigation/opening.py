@@ -10,8 +10,8 @@ from pathlib import Path
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
-from slowstep.investigation.findings import Summary
 from slowstep.investigation.lab import Lab, Watch
+from slowstep.investigation.results import Summary
 from slowstep.launch.fork_server import context
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import ALLOWANCE
 from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
 from slowstep.judgement.suspects import PROFILED_TO
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
-from slowstep.judgement.units import speed_up
 
 IMPLAUSIBLE = 0.9
 """The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""

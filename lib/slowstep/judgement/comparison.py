@@ -19,7 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
-from slowstep.judgement.units import work
+from slowstep.judgement.throughput import work
 from slowstep.records import Block, Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)

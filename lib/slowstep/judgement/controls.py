@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.units import work
+from slowstep.judgement.throughput import work
 from slowstep.records import Pair
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")

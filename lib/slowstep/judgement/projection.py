@@ -10,7 +10,7 @@ from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import is_rare, occurrences, of_whole, steps_between
+from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
 
 START_UP = ("imports", "process", "data", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""

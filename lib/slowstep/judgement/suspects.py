@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
 from slowstep.judgement.shares import difference, long_steps
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
-from slowstep.judgement.units import speed_up
 
 WAITING = ("data", "host_to_device", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""

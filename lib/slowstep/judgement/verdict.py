@@ -11,14 +11,14 @@ from typing import Any
 from slowstep.factors import Contrast, Meaning
 from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
+from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
+from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
-from slowstep.judgement.units import speed_up, work
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 
 LATE_SECONDS = 2.0

@@ -13,8 +13,8 @@ def enter(connection: Any, launch: Any) -> None:
 
 
 def enter_peak(connection: Any, dtype: str) -> None:
-    """Measure the device's peak in `dtype`, and send it (`slowstep.trial.peak`)."""
-    from slowstep.trial.peak import measure
+    """Measure the device's peak in `dtype`, and send it (`slowstep.trial.device_peak`)."""
+    from slowstep.trial.device_peak import measure
 
     measure(connection, dtype)
 
@@ -29,7 +29,7 @@ def enter_check(connection: Any, settings: Any) -> None:
 def enter_sizes(connection: Any, settings: Any) -> None:
     """Send the sizes of the model by name; {} if the model can't be had."""
     from slowstep.trial.check import quiet
-    from slowstep.workloads.sizes import model_sizes
+    from slowstep.workloads.meta_sizes import model_sizes
 
     try:
         with quiet():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slowstep.launch.guarded import Guarded
+from slowstep.launch.guarded_process import Guarded
 
 
 def run_in_subprocess(target: Callable[..., None], *arguments: Any, timeout: float = 600.0) -> Any:

@@ -17,7 +17,7 @@ import psutil
 from slowstep.factors import Arm
 from slowstep.launch.entry import enter
 from slowstep.launch.fork_server import context
-from slowstep.launch.guarded import Guarded
+from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.log import last_line, log_tail
 from slowstep.launch.memory import host_memory
 from slowstep.processes import process_tree

@@ -7,8 +7,8 @@ The opinions here, and why:
 - Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
 - The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
   treatment begins with the first sample, and would have to train as far.
-- While an arm waits, its loader workers are stopped (`slowstep.trial.loader`), so that no batch is made in a time that
-  does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
+- While an arm waits, its loader workers are stopped (`slowstep.trial.loader_workers`), so that no batch is made in a
+  time that does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair that was visibly interrupted by other processes is measured again, at most `budget.redo_blocks` times a
@@ -28,7 +28,7 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.launch.trial_process import TrialEnded, host_memory, log_tail, memory_limit
-from slowstep.measure import interruption
+from slowstep.measure import other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
@@ -223,12 +223,14 @@ class InterleavedComparison:
     def _block(self, trial: LiveTrial, side: int, start: float) -> Block:
         needs = self.needs.values()
         samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
-        before = interruption.read(self._own_cpu())
+        before = other_processes.read(self._own_cpu())
         block = trial.block(samples, start)
-        after = interruption.read(self._own_cpu())
+        after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
         # a long save must not hide what disturbed a short block
-        found = interruption.between(before, after) or interruption.between(before, interruption.read(self._own_cpu()))
+        found = other_processes.between(before, after) or other_processes.between(
+            before, other_processes.read(self._own_cpu())
+        )
         return replace(whole, interrupted=found)
 
     def _own_cpu(self) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.records import Block, Memory, Steps, TrialRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import of_whole, steps_between
+from slowstep.settings.periodic_events import of_whole, steps_between
 from slowstep.trial.protocol import BlockDone, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0

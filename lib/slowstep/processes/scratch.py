@@ -1,7 +1,7 @@
 """Temporary folders and files. Those of processes that were killed are removed at the next start.
 
-Their names hold the mark of the process that made them (`slowstep.processes.owner`). So only what the kit made itself
-is ever removed, and only when its owner has provably ended.
+Their names hold the mark of the process that made them (`slowstep.processes.process_mark`). So only what the kit made
+itself is ever removed, and only when its owner has provably ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from slowstep.processes.owner import MARK, is_dead, mark
+from slowstep.processes.process_mark import MARK, is_dead, mark
 
 FOLDER = re.compile(rf"slowstep-[a-z]+-(?P<owner>{MARK})-[a-z0-9_]{{8}}")
 FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")

@@ -1,6 +1,6 @@
 """Measurements as plain data: the only thing that passes between notebooks, runs and machines."""
 
-from slowstep.records.arms import steps_of_arm
+from slowstep.records.arm_steps import steps_of_arm
 from slowstep.records.schema import (
     PHASES,
     Block,

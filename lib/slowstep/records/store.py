@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slowstep.environment.system import naming
+from slowstep.environment.system_errors import naming
 from slowstep.processes.scratch import file_prefix
 from slowstep.settings.convert import from_plain, to_plain
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.lines import sentence
+from slowstep.audit.terminal_lines import sentence
 from slowstep.factors import Meaning
-from slowstep.investigation.findings import Baseline
+from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape

@@ -9,12 +9,12 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from slowstep.audit import Audit, Finding, FindingKind, Judged, Judgement
+from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
-from slowstep.audit.lines import SIGNS, compared, sentence
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import read_from
+from slowstep.audit.terminal_lines import SIGNS, compared, sentence
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.text.markdown import escape
 

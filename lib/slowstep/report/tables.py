@@ -7,10 +7,10 @@ from pathlib import Path
 
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
-from slowstep.investigation.findings import Baseline, BatchSize, Measured, worth_having
+from slowstep.investigation.results import Baseline, BatchSize, Measured, worth_having
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.units import Throughput, throughput
+from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict, percent
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table

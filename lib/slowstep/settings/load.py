@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.settings import ecosystem
+from slowstep.settings import library_arguments
 from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.parse import Unreadable, parse, read_yaml
@@ -62,10 +62,10 @@ def validate(
         raise SettingsError(problems.found)
     settings = replace(from_plain(Settings, data, problems), defaults=dict(defaults or {}))
     checked = {}
-    for section in ecosystem.SECTIONS:
+    for section in library_arguments.SECTIONS:
         given = getattr(settings, section)
         if isinstance(given, dict) and not defaults:
-            checked[section] = ecosystem.check(section, given, problems)
+            checked[section] = library_arguments.check(section, given, problems)
     settings = replace(settings, **checked)
     if not problems.found:
         if not settings.name.isidentifier() or keyword.iskeyword(settings.name):

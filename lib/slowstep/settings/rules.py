@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowstep.settings.ecosystem import FOREACH, architectures
 from slowstep.settings.errors import nearest
-from slowstep.settings.events import interval, strategy
+from slowstep.settings.library_arguments import FOREACH, architectures
+from slowstep.settings.model_folder import damaged
+from slowstep.settings.periodic_events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
-from slowstep.settings.weights import damaged
 
 Problem = tuple[str, str]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slowstep.settings.ecosystem import SECTIONS
+from slowstep.settings.library_arguments import SECTIONS
 
 
 class Origin(StrEnum):

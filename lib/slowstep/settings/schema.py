@@ -2,7 +2,7 @@
 
 The sections `training_arguments`, `peft` and `quantization` hold the ecosystem's own names (transformers'
 TrainingArguments, peft's LoraConfig, transformers' BitsAndBytesConfig), checked against the installed libraries
-by `slowstep.settings.ecosystem`. Sizes are in tokens or samples, times in seconds, memory in GiB.
+by `slowstep.settings.library_arguments`. Sizes are in tokens or samples, times in seconds, memory in GiB.
 """
 
 from __future__ import annotations

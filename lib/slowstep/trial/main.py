@@ -1,8 +1,8 @@
 """The trial process: it trains one arm, and measures blocks of steps on demand.
 
-A guard (`slowstep.launch.guard`) forks it, writes its log, watches its memory, and ends it with all that it started.
-The guard itself is forked from a server that has already imported this module. The server only imports: a tensor
-operation before the fork would leave OpenMP's threads behind and hang the child.
+A guard (`slowstep.launch.guard_process`) forks it, writes its log, watches its memory, and ends it with all that it
+started. The guard itself is forked from a server that has already imported this module. The server only imports: a
+tensor operation before the fork would leave OpenMP's threads behind and hang the child.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from slowstep.trial import heap
 from slowstep.trial.clock import clock_for
 from slowstep.trial.failure import failure
 from slowstep.trial.observed import observed
-from slowstep.trial.places import Places
 from slowstep.trial.probe import Probe
 from slowstep.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep.trial.protocol import (
@@ -51,6 +50,7 @@ from slowstep.trial.protocol import (
     Run,
 )
 from slowstep.trial.schedule import Schedule, Then
+from slowstep.trial.stack_sampler import Places
 from slowstep.workloads import Workload, checked, load_workload
 
 

@@ -32,9 +32,9 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from slowstep.records import PHASES, Block, Steps, Work
-from slowstep.trial import work
+from slowstep.trial import batch_work
 from slowstep.trial.clock import Clock, HostClock
-from slowstep.trial.loader import Workers
+from slowstep.trial.loader_workers import Workers
 from slowstep.trial.marks import STEP, Mark, steps_of, told
 
 LOSSES_KEPT = 64
@@ -136,7 +136,7 @@ class Probe:
             seconds=sum(seconds),
             phases={p: sum(steps.phases.get(p, ())) for p in PHASES},
             step_seconds=seconds,
-            work=work.total(self._works),
+            work=batch_work.total(self._works),
         )
         return block, steps
 
@@ -278,7 +278,7 @@ class Probe:
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
         if self._depth == 0:
-            self._source.append(work.count(batch))
+            self._source.append(batch_work.count(batch))
 
     def _number(self, iterator: Any) -> int:
         if iterator not in self._numbers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, gone, unexplained
-from slowstep.judgement.units import speed_up
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
 from slowstep.wording.words import PHASE_NAMES, effect, share, share_span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from slowstep.settings import Settings
-from slowstep.workloads import rows, stdlib_text
+from slowstep.workloads import data_check, stdlib_text
 
 IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
@@ -48,7 +48,7 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
         try:
             raw = datasets.load_dataset("json", data_files=str(local), **options)
         except Exception:
-            rows.check_file(local, settings)  # says in which line, where the library says only that
+            data_check.check_file(local, settings)  # says in which line, where the library says only that
             raise
     elif local.is_dir() and (local / "dataset_info.json").is_file():
         raw = datasets.load_from_disk(shutil.copytree(local, copy) if copy else local, keep_in_memory=memory)
@@ -76,11 +76,11 @@ def inspect(settings: Settings) -> None:
     name = stdlib_text.source(d.name_or_path)
     in_json = name.endswith((".jsonl", ".json"))
     if in_json and name == d.name_or_path:  # the built-in texts are the kit's own
-        rows.check_file(Path(name).expanduser(), settings)
+        data_check.check_file(Path(name).expanduser(), settings)
     raw = read_examples(settings)
     if not in_json:
-        rows.check_rows(raw, settings)
-    if why := rows.no_label(OnTheFly(raw, Encoder(settings, load_tokenizer(settings))), settings, IGNORED):
+        data_check.check_rows(raw, settings)
+    if why := data_check.no_label(OnTheFly(raw, Encoder(settings, load_tokenizer(settings))), settings, IGNORED):
         raise ValueError(f"{d.name_or_path}: {why}.")
 
 

@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader, Subset
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from slowstep.settings import Settings
-from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import EVENTS, is_rare
-from slowstep.workloads import data, model, rows
+from slowstep.settings.library_arguments import REPORTERS
+from slowstep.settings.periodic_events import EVENTS, is_rare
+from slowstep.workloads import data, data_check, model
 from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
 
@@ -91,7 +91,7 @@ class FineTune:
         self.source, self.collate = self.load()
         # a dataset of one's own is left alone: what it opens when it is asked here, loader workers would find open
         own = not isinstance(self.source, datasets.Dataset | data.OnTheFly | list)
-        if not own and (why := rows.no_label(self.source, self.settings, data.IGNORED)):
+        if not own and (why := data_check.no_label(self.source, self.settings, data.IGNORED)):
             raise NotTestable(why)
         self.evaluation = Subset(self.source, range(min(d.eval_samples, len(self.source))))
         self.examples = data.epoch(self.source, self.settings)

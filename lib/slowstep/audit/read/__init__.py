@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.trainer_state import read_trainer_state
-from slowstep.audit.read.units import Unreadable
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row

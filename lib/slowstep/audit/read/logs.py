@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
+from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.progress_bars import Pace, Said, Stretch, scan
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
-from slowstep.audit.read.units import Unreadable
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slowstep.audit.read.units import Unreadable
+from slowstep.audit.read.columns import Unreadable
 
 PIECE = 1 << 20
 """The number of characters that are read at once."""

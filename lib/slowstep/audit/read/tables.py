@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, comma, parse
+from slowstep.audit.read.columns import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
-from slowstep.settings.ecosystem import SECTIONS
 from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import SECTIONS
 
 Cell = tuple[str, int, int]
 """The text of a cell with its line and column, counted from 1."""

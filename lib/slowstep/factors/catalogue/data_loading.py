@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.environment.machine import Machine
+from slowstep.factors.entries import argument, argument_key, having, needs_cuda, one_of, only, section, switch, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import argument, argument_key, having, needs_cuda, one_of, only, section, switch, whole
 from slowstep.settings.run import Run
 
 FETCHING = frozenset({"data"})

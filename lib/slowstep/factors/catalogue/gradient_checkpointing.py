@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowstep.factors.entries import TRAINING, argument, argument_key, having, needs_cuda, only, switch, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, argument_key, having, needs_cuda, only, switch, whole
 from slowstep.settings.run import Run
 
 COMPUTE = frozenset({"forward", "backward"})

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
+from slowstep.factors.entries import TRAINING, argument, number, on_cpu, one_of, only, only_if, switch, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only, only_if, switch, whole
 from slowstep.settings.convert import describe
-from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import EVENTS, happens, steps_between, strategy
+from slowstep.settings.library_arguments import REPORTERS
+from slowstep.settings.periodic_events import EVENTS, happens, steps_between, strategy
 from slowstep.settings.run import Run
 
 SYNCHRONISES = ALL_PHASES

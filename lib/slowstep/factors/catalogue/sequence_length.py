@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slowstep.factors.entries import section, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
-from slowstep.factors.shapes import section, whole
 
 FACTORS = (
     Factor(

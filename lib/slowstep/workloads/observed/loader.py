@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 
 from slowstep.workloads import data
-from slowstep.workloads.observed.parts import Parts
+from slowstep.workloads.observed.fine_tune_protocol import Parts
 
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowstep.settings.events import EVENTS, is_rare, strategy
+from slowstep.settings.periodic_events import EVENTS, is_rare, strategy
+from slowstep.workloads.observed.fine_tune_protocol import Parts
 from slowstep.workloads.observed.loader import data_facts, period
 from slowstep.workloads.observed.model import model_facts
-from slowstep.workloads.observed.parts import Parts
 
 PLAIN_ARGUMENTS = (
     "torch_empty_cache_steps",

@@ -6,8 +6,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
-from slowstep.factors.factor import Factor, Level, Meaning
-from slowstep.factors.shapes import (
+from slowstep.factors.entries import (
     TRAINING,
     argument,
     at,
@@ -19,9 +18,10 @@ from slowstep.factors.shapes import (
     section,
     switch,
 )
+from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.settings.convert import describe
-from slowstep.settings.ecosystem import FOREACH, optimizer_names
 from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import FOREACH, optimizer_names
 from slowstep.settings.run import Run
 
 UPDATED = COMPUTE | {"optimizer"}

@@ -6,8 +6,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
-from slowstep.factors.factor import Factor, Level, Meaning
-from slowstep.factors.shapes import (
+from slowstep.factors.entries import (
     TRAINING,
     all_of,
     argument,
@@ -24,6 +23,7 @@ from slowstep.factors.shapes import (
     switch,
     whole,
 )
+from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.run import Run
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.launch.fork_server import context
-from slowstep.launch.guard import END, PEAK, Ended, Order, Started, guard
+from slowstep.launch.guard_process import END, PEAK, Ended, Order, Started, guard
 from slowstep.processes import end_descendants, end_process_tree
-from slowstep.processes.owner import mark
+from slowstep.processes.process_mark import mark
 
 GUARD_SECONDS = 90.0
 """The seconds that a guard may take to end what a trial left: more than it tries itself (`processes.tree.PATIENCE`)."""

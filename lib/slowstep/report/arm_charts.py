@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show
-from slowstep.investigation.findings import Baseline, Measured
+from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.units import unit
+from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Chart

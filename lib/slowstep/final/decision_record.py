@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from slowstep.factors import Meaning
+from slowstep.final.alternatives import option_table, options
 from slowstep.final.choice import Choice
-from slowstep.final.options import option_table, options
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, best_levels

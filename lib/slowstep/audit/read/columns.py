@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from slowstep.audit.figures import parse
-from slowstep.audit.read.ratios import DEVICES, THINGS, TIMES, Unit, ratio
+from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.comparison import ComparisonResult
 from slowstep.judgement.devices import Peak
-from slowstep.judgement.facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect

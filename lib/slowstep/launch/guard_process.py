@@ -26,7 +26,7 @@ from typing import Any
 from slowstep.launch.log import CappedLog
 from slowstep.launch.memory import MemoryWatch, go_first
 from slowstep.processes import adopt_orphans, end_descendants
-from slowstep.processes.owner import is_dead
+from slowstep.processes.process_mark import is_dead
 from slowstep.processes.scratch import remove_abandoned_folders
 from slowstep.processes.tree import die_with_parent
 

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
-from slowstep.judgement.units import Throughput, throughput
 from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, ProfileRecord, Steps
 from slowstep.settings import Settings
-from slowstep.settings.events import EVENTS, is_rare, of_whole, steps_between
+from slowstep.settings.periodic_events import EVENTS, is_rare, of_whole, steps_between
 
 WAITS = ("data", "host_to_device", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""

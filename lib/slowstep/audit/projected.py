@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from slowstep.audit.differences import changed
+from slowstep.audit.equal_work import equal_work
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.limits import room
 from slowstep.audit.relations import CONSEQUENCE
 from slowstep.audit.run import Run
-from slowstep.audit.work import equal_work
 from slowstep.factors import CATALOGUE
 from slowstep.settings.reported import Claim
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slowstep.investigation.findings import NotebookRun, Summary
 from slowstep.investigation.opening import Description
+from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.judgement.devices import Peak
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store
 

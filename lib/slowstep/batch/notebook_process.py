@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from slowstep.environment.system import naming, temporary_folder
+from slowstep.environment.system_errors import naming, temporary_folder
 from slowstep.launch.fork_server import without_errors
 from slowstep.measure.progress import VARIABLE, Progress, from_file
 from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, reap_adopted

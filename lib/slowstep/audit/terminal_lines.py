@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from slowstep.audit.claims import UNKNOWN, doubt_of
 from slowstep.audit.differences import changed
+from slowstep.audit.equal_work import WHOLE, equal_work, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.work import WHOLE, equal_work, with_speed, work_done
 from slowstep.settings.reported import Claim
 from slowstep.text.visible import visible
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
-from slowstep.investigation.findings import Measured
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import Memory
