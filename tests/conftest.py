@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TRAINS = {"measurer", "interrupted", "diagnosed"}
 """Fixtures that start trials."""
 
-DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py")
+DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")
 """The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
 
 

@@ -70,6 +70,7 @@ def test_nothing_is_searched_unless_asked(search: Search) -> None:
     assert [] == search({4: 1.0}, find=False)
 
 
+@pytest.mark.exhaustive
 def test_a_size_is_really_measured_or_really_too_large(tmp_path: Path) -> None:
     """On the trainer: from 8,000 samples a doubling does not fit into three GiB, and the search says so."""
     overrides = ["dataset.padding=max_length", "budget.memory_limit_gib=3", "budget.block_seconds=0.05"]

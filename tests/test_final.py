@@ -450,6 +450,7 @@ def test_the_script_is_plain(smoke: Settings) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.exhaustive
 def test_the_script_keeps_what_a_step_frees(smoke: Settings, tmp_path: Path) -> None:
     """As the trials do: even where glibc is told to give all of it back, a settled step takes no new pages."""
     (tmp_path / "train.py").write_text(script(smoke), encoding="utf-8")

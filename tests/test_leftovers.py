@@ -28,6 +28,8 @@ from slowstep.settings.schema import Budget
 ROOT = Path(__file__).resolve().parents[1]
 SOON = 120.0
 
+EXHAUSTIVE = pytest.mark.exhaustive
+
 
 def wait(condition: Callable[[], object]) -> bool:
     """Whether something comes true soon."""
@@ -97,7 +99,7 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     ("signals", "status", "word"),
     [
         ([signal.SIGTERM], 128 + signal.SIGTERM, "ended by SIGTERM"),
-        ([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP"),
+        pytest.param([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP", marks=EXHAUSTIVE),
         ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted"),
     ],
     ids=["TERM", "HUP and TERM", "Ctrl-C thrice"],

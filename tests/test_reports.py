@@ -54,17 +54,18 @@ class Visit:
         self.page.wait_for_timeout(300)
 
 
-@pytest.fixture(params=[1280, 400], ids=["desktop", "phone"])
+@pytest.fixture(scope="module", params=[1280, 400], ids=["desktop", "phone"])
 def visit(request, browser):
-    """Opens pages at one width and closes them again."""
-    visits = []
+    """Opens pages at one width. A page is opened once, since the tests only look at it."""
+    visits: dict[Path, Visit] = {}
 
     def open_page(path: Path) -> Visit:
-        visits.append(Visit(browser, path, request.param))
-        return visits[-1]
+        if path not in visits:
+            visits[path] = Visit(browser, path, request.param)
+        return visits[path]
 
     yield open_page
-    for one in visits:
+    for one in visits.values():
         one.context.close()
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from slowstep.settings import Loaded, Settings, SettingsError, load, override, validate
 from slowstep.settings.convert import to_plain
+from slowstep.settings.run import training_defaults
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 QUICK: dict[str, Any] = yaml.safe_load((PARAMS / "quick.yaml").read_text(encoding="utf-8"))
@@ -365,3 +366,18 @@ def test_no_accident_ends_in_a_traceback() -> None:
         assert said.isdigit() or said.startswith("my.yaml: "), data
 
     assert 500 < refusals < 1500
+
+
+def test_settings_of_another_machine_need_none_of_its_files(smoke: Settings, tmp_path: Path) -> None:
+    """A level of a run that was measured elsewhere can be told, though data, model and architecture are not here."""
+    there = dataclasses.replace(
+        smoke,
+        defaults=training_defaults() | {"an_argument_of_its_own": 1},
+        dataset=dataclasses.replace(smoke.dataset, name_or_path=str(tmp_path / "gone.jsonl")),
+        model=dataclasses.replace(smoke.model, model_type="of_a_later_version"),
+        training_arguments=smoke.training_arguments | {"an_argument_of_its_own": 2},
+    )
+
+    assert override(there, {"dataset.max_length": 32}).dataset.max_length == 32
+    with pytest.raises(SettingsError, match=r"gone\.jsonl"):
+        override(dataclasses.replace(there, defaults={}, training_arguments={}), {"dataset.max_length": 32})
