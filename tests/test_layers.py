@@ -25,7 +25,7 @@ LEFT = {
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
     "trial": {"settings", "records", "processes", "workloads"},
-    "launch": {"settings", "factors", "records", "processes", "workloads", "trial"},
+    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "trial"},
     "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "trial"},
     "investigation": {
         "settings",

@@ -134,7 +134,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"dataset.max_length": 1}, "dataset.max_length", "found 1; a sequence needs at least 2 tokens"),
         ({"dataset.max_length": 2048}, "dataset.max_length", "beyond the model's max_position_embeddings (1024)"),
         ({"dataset.num_samples": 0}, "dataset.num_samples", "found 0; at least 1"),
-        ({"dataset.cached_batches": -1}, "dataset.cached_batches", "found -1; 0 or more."),
+        ({"dataset.cached_batches": -1}, "dataset.cached_batches", "found -1; it must be 0 or more."),
         ({"job.samples": -1}, "job.samples", "found -1; it must be 0 or more"),
         ({"job.epochs": float("inf")}, "job.epochs", "found inf"),
         ({"budget.minimum_effect": 0}, "budget.minimum_effect", "found 0.0; it must be above 0"),
@@ -144,7 +144,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"budget.block_seconds": -1.5}, "budget.block_seconds", "found -1.5; it must be above 0"),
         ({"budget.max_pairs": 2}, "budget.max_pairs", "found 2; an interval needs at least 3 pairs."),
         ({"budget.launches": 0}, "budget.launches", "found 0; an arm is launched at least once."),
-        ({"budget.redo_blocks": -1}, "budget.redo_blocks", "found -1; 0 or more."),
+        ({"budget.redo_blocks": -1}, "budget.redo_blocks", "found -1; it must be 0 or more."),
         # combinations that can't be
         ({"quantization": {"load_in_4bit": True, "load_in_8bit": True}}, "quantization", "are both true"),
         ({"quantization": {"load_in_4bit": True}, "peft": None}, "quantization", "add a peft section (LoRA)"),

@@ -110,7 +110,7 @@ def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple
 
 def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
     """Return a note on each run that did not fit into memory, which is a result, too."""
-    text = "it ran out of memory: a result on what fits, and none on what it costs"
+    text = "it ran out of memory, which shows that it does not fit and says nothing about its speed"
     return [Finding(kind=FindingKind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
 
 

@@ -41,11 +41,9 @@ SURE = 0.5
 MOST = 1e9
 """The upper end, as a ratio, of a claim that something is faster by any amount."""
 
-CUT = "what of that is padding no longer computed, or text no longer seen, the figures don't say"
-UNKNOWN = (
-    "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
-)
-PADDED = "whether the tokens a second count padding, of which the two hold another share, the figures don't say"
+CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
+UNKNOWN = "the claim is read from a total time, and the figures don't say whether both runs did as much work in it"
+PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 """Doubts that only the author of the report can resolve."""
 
 NEVER = "; these figures are expected and were never measured"
@@ -131,9 +129,9 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
         return []
     names = show_all(differ)
     if not differ:
-        text = f"which settings differ is not given, so whether it was {claim.factor} nobody knows"
+        text = f"the report doesn't say which settings differ, so the gain can't be put down to {claim.factor}"
     elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
-        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, said or by default"
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, given or by default"
     elif factor.current(a.settings.run) == factor.current(b.settings.run):
         text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
     elif len(differ) > 1:
@@ -196,7 +194,7 @@ def _no_speed(a: Run, b: Run) -> str:
     """Return why nothing can be compared, in words."""
     for run in (a, b):
         if run.out_of_memory:
-            return f"'{run.label}' ran out of memory, and what its speed would be nobody knows"
+            return f"'{run.label}' ran out of memory, so it has no speed to compare"
     return "no speed at equal work follows from the figures"
 
 

@@ -46,7 +46,7 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise ValueError(f"from {self.low} to {self.high} lies nothing")
+            raise ValueError(f"the lower end {self.low} is above the upper end {self.high}")
 
     @property
     def middle(self) -> float:

@@ -112,8 +112,8 @@ def unknown(sizes: Sizes | None) -> list[str]:
     if sizes is None or sizes:
         return []
     return [
-        "Which model is it? It could not be had here (model.name_or_path, or init: random with a model_type), and no "
-        "figure was held against what it needs"
+        "Which model is it? It could not be loaded here (model.name_or_path, or init: random with a model_type), so no "
+        "figure was compared with what it needs"
     ]
 
 

@@ -113,7 +113,9 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
     if said or not assumed:
         return []
-    return ["Are batches accumulated, or spread over devices, and alike in all rows? Samples are reckoned as if not"]
+    return [
+        "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
+    ]
 
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:

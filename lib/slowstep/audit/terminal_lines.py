@@ -44,7 +44,7 @@ def claim_lines(audit: Audit, claims: Sequence[Judged] | None = None) -> list[st
     """Return the lines of the claims, or of some of them; for a report without claims, a comparison of its rows."""
     if not audit.claims:
         rows = [sentence(text) for text in compared(audit)]
-        return [*rows, "no claim was given; what the figures say of one is judged if it stands in `reported.claims`"]
+        return [*rows, "no claim was given; one that stands in `reported.claims` is judged"]
     shown = audit.claims if claims is None else claims
     return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in shown]
 

@@ -1,1 +1,1 @@
-"""Investigations in batch: every notebook runs over a parameter file, whatever fails, and goes on where it stopped."""
+"""Notebooks in batch: all of them run over a parameter file. One that fails stops no other; finished ones are skipped."""

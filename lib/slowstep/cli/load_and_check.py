@@ -56,7 +56,7 @@ def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     try:
         found = run_in_subprocess(enter_check, loaded.settings)
     except RuntimeError as error:
-        return [f"{loaded.source}: trying the settings with the real libraries came to no end: {error}"]
+        return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
     problems = [f"{loaded.source}: {where}: {why}" for where, why in found]
     if not problems:
         store.write([], "checks", key)

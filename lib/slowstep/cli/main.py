@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowstep.environment.system_errors import explained, temporary_folder
+from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import Busy, signals
 from slowstep.settings import LEVEL_SECTIONS, SettingsError
 from slowstep.text.terminal import drop_output, say
@@ -26,8 +26,6 @@ CLONE = Path(__file__).resolve().parents[3]
 
 OUTPUTS = CLONE / "outputs" if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path("outputs")
 """The folder of results if no other is named: in a clone, or else in the working directory."""
-
-NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

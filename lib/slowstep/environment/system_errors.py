@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-ELSEWHERE = "or let results go elsewhere by --outputs"
+NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
+
+ELSEWHERE = "or write results elsewhere with --outputs"
 
 ADVICE = {
     errno.ENOSPC: f"free some space there, {ELSEWHERE} (temporary files: by TMPDIR)",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import forkserver, util
 from pathlib import Path
 
+from slowstep.environment.system_errors import NO_DIRECTORY
 from slowstep.processes.scratch import FOLDER, folder_prefix, places
 from slowstep.workloads.stdlib_text import cache_folder
 
@@ -26,8 +27,6 @@ ENVIRONMENT = {
     # a killed trial's semaphores are cleaned up by the tracker, which need not say so on the user's terminal
     "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",
 }
-
-NO_DIRECTORY = "the working directory has been deleted; change to another (cd) and start again."
 
 LONGEST_SOCKET = 107
 """The most characters of a socket's path that the kernel takes (unix(7))."""

@@ -146,7 +146,9 @@ class TrialProcess:
         elif ended.code is None:
             reason = "its connection is gone"
         else:
-            reason = f"exited with status {ended.code} and no word" + (f"; its log ends: {said}" if said else "")
+            reason = f"exited with status {ended.code} without an error message" + (
+                f"; its log ends: {said}" if said else ""
+            )
         memory = Memory(host=ended.peak or None, limit=self.limit)
         return self._over(Failed(status=status, reason=reason, memory=memory))
 
@@ -157,7 +159,7 @@ class TrialProcess:
             return TrialEnded(failed)
         allowed = f"{_gib(self.limit)} are allowed (budget.memory_limit_gib)"
         if self.budget.memory_limit_gib is None:
-            allowed = f"{_gib(self.limit)} were to be had"
+            allowed = f"{_gib(self.limit)} were available"
         reason = f"the trial took {_gib(ended.peak)} of host memory; {allowed}"
         memory = Memory(host=ended.peak, limit=self.limit)
         return TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory))

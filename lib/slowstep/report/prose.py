@@ -131,7 +131,7 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         first = supported[0]
         return f"**{subject}: {escape(first.name)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
-        return f"**{subject}: nothing was asked.** The parameter file lists no levels for it."
+        return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
         return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
     if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):

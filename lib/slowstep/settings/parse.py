@@ -61,7 +61,9 @@ def _text(path: Path) -> str:
     """Return the file's text; Unreadable if it is too large or no UTF-8."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
-        raise Unreadable(f"{size / 1e6:.0f} MB are no parameter file, which has a few thousand bytes. {WHERE_TO}")
+        raise Unreadable(
+            f"{size / 1e6:.0f} MB are too many for a parameter file, which has a few thousand bytes. {WHERE_TO}"
+        )
     data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or (b"\0" in data[:4] and data[:4].count(b"\0") > 1):
         raise Unreadable("the text is in UTF-16 or UTF-32; save it as UTF-8")

@@ -140,7 +140,7 @@ def _dataset(s: Settings) -> Iterator[Problem]:
         yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
     for name in ("eval_samples", "cached_batches"):
         if getattr(d, name) < 0:
-            yield f"dataset.{name}", f"found {getattr(d, name)}; 0 or more."
+            yield f"dataset.{name}", f"found {getattr(d, name)}; it must be 0 or more."
     for name in ("max_position_embeddings", "n_positions"):
         limit = s.model.config.get(name)
         if isinstance(limit, int) and d.max_length > limit:
@@ -171,7 +171,7 @@ def _training(s: Settings) -> Iterator[Problem]:
             "there are no workers to persist: dataloader_num_workers is 0.",
         )
     if isinstance(workers, int) and workers < 0:
-        yield at + "dataloader_num_workers", f"found {workers}; 0 or more."
+        yield at + "dataloader_num_workers", f"found {workers}; it must be 0 or more."
     if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
         yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
     for name in ("deepspeed", "fsdp", "auto_find_batch_size"):
@@ -232,7 +232,7 @@ def _budget(s: Settings) -> Iterator[Problem]:
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     if b.redo_blocks < 0:
-        yield "budget.redo_blocks", f"found {b.redo_blocks}; 0 or more."
+        yield "budget.redo_blocks", f"found {b.redo_blocks}; it must be 0 or more."
     if b.launches < 1:
         yield "budget.launches", f"found {b.launches}; an arm is launched at least once."
     for name in ("max_pairs", "noise_pairs"):

@@ -129,7 +129,7 @@ class Trial:
         self.probe = Probe(clock_for(self.workload.device), self.at_step_boundary)
         with self.probe.attached():
             self.workload.train()
-        raise RuntimeError("training ended by itself; a trial's training has no end of its own")
+        raise RuntimeError("train() returned; a trial needs a loop that does not end by itself")
 
     def _timed(self, part: str, stage: Callable[[], None]) -> None:
         began = time.perf_counter()

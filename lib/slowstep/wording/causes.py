@@ -107,7 +107,7 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     if shown:
         return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."
     if suspect.consists_of:
-        return "No change tested here removes it; it is to be mended there."
+        return "No change tested here removes it; fix it in that code."
     return "No change tested here removes it: look at what your code does there."
 
 

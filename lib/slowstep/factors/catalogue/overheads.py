@@ -229,12 +229,12 @@ FACTORS = (
     Factor(
         name="freed_memory",
         title="Memory that a step frees",
-        hypothesis="Training is faster if the memory that a step frees has the other fate: returned to the system, or "
-        "kept for the next step.",
+        hypothesis="Training is faster if the memory that a step frees is returned to the system where it was kept, or "
+        "kept for the next step where it was returned.",
         meaning=Meaning.EXACT,
         changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
-        "final/train.py keep it (two calls of mallopt), so it is `returned` that is tried, and a loss is what a script "
-        "pays that does not ask",
+        "final/train.py keep it (two calls of mallopt), so `returned` is tried. What it loses is the price that a script "
+        "pays which does not call mallopt",
         current=lambda run: run["freed_memory"],
         level=lambda value, run: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
         touches=ALL_PHASES,
