@@ -233,8 +233,8 @@ FACTORS = (
         "kept for the next step where it was returned.",
         meaning=Meaning.EXACT,
         changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
-        "final/train.py keep it (two calls of mallopt), so `returned` is tried. What it loses is the price that a script "
-        "pays which does not call mallopt",
+        "final/train.py keep it (two calls of mallopt), so `returned` is tried. What it loses is what a script pays "
+        "that does not call mallopt",
         current=lambda run: run["freed_memory"],
         level=lambda value, run: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
         touches=ALL_PHASES,
