@@ -1,4 +1,4 @@
-"""Commands are resolved to an interpreter and a program. Their options are rewritten in the form in which they stand."""
+"""Commands are resolved to an interpreter and a program. Their options are rewritten in the form that they have."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Around = Callable[..., Any]
 
 
 class Patches:
-    """Replaced functions. They stand on classes and modules, so no object of the program carries one when it is pickled."""
+    """Replaced functions. They stand on classes and modules, so no object carries one when it is pickled."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""A Python program that runs in this process as if it had been started by itself: `python x.py`, `python -m package`."""
+"""A Python program that runs in this process as if it had been started by itself, by a file or by `-m`."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _step(seen: Surveyed) -> Iterator[tuple[str, str]]:
     parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
     yield (
         "step",
-        f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first began after {seen.first_step_boundary:.1f} s",
+        f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
     yield "time", " · ".join(f"{PHASES.get(p, p)} {s:.0%}" for p, s in shares.items())

@@ -11,8 +11,8 @@ NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 def rewritten(arguments: Sequence[str], changes: Mapping[str, object]) -> list[str]:
     """Return arguments with options set. One that stands there keeps its place and its form; others are added.
 
-    The value True adds a flag, False and None remove the option with its value. An option that stands there more than once
-    is set each time, since for most parsers the last one counts.
+    The value True adds a flag, False and None remove the option with its value. An option that stands there more than
+    once is set each time, since for most parsers the last one counts.
     """
     found: list[str] = []
     left = dict(changes)
