@@ -3,12 +3,13 @@ PYTHON ?= python3
 PARAMS ?= params/quick.yaml
 SET ?=
 BIN := .venv/bin
+BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose audit check lab test lint bench validate cases docs clean
+.PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases docs clean clean-outputs
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo '  PARAMS="a.yaml b.yaml" chooses parameter files, SET="section.key=value ..." overrides single values'
 
 .venv/.ready: pyproject.toml constraints.txt
@@ -22,6 +23,12 @@ setup: .venv/.ready  ## make .venv and install everything (the other targets do 
 diagnose: .venv/.ready  ## run all notebooks over PARAMS and write outputs/index.html
 	$(BIN)/slowstep diagnose $(PARAMS) $(if $(SET),--set $(SET))
 
+measure: .venv/.ready  ## measure the same without Jupyter, and print the verdicts
+	$(BIN)/slowstep measure $(PARAMS) $(if $(SET),--set $(SET))
+
+report: .venv/.ready  ## draw the reports in outputs/ again from their records
+	$(BIN)/slowstep report
+
 audit: .venv/.ready  ## check the figures reported in PARAMS (parameter files, tables, logs); trains nothing
 	$(BIN)/slowstep audit $(PARAMS) $(if $(SET),--set $(SET))
 
@@ -31,8 +38,14 @@ check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 lab: .venv/.ready  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=. notebooks
 
-test: .venv/.ready  ## run the test suite
-	$(BIN)/python -m pytest
+test: .venv/.ready  ## run the test suite (minutes)
+	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive"
+
+test-fast: .venv/.ready  ## run the tests that start no trial and no browser (a minute)
+	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive and not trials and not browser"
+
+test-all: test  ## run every test: those of `make test`, then each example of each factor
+	$(BIN)/python -m pytest $(BESIDE) -m exhaustive
 
 lint: .venv/.ready  ## ruff, as the tests run it
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -47,9 +60,12 @@ cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs
 	$(BIN)/python -m bench.cases
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md
-	$(BIN)/python -m slowstep.factors.page > docs/factors.md
+	$(BIN)/python -m slowstep.factors.docs_page > docs/factors.md
 	$(BIN)/python -m bench.method
 
-clean:  ## delete outputs/ and caches, keep .venv
-	rm -rf outputs .pytest_cache .ruff_cache build dist lib/*.egg-info
+clean:  ## delete caches and what was built, keep .venv and outputs/
+	rm -rf .pytest_cache .ruff_cache build dist lib/*.egg-info
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+clean-outputs:  ## delete outputs/: every record of hours of measuring, and every report
+	rm -rf outputs

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit import Audit, audit
-from slowstep.audit.lines import SIGNS as JUDGED
-from slowstep.audit.lines import sentence
-from slowstep.cli import main as slowstep
-from slowstep.factors import family
+from slowstep.audit.terminal_lines import SIGNS as JUDGED
+from slowstep.audit.terminal_lines import sentence
+from slowstep.cli.main import main as slowstep
+from slowstep.environment.machine import this_machine, versions
+from slowstep.factors import comparison_family
 from slowstep.investigation import ROOT
+from slowstep.investigation.results import Summary
 from slowstep.judgement.verdict import Verdict
-from slowstep.machine import this_machine, versions
+from slowstep.launch.entry import enter_sizes
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep.summary import Summary
-from slowstep.trials.entry import enter_sizes
-from slowstep.trials.helper import errand
 
 RESULTS = ROOT / "bench" / "results" / "cases.json"
 PAGE = ROOT / "docs" / "cases.md"
@@ -68,7 +68,7 @@ def _measured(path: Path) -> dict[str, Any]:
         "machine": str(this_machine()),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "sizes": errand(enter_sizes, settings) if settings.workload != "records" else {},
+        "sizes": run_in_subprocess(enter_sizes, settings) if settings.workload != "memory_mapped" else {},
         "verdicts": to_plain(_verdicts(sibling.stem)),
     }
 
@@ -110,7 +110,7 @@ def _story(name: str, settings: Settings, found: Audit, verdicts: list[Verdict],
 def _unmeasured(name: str, verdicts: list[Verdict]) -> list[str]:
     """What the file lists and was not there when it was measured."""
     settings, known = load(ROOT / "params" / f"{name}.yaml").settings, {v.name for v in verdicts}
-    listed = [c.name for section in LEVEL_SECTIONS for c in family(settings, section, this_machine())]
+    listed = [c.name for section in LEVEL_SECTIONS for c in comparison_family(settings, section, this_machine())]
     missing = [f"`{name}`" for name in listed if name not in known]
     return [f"Listed there and not measured yet: {', '.join(missing)}."] if missing else []
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from slowstep.investigation.results import NotebookRun
+from slowstep.launch.trial_process import host_memory
 from slowstep.records import Store
-from slowstep.summary import NotebookRun
-from slowstep.trials.process import host_memory
 
 OUTPUTS = Path("outputs/bench")
 

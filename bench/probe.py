@@ -34,8 +34,8 @@ def cost() -> dict[str, float]:
     """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
     from transformers import TrainerCallback
 
-    from slowstep.trials import heap
-    from slowstep.trials.probe import Probe
+    from slowstep.trial import heap
+    from slowstep.trial.probe import Probe
     from slowstep.workloads.finetune import FineTune
 
     base = load("params/quick.yaml").settings
@@ -107,8 +107,8 @@ def _marks() -> float:
     """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
     import torch
 
-    from slowstep.trials import work
-    from slowstep.trials.probe import Probe
+    from slowstep.trial import batch_work
+    from slowstep.trial.probe import Probe
 
     probe = Probe()
     batch = {"input_ids": torch.ones(4, 192, dtype=torch.long), "attention_mask": torch.ones(4, 192, dtype=torch.long)}
@@ -119,5 +119,5 @@ def _marks() -> float:
         for phase in ("data", "host_to_device", "forward", "backward", "optimizer", "optimizer", "optimizer", "other"):
             probe._enter(phase)
             probe._leave()
-        work.count(batch)
+        batch_work.count(batch)
     return (time.perf_counter() - began) / 1000

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from slowstep.factors import Arm
+from slowstep.launch.trial_process import TrialProcess
 from slowstep.settings import load
-from slowstep.trials.process import TrialProcess
 
 TRIALS = 8
 

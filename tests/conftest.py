@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
-from slowstep import cli
+from slowstep.cli.main import main
 from slowstep.factors import Arm
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
-from slowstep.trials.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+TRAINS = {"measurer", "interrupted", "diagnosed"}
+"""Fixtures that start trials."""
+
+DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")
+"""The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let test processes beside each other use one thread each: threads that wait for cores cost twelve times that."""
+    if hasattr(config, "workerinput"):
+        os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Give each file to one process, since its tests share trials."""
+    return Files(config, log)
+
+
+class Files(LoadFileScheduling):
+    """Files are given out in the order in which they stand, and those of the diagnosis as one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "diagnosis" if Path(file).name in DIAGNOSIS else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start trials, by their fixtures; those that do so by themselves are marked where they are.
+
+    What takes longest comes first.
+    """
+    for item in items:
+        if TRAINS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.trials)
+    long = {item.path for item in items if item.get_closest_marker("trials")}
+    items.sort(key=lambda item: (item.path.name not in DIAGNOSIS, item.path not in long))
 
 
 @pytest.fixture(scope="session")
@@ -51,10 +92,10 @@ def budget() -> Budget:
 
 
 @pytest.fixture(scope="module")
-def session(budget: Budget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """A session whose resident baseline the tests of one file share."""
-    with Session(budget, tmp_path_factory.mktemp("logs")) as session:
-        yield session
+def measurer(budget: Budget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMeasurer]:
+    """A measurer whose resident baseline the tests of one file share."""
+    with LocalMeasurer(budget, tmp_path_factory.mktemp("logs")) as measurer:
+        yield measurer
 
 
 @pytest.fixture(scope="session")
@@ -93,5 +134,5 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = outputs / "speeds.csv"
     table.write_text("run,per_device_train_batch_size,s/it\nsmall,32,2.13\nlarge,96,6.33\n", encoding="utf-8")
     for given in (ROOT / "params" / "case_001.yaml", table):
-        assert cli.main(["audit", str(given), "--outputs", str(outputs)]) == 0
+        assert main(["audit", str(given), "--outputs", str(outputs)]) == 0
     return outputs

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slowstep.records import Block
-from slowstep.trials.clock import Clock
-from slowstep.trials.probe import Probe
+from slowstep.trial.clock import Clock
+from slowstep.trial.probe import Probe
 
 
 class HandClock:
@@ -46,20 +46,20 @@ class _Enough(BaseException):
 
 def record(train: Callable[[], None], steps: int, clock: Clock | None = None) -> Recorded:
     """The first `steps` optimizer steps of `train`, which knows nothing of the probe."""
-    borders, began, taken = 0, 0.0, []
+    boundaries, began, taken = 0, 0.0, []
 
-    def at_border() -> None:
-        nonlocal borders, began
-        if borders == 0:
+    def at_step_boundary() -> None:
+        nonlocal boundaries, began
+        if boundaries == 0:
             began = time.perf_counter()
             probe.open()
-        if borders == steps:
+        if boundaries == steps:
             block, _ = probe.close()
             taken.append(Recorded(block, probe.losses, time.perf_counter() - began))
             raise _Enough
-        borders += 1
+        boundaries += 1
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     try:
         with probe.attached():
             train()

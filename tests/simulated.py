@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from slowstep.environment.machine import TOOLS, Machine
 from slowstep.factors import CATALOGUE, Contrast, combine
+from slowstep.judgement.baseline_facts import BaselineFacts, baseline_facts
 from slowstep.judgement.comparison import LOOKS, change
-from slowstep.judgement.facts import BaselineFacts, baseline_facts
-from slowstep.machine import Machine
+from slowstep.measure.simulated import Regime
+from slowstep.measure.simulated.measurer import SHARES
+from slowstep.measure.simulated.regimes import STEPS
 from slowstep.records import (
     PHASES,
     Block,
@@ -27,8 +30,6 @@ from slowstep.records import (
 )
 from slowstep.settings import Settings
 
-SHARES = {"data": 0.1, "host_to_device": 0.02, "forward": 0.25, "backward": 0.45, "optimizer": 0.1, "other": 0.08}
-
 PAIRS = LOOKS[-1]
 
 CPU = Machine(
@@ -40,6 +41,7 @@ CPU = Machine(
     gpu_count=0,
     gpu_memory=None,
     gpu_driver=None,
+    tools=TOOLS,
 )
 GPU = Machine(
     system="Linux x86_64",
@@ -50,6 +52,7 @@ GPU = Machine(
     gpu_count=1,
     gpu_memory=24 * 2**30,
     gpu_driver="1.0",
+    tools=TOOLS,
 )
 
 
@@ -117,7 +120,7 @@ def record(pairs: list[Pair], observed: dict | None = None, **about: object) -> 
 
 def contrast(settings: Settings, machine: Machine = GPU, **levels: object) -> Contrast:
     """The contrast that sets factors to values: `contrast(quick, optim="adamw_torch_fused")`."""
-    return combine(settings, [(CATALOGUE[n], CATALOGUE[n].level(v, settings)) for n, v in levels.items()], machine)
+    return combine(settings, [(CATALOGUE[n], CATALOGUE[n].level(v, settings.run)) for n, v in levels.items()], machine)
 
 
 def facts(
@@ -171,29 +174,13 @@ def profiled(
     )
 
 
-def step_times(
-    rng: np.random.Generator,
-    comparisons: int,
-    sd: float = 0.03,
-    correlation: float = 0.6,
-    spikes: float = 0.02,
-    drift: float = 0.0,
-    heavy: float = 0.0,
-) -> np.ndarray:
-    """Step times of identical arms, shape (comparisons, PAIRS, turns 2, steps 20), in the order of the clock.
+def step_times(rng: np.random.Generator, comparisons: int, **habits: float) -> np.ndarray:
+    """Step times of identical arms, shape (comparisons, PAIRS, turns 2, steps STEPS), in the order of the clock.
 
-    An AR(1) process of that `sd` and `correlation` on the logarithm, a share of steps with an exponential spike, a
-    `drift` per 60 steps, and a share of `heavy` steps that take thirty times as long: the regimes of docs/method.md.
+    `habits` are those of the machine (`slowstep.measure.simulated.Regime`).
     """
-    n = PAIRS * 2 * 20
-    shocks = rng.normal(0.0, sd * np.sqrt(1 - correlation**2), (n, comparisons))
-    shocks[0] = rng.normal(0.0, sd, comparisons)
-    for i in range(1, n):
-        shocks[i] += correlation * shocks[i - 1]
-    times = 0.1 * np.exp(shocks.T + drift / 60 * np.arange(n))
-    times *= 1 + (rng.random(times.shape) < spikes) * rng.exponential(1.0, times.shape)
-    times[rng.random(times.shape) < heavy] *= 30
-    return times.reshape(comparisons, PAIRS, 2, 20)
+    times = 0.1 * Regime(**habits).times(rng, comparisons, PAIRS * 2 * STEPS)
+    return times.reshape(comparisons, PAIRS, 2, STEPS)
 
 
 def comparisons(rng: np.random.Generator, times: np.ndarray, slowdown: float | np.ndarray = 1.0) -> list[list[Pair]]:

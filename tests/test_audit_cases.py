@@ -11,18 +11,18 @@ import pytest
 import yaml
 
 from bench.cases import PAGE, RESULTS
-from slowstep.audit import Audit, Judged, Judgement, Kind, audit, experiment
+from slowstep.audit import Audit, FindingKind, Judged, Judgement, audit, experiment
+from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import exact
-from slowstep.audit.lines import claim_lines, finding_lines
 from slowstep.audit.run import Run
-from slowstep.audit.work import read_from
-from slowstep.factors import check_levels, family
-from slowstep.machine import this_machine
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.environment.machine import this_machine
+from slowstep.factors import check_levels, comparison_family
+from slowstep.launch.entry import enter_sizes
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row
-from slowstep.trials.entry import enter_sizes
-from slowstep.trials.helper import errand
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 CASES = [path.stem for path in sorted(PARAMS.glob("case_???.yaml"))]
@@ -44,7 +44,7 @@ class Case:
         (found,) = [r for r in self.audit.runs if r.label == label]
         return found
 
-    def found(self, kind: Kind, word: str) -> list[str]:
+    def found(self, kind: FindingKind, word: str) -> list[str]:
         """Texts of findings of consequence with a word in them or in their place."""
         return [f.text for f in self.audit.faults if f.kind is kind and (word in f.text or word in f.where)]
 
@@ -60,7 +60,7 @@ def case() -> Open:
     return opened
 
 
-def kinds(judged: Judged) -> set[Kind]:
+def kinds(judged: Judged) -> set[FindingKind]:
     return {f.kind for f in judged.findings}
 
 
@@ -135,7 +135,7 @@ def test_what_is_right_in_a_report_is_left_alone(case: Open, name: str, where: s
     named = [x.label for x in reported.rows] + [x.text for x in (*reported.sums, *reported.percentages)]
 
     assert any(where in text for text in named)
-    assert [] == [f.text for f in case(name).audit.faults if where in f.where and f.kind is Kind.ARITHMETIC]
+    assert [] == [f.text for f in case(name).audit.faults if where in f.where and f.kind is FindingKind.ARITHMETIC]
 
 
 # -- 000: "3 times slower" --
@@ -147,7 +147,7 @@ def test_three_times_slower_is_the_same_speed(case: Open) -> None:
 
     assert slower.judgement is Judgement.CONTRADICTED
     assert 1.00 < slower.gain.low <= slower.gain.high < 1.02
-    assert Kind.UNIT in kinds(slower)
+    assert FindingKind.UNIT in kinds(slower)
 
 
 def test_an_epoch_takes_as_long_either_way(case: Open) -> None:
@@ -163,7 +163,7 @@ def test_recomputation_can_not_bring_four_times(case: Open) -> None:
     assert "whatever the batch: 1.33 times by its FLOPs, as the whole model is trained" in claim.reason
 
     assert claim.judgement is Judgement.CONTRADICTED
-    assert Kind.BOUND in kinds(claim)
+    assert FindingKind.BOUND in kinds(claim)
 
 
 def test_three_times_the_work_is_not_free(case: Open) -> None:
@@ -178,10 +178,10 @@ def test_three_times_the_work_is_not_free(case: Open) -> None:
 
 def test_what_is_expected_is_held_against_bounds_too(case: Open) -> None:
     """Nobody claimed it, but at batch 64 the table has 1.94 times without recomputation; at 32 it has 1.4."""
-    (text,) = case("000").found(Kind.UNLIKELY, "batch 64 without checkpointing, expected")
+    (text,) = case("000").found(FindingKind.UNLIKELY, "batch 64 without checkpointing, expected")
 
     assert "1.94 times as fast is expected" in text
-    assert [] == case("000").found(Kind.UNLIKELY, "batch 32 without")
+    assert [] == case("000").found(FindingKind.UNLIKELY, "batch 32 without")
 
 
 def test_what_was_to_be_avoided_is_faster(case: Open) -> None:
@@ -207,14 +207,14 @@ def test_half_the_length_is_half_the_work(case: Open, word: str, per_token: floa
 
     assert claim.judgement is Judgement.UNDECIDED
     assert claim.gain.middle == pytest.approx(per_token, abs=0.01)
-    assert Kind.UNIT in kinds(claim)
+    assert FindingKind.UNIT in kinds(claim)
     assert any("padding" in question for question in claim.questions)
     assert any("cut off" in question for question in claim.questions)
 
 
 def test_the_best_row_was_called_not_worth_it(case: Open) -> None:
     """By steps, samples and tokens another row is fastest each time; by tokens it is 16 bit."""
-    (text,) = [f.text for f in case("001").audit.everything if f.kind is Kind.RANKING]
+    (text,) = [f.text for f in case("001").audit.everything if f.kind is FindingKind.RANKING]
 
     assert "tokens/s at full length it is 'test 5: 16 bit'" in text
     assert "samples/s it is 'test 4" in text
@@ -231,11 +231,11 @@ def test_the_optimal_configuration_was_not_shown_to_be_one(case: Open) -> None:
 def test_attention_can_not_explain_it(case: Open) -> None:
     """At 1024 its quadratic part is 5 % of a 7B LoRA step."""
     settings = case("001").settings
-    with_sizes = Case(settings, errand(enter_sizes, settings))
-    (text,) = with_sizes.found(Kind.PHYSICS, "1.88")
+    with_sizes = Case(settings, run_in_subprocess(enter_sizes, settings))
+    (text,) = with_sizes.found(FindingKind.PHYSICS, "1.88")
 
     assert "5.3% of the work" in text
-    assert not with_sizes.found(Kind.PHYSICS, "can compute")
+    assert not with_sizes.found(FindingKind.PHYSICS, "can compute")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_attention_can_not_explain_it(case: Open) -> None:
 )
 def test_no_device_does_more_than_it_can(case: Open, figures: dict, words: str | None) -> None:
     """FLOPs, bytes a second and bytes, of the model that is named."""
-    found = [f.text for f in one_row(case("001").settings, figures).audit.faults if f.kind is Kind.PHYSICS]
+    found = [f.text for f in one_row(case("001").settings, figures).audit.faults if f.kind is FindingKind.PHYSICS]
 
     assert any(words in text for text in found) if words else found == []
 
@@ -262,7 +262,7 @@ def test_a_length_that_nobody_said_is_asked_about(case: Open, padding: str) -> N
     are padded to it."""
     found = one_row(override(case("001").settings, {"dataset.padding": padding}), {"samples_per_second": "6.9"}).audit
 
-    assert [f.kind for f in found.faults] == ([Kind.PHYSICS] if padding == "max_length" else [])
+    assert [f.kind for f in found.faults] == ([FindingKind.PHYSICS] if padding == "max_length" else [])
     assert any("How many tokens has a sample" in q for q in found.questions) == (padding == "longest")
 
 
@@ -276,7 +276,7 @@ def one_row(settings: Settings, figures: dict) -> Case:
 def test_two_changes_at_once_are_told(case: Open) -> None:
     """Length and batch in one test, tokenising and workers in another."""
     for word in ("2.11", "data loading"):
-        assert Kind.CONFOUNDED in kinds(case("001").claim(word))
+        assert FindingKind.CONFOUNDED in kinds(case("001").claim(word))
 
 
 def test_what_does_not_fit_is_a_result(case: Open) -> None:
@@ -286,12 +286,12 @@ def test_what_does_not_fit_is_a_result(case: Open) -> None:
     assert claim.judgement is Judgement.UNDECIDED
     assert "ran out of memory" in claim.reason
     assert any("smaller batch" in question for question in claim.questions)
-    assert any(f.kind is Kind.MEMORY for f in case("001").audit.everything)
+    assert any(f.kind is FindingKind.MEMORY for f in case("001").audit.everything)
 
 
 def test_what_rounding_explains_is_left_alone(case: Open) -> None:
     """1.46 over 0.69 is 2.12, reported as 2.11; 1.29 over 0.69 is 1.87, reported as 1.88: both round so."""
-    assert [] == case("001").found(Kind.ARITHMETIC, "")
+    assert [] == case("001").found(FindingKind.ARITHMETIC, "")
 
 
 def test_small_effects_hold(case: Open) -> None:
@@ -315,7 +315,7 @@ def test_whether_16_bit_is_worth_its_memory_was_not_shown(case: Open) -> None:
 
 def test_consistent_figures_are_left_alone(case: Open) -> None:
     """280 ms, 3.6 it/s, 7 s an epoch, 23 minutes: they agree."""
-    assert [] == case("002").found(Kind.ARITHMETIC, "")
+    assert [] == case("002").found(FindingKind.ARITHMETIC, "")
 
 
 def test_what_was_not_measured_is_not_believed(case: Open) -> None:
@@ -323,7 +323,7 @@ def test_what_was_not_measured_is_not_believed(case: Open) -> None:
     claim = case("002").claim("4 to 5 times")
 
     assert claim.judgement is Judgement.UNDECIDED
-    assert Kind.PROJECTED in kinds(claim)
+    assert FindingKind.PROJECTED in kinds(claim)
     assert "room for 5.60 times" in claim.reason
 
 
@@ -347,7 +347,7 @@ def test_workers_that_start_with_each_short_epoch_are_asked_about(case: Open) ->
 
 def test_examples_are_not_steps(case: Open) -> None:
     """600K examples three times at 16 a step: 112,500 steps, and neither 1.8 million nor 28 thousand."""
-    given = case("003").found(Kind.ARITHMETIC, "steps in all is given")
+    given = case("003").found(FindingKind.ARITHMETIC, "steps in all is given")
 
     assert len(given) == 2
     assert all("112,5" in text for text in given)
@@ -358,8 +358,8 @@ def test_examples_are_not_steps(case: Open) -> None:
 
 def test_saves_follow_from_the_steps(case: Open) -> None:
     """112 checkpoints, not 28; 1.9 to 3.7 hours, not 56 minutes."""
-    (saves,) = case("003").found(Kind.ARITHMETIC, "as its checkpoints are counted")
-    (seconds,) = case("003").found(Kind.ARITHMETIC, "s saving in all")
+    (saves,) = case("003").found(FindingKind.ARITHMETIC, "as its checkpoints are counted")
+    (seconds,) = case("003").found(FindingKind.ARITHMETIC, "s saving in all")
 
     assert "112" in saves
     assert "3360" in seconds
@@ -368,14 +368,14 @@ def test_saves_follow_from_the_steps(case: Open) -> None:
 
 def test_backward_runs_as_often_as_forward(case: Open) -> None:
     """Once per micro-batch, not once per eight."""
-    (text,) = case("003").found(Kind.ARITHMETIC, "passes a step")
+    (text,) = case("003").found(FindingKind.ARITHMETIC, "passes a step")
 
     assert "backward passes a step is given as 1 and follows as 8" in text
 
 
 def test_another_effective_batch_is_another_optimisation(case: Open) -> None:
     """Batch 4 in 2 parts trains on 8 samples a step, not 16, and more than that differs."""
-    assert {Kind.MEANING, Kind.CONFOUNDED} <= kinds(case("003").claim("fastest"))
+    assert {FindingKind.MEANING, FindingKind.CONFOUNDED} <= kinds(case("003").claim("fastest"))
 
 
 def test_the_plan_was_not_measured(case: Open) -> None:
@@ -383,7 +383,7 @@ def test_the_plan_was_not_measured(case: Open) -> None:
     claim = case("003").claim("plan")
 
     assert claim.judgement is Judgement.UNDECIDED
-    assert {Kind.PROJECTED, Kind.CONFOUNDED} <= kinds(claim)
+    assert {FindingKind.PROJECTED, FindingKind.CONFOUNDED} <= kinds(claim)
 
 
 def test_one_duration_of_two_configurations_is_asked_about(case: Open) -> None:
@@ -393,13 +393,13 @@ def test_one_duration_of_two_configurations_is_asked_about(case: Open) -> None:
 
 def test_sums_and_percentages_are_reckoned_again(case: Open) -> None:
     """21 to 35 hours of savings for a promise of 14 to 18, and 38 to 20 hours is 47 %."""
-    (total,) = case("003").found(Kind.ARITHMETIC, "not 14-18")
-    (percent,) = case("003").found(Kind.ARITHMETIC, "38 to 20")
+    (total,) = case("003").found(FindingKind.ARITHMETIC, "not 14-18")
+    (percent,) = case("003").found(FindingKind.ARITHMETIC, "38 to 20")
 
     assert "make 21 to 35 (with rounding 18.5 to 37.5)" in total
     assert "is -47.37 (with rounding" in percent
     assert "-58" in percent
-    assert [] == case("003").found(Kind.ARITHMETIC, "dollars")
+    assert [] == case("003").found(FindingKind.ARITHMETIC, "dollars")
 
 
 # -- 004: "reject everything" --
@@ -410,7 +410,7 @@ def test_compiling_can_not_slow_down_data_loading(case: Open) -> None:
     claim = case("004").claim("compiling")
 
     assert claim.judgement is Judgement.UNDECIDED
-    assert Kind.CONTROL in kinds(claim)
+    assert FindingKind.CONTROL in kinds(claim)
 
 
 def test_with_one_comparison_fall_those_beside_it(case: Open) -> None:
@@ -449,7 +449,7 @@ def test_data_can_not_be_what_compiling_slowed_down(case: Open) -> None:
 
 def test_throughput_follows_from_step_and_batch(case: Open) -> None:
     """750 in 99.7 ms are 7,523 samples/s, not 5,641; 1500 in 496.9 ms 3,019, not 2,257; the other rows agree."""
-    found = case("004").found(Kind.ARITHMETIC, "samples/s is given")
+    found = case("004").found(FindingKind.ARITHMETIC, "samples/s is given")
 
     assert ["7523" in found[0], "3019" in found[1]] == [True, True]
     assert len(found) == 2
@@ -457,18 +457,18 @@ def test_throughput_follows_from_step_and_batch(case: Open) -> None:
 
 def test_parts_of_the_computation_are_summed(case: Open) -> None:
     """23.8 ms are given and 19.2 are there; the phases of the step itself agree."""
-    (text,) = case("004").found(Kind.ARITHMETIC, "0.0238")
+    (text,) = case("004").found(FindingKind.ARITHMETIC, "0.0238")
 
     assert "make 0.0192 (with rounding 0.019 to 0.0194)" in text
 
 
 def test_a_percentage_of_a_wrong_figure_is_wrong(case: Open) -> None:
     """63 % less rests on 5,641, and by the step time it is 72 %; where both figures are wrong alike it is right."""
-    wrong = case("004").found(Kind.ARITHMETIC, "rests on 5641")
+    wrong = case("004").found(FindingKind.ARITHMETIC, "rests on 5641")
 
     assert ["-72.3 %" in wrong[0], "-64.53 %" in wrong[1], "-53.43 %" in wrong[2]] == [True] * 3
     assert len(wrong) == 3
-    assert [] == case("004").found(Kind.ARITHMETIC, " %, and not")
+    assert [] == case("004").found(FindingKind.ARITHMETIC, " %, and not")
 
 
 # -- all of them --
@@ -550,7 +550,7 @@ def test_what_was_claimed_of_two_changes_is_tried_together() -> None:
     """Length 512 with batch 8, which 001 calls optimal, is an arm of the experiment."""
     settings = load(PARAMS / "case_001.yaml").settings
     data = experiment(settings, audit(settings))
-    names = [c.name for c in family(validate(data, "experiment"), "sequence_length", this_machine())]
+    names = [c.name for c in comparison_family(validate(data, "experiment"), "sequence_length", this_machine())]
 
     assert "max_length=512 + per_device_train_batch_size=8" in names
 
@@ -559,8 +559,8 @@ def test_a_model_that_can_not_be_had_is_asked_for(case: Open) -> None:
     """No figure is held against it, and it does not look as if all had been."""
     settings = case("001").settings
 
-    assert any("no figure was held against" in q for q in audit(settings, {}).questions)
-    assert not any("no figure was held against" in q for q in audit(settings).questions)
+    assert any("no figure was compared with" in q for q in audit(settings, {}).questions)
+    assert not any("no figure was compared with" in q for q in audit(settings).questions)
 
 
 def test_repeats_that_differ_as_much_decide_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep.audit import Audit, Judged, Kind, audit
+from slowstep.audit import Audit, FindingKind, Judged, audit
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -34,7 +34,7 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
 
         assert str(claim.judgement) == "contradicted"
         assert claim.gain.middle == pytest.approx(1.0)
-        assert Kind.UNIT in {f.kind for f in claim.findings}
+        assert FindingKind.UNIT in {f.kind for f in claim.findings}
 
 
 def test_what_no_step_holds_is_judged_by_the_whole_time() -> None:
@@ -59,7 +59,7 @@ def test_a_whole_time_of_unknown_work_decides_nothing() -> None:
     claim = judged(a, b, "1.67", {"save_steps": 1000}, factor="save_steps", quantity="hours")
 
     assert str(claim.judgement) == "can't be decided from these figures"
-    assert Kind.UNIT not in {f.kind for f in claim.findings}
+    assert FindingKind.UNIT not in {f.kind for f in claim.findings}
     assert claim.questions[0] == "How many steps or epochs did 'a' and 'b' take?"
 
 
@@ -94,7 +94,7 @@ def test_packed_samples_are_compared_by_the_epoch(quantity: str) -> None:
     """A sample is several then; neither steps nor samples count equal work, and an epoch is the same text."""
     found = packed(quantity)
 
-    assert [] == [f.text for f in found.faults if f.kind is Kind.ARITHMETIC]
+    assert [] == [f.text for f in found.faults if f.kind is FindingKind.ARITHMETIC]
     assert str(found.claims[0].judgement) == "holds"
     assert found.claims[0].gain.middle == pytest.approx(2.27, abs=0.01)
 
@@ -171,7 +171,7 @@ def test_a_spread_that_allows_both_decides_nothing(a: object, b: object, said: s
     claim = judged({"seconds_per_step": a}, {"seconds_per_step": b}, said)
 
     assert str(claim.judgement) == "can't be decided from these figures"
-    assert Kind.NOISE in {f.kind for f in claim.findings}
+    assert FindingKind.NOISE in {f.kind for f in claim.findings}
 
 
 @pytest.mark.parametrize(("a", "b", "said"), [("2.13", "2.15", ">1"), ("2.15", "2.13", "<1")])
@@ -223,7 +223,7 @@ def test_what_was_written_is_shown() -> None:
 )
 def test_no_job_is_shorter_than_its_steps(figures: Figures) -> None:
     """Evaluations and saves make it longer, and nothing makes it shorter."""
-    assert [f.kind for f in report(rows=[{"label": "a", "figures": figures}]).faults] == [Kind.ARITHMETIC]
+    assert [f.kind for f in report(rows=[{"label": "a", "figures": figures}]).faults] == [FindingKind.ARITHMETIC]
 
 
 TRAINER = "Name,State,per_device_train_batch_size,gradient_accumulation_steps,train/train_runtime,"
@@ -288,7 +288,7 @@ def voided(a: Figures, b: Figures, settings: Figures, factor: str) -> bool:
     rows[1]["settings"] = settings
     claim = {"text": "x", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": ">0.1"}
     found = report(rows=rows, claims=[claim]).claims[0]
-    return Kind.CONTROL in {f.kind for f in found.findings}
+    return FindingKind.CONTROL in {f.kind for f in found.findings}
 
 
 def test_a_large_change_may_move_its_neighbours_a_little() -> None:
@@ -306,15 +306,15 @@ def test_a_large_change_may_move_its_neighbours_a_little() -> None:
     [
         (None, "1.33", "holds", None),
         (None, "1.52", "holds", None),
-        (None, "1.60", "can't be decided from these figures", Kind.UNLIKELY),
+        (None, "1.60", "can't be decided from these figures", FindingKind.UNLIKELY),
         ({"r": 8}, "1.60", "holds", None),
-        ({"r": 8}, "1.80", "can't be decided from these figures", Kind.UNLIKELY),
-        ({"r": 8}, "2.1", "contradicted", Kind.BOUND),
-        (None, "4.0", "contradicted", Kind.BOUND),
+        ({"r": 8}, "1.80", "can't be decided from these figures", FindingKind.UNLIKELY),
+        ({"r": 8}, "2.1", "contradicted", FindingKind.BOUND),
+        (None, "4.0", "contradicted", FindingKind.BOUND),
     ],
 )
 def test_recomputation_is_one_forward_pass(
-    peft: Figures | None, speed: str, judgement: str, finding: Kind | None
+    peft: Figures | None, speed: str, judgement: str, finding: FindingKind | None
 ) -> None:
     """A third of the FLOPs of a whole model and half of those with a frozen base, and something for overheads; never
     more than the forward pass that is left. A claim need not name the only factor that differs."""
@@ -344,7 +344,7 @@ def test_what_is_only_saved_otherwise_excuses_no_step() -> None:
     claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "4", "factor": "gradient_checkpointing"}
     found = report(rows=rows, claims=[claim | {"quantity": q} for q in ("seconds_per_step", "hours", None)]).claims
 
-    assert [Kind.BOUND in {f.kind for f in c.findings} for c in found] == [True, False, False]
+    assert [FindingKind.BOUND in {f.kind for f in c.findings} for c in found] == [True, False, False]
 
 
 def test_a_claim_that_blames_nothing_is_not_confounded() -> None:
@@ -353,7 +353,7 @@ def test_a_claim_that_blames_nothing_is_not_confounded() -> None:
     claim = judged({"samples_per_second": "10.0"}, {"samples_per_second": "15.0"}, "1.5", settings)
 
     assert str(claim.judgement) == "holds"
-    assert Kind.CONFOUNDED not in {f.kind for f in claim.findings}
+    assert FindingKind.CONFOUNDED not in {f.kind for f in claim.findings}
 
 
 def test_phases_that_make_less_than_a_share_of_an_epoch_are_no_fault() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.cases import PAGE, RESULTS, page
-from slowstep import cli
+from slowstep.cli.main import main
 from slowstep.factors.factor import show
+from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.summary import NotebookRun
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,10 +40,10 @@ def test_without_a_claim_there_is_no_all_clear(
     audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The table's trap is told, and that nothing was claimed; what is refused leaves no folder behind."""
-    assert cli.main(["audit", str(audited / "speeds.csv"), "--outputs", str(tmp_path)]) == 0
+    assert main(["audit", str(audited / "speeds.csv"), "--outputs", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     (tmp_path / "bad.csv").write_text("run,s/it\na,fast\n")
-    status = cli.main(["audit", str(tmp_path / "bad.csv"), "--outputs", str(tmp_path)])
+    status = main(["audit", str(tmp_path / "bad.csv"), "--outputs", str(tmp_path)])
 
     assert "by steps/s it is 'small'" in said
     assert "no claim was given" in said
@@ -60,7 +60,7 @@ def test_logs_are_audited_together(tmp_path: Path, capsys: pytest.CaptureFixture
         for path, (samples, steps) in zip(logs, speeds, strict=True):
             ends = {"train_runtime": 4130.0, "train_samples_per_second": samples, "train_steps_per_second": steps}
             path.write_text(f"{ends}\n")
-        assert cli.main(["audit", *map(str, logs), "--outputs", str(tmp_path)]) == 0
+        assert main(["audit", *map(str, logs), "--outputs", str(tmp_path)]) == 0
         report = tmp_path / "before_log_and_after_log" / "95_reported_figures.html"
         return capsys.readouterr().out + report.read_text(encoding="utf-8")
 
@@ -85,9 +85,9 @@ def test_figures_need_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """They are judged by themselves; what was not named can't be trained, and `diagnose` says so."""
     path = tmp_path / "figures.yaml"
     path.write_text(FIGURES.replace("SPEED", '"2"'))
-    audited = cli.main(["audit", str(path), "--outputs", str(tmp_path / "out")])
+    audited = main(["audit", str(path), "--outputs", str(tmp_path / "out")])
     said = capsys.readouterr()
-    diagnosed = cli.main(["diagnose", str(path), "--outputs", str(tmp_path / "out")])
+    diagnosed = main(["diagnose", str(path), "--outputs", str(tmp_path / "out")])
 
     assert (audited, diagnosed) == (0, 2)
     assert "twice as fast" in said.out
@@ -100,7 +100,7 @@ def test_a_wrong_figure_has_its_line(command: str, tmp_path: Path, capsys: pytes
     """Before anything is trained."""
     path = tmp_path / "figures.yaml"
     path.write_text(FIGURES.replace("SPEED", "twice") + "model: {init: random, model_type: llama}\n")
-    status = cli.main([command, str(path), "--outputs", str(tmp_path / "out")])
+    status = main([command, str(path), "--outputs", str(tmp_path / "out")])
 
     assert status == 2
     assert f"{path}:7: reported.claims[0].speed_up: expected a number, found 'twice'" in capsys.readouterr().err

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slowstep import cli
 from slowstep.audit.read import Unreadable, progress_bars, read_file
 from slowstep.audit.read.tables import table_rows
-from slowstep.auditing import without_refused_files
+from slowstep.audit.unreadable_files import without_refused_files
+from slowstep.cli.main import main
 from slowstep.settings import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +26,7 @@ def test_a_refused_file_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "before.log").write_text(ENDS)
     (tmp_path / "after.log").write_text(ENDS.replace("15.02", "30.04"))
     names = ("wrong.yaml", "bad.csv", "missing.log", "before.log", "after.log")
-    status = cli.main(["audit", *(str(tmp_path / name) for name in names), "--outputs", str(tmp_path / "out")])
+    status = main(["audit", *(str(tmp_path / name) for name in names), "--outputs", str(tmp_path / "out")])
     said = capsys.readouterr()
 
     assert status == 2
@@ -126,8 +126,9 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 def test_claims_are_told_before_anything_heavy_is_loaded() -> None:
     """No torch, no plotting, no notebook: what takes seconds to start comes after the claims."""
     program = (
-        "import sys; from slowstep import cli; from slowstep.settings import load; "
-        "from slowstep.auditing import Sizing, without_refused_files; from slowstep.records import Store; "
+        "import sys; from slowstep.cli import audit as cli; from slowstep.settings import load; "
+        "from slowstep.audit.unreadable_files import without_refused_files; "
+        "from slowstep.audit.model_sizes import Sizing; from slowstep.records import Store; "
         "from pathlib import Path; loaded = load('params/case_000.yaml'); without_refused_files(loaded); "
         "found = cli.audit_figures(loaded.settings); s = Sizing(loaded.settings, Store(Path('nowhere'))); "
         "assert cli.claim_lines(found, s.judged_without(found)); print(*sys.modules)"

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from slowstep.audit import audit
-from slowstep.audit.read.ratios import ratio
+from slowstep.audit.read.unit_grammar import ratio
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowstep.audit import Audit, Kind, audit
-from slowstep.audit.lines import claim_lines, finding_lines
+from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
 from slowstep.settings.load import validate
 
@@ -21,7 +21,7 @@ def of_table(table: str, sizes: dict | None = None, file: dict | None = None, **
     return audit(validate({"name": "own", **(file or {}), "reported": {"table": table, **reported}}, "own"), sizes)
 
 
-def told(found: Audit, kind: Kind) -> dict[str, str]:
+def told(found: Audit, kind: FindingKind) -> dict[str, str]:
     return {f.where: f.text for f in found.findings if f.kind is kind}
 
 
@@ -29,9 +29,9 @@ def test_an_impossible_row_is_in_no_comparison() -> None:
     """417 % MFU: not the fastest, not beside the others, and marked in the table."""
     found = of_table("run,samples/s,s/it,MFU (%)\na,3.0,1.0,31\nb,40,2.0,417\nc,3.1,1.02,32\n")
 
-    assert "417 % is more than the device can compute" in told(found, Kind.PHYSICS)["b"]
+    assert "417 % is more than the device can compute" in told(found, FindingKind.PHYSICS)["b"]
     assert not any("'b'" in line for line in claim_lines(found) if "times as fast" in line)
-    assert not any("'b'" in f.text for f in found.findings if f.kind is Kind.RANKING)
+    assert not any("'b'" in f.text for f in found.findings if f.kind is FindingKind.RANKING)
     assert "b" not in {row["run"] for row in reported_speeds(found).rows}
     assert "b (impossible)" in str(reported_rows(found).rows)
     assert "'b' is" not in reported_conclusion(found, None).markdown
@@ -61,7 +61,7 @@ def test_a_claim_on_an_impossible_row_does_not_hold() -> None:
 )
 def test_hfu_holds_mfu_and_recomputation(mfu: str, hfu: str, said: str) -> None:
     """It is never less, and never more than another forward pass makes it."""
-    found = told(of_table(f"run,s/it,MFU (%),HFU (%)\na,1.0,{mfu},{hfu}\n"), Kind.PHYSICS)
+    found = told(of_table(f"run,s/it,MFU (%),HFU (%)\na,1.0,{mfu},{hfu}\n"), FindingKind.PHYSICS)
 
     assert bool(found) == bool(said)
     assert said in found.get("a", "")
@@ -72,7 +72,7 @@ def test_mfu_is_held_against_throughput(mfu: str, wrong: bool) -> None:
     """3000 tokens a second of 7 B parameters are about 42 % of an A100, however the FLOPs are counted."""
     found = of_table(f"run,tokens/s/GPU,MFU (%)\na,3000,{mfu}\n", SIZES, MODEL, device="NVIDIA A100-SXM4-80GB")
 
-    assert ("a" in told(found, Kind.PHYSICS)) == wrong
+    assert ("a" in told(found, FindingKind.PHYSICS)) == wrong
 
 
 def test_mfu_and_tokens_keep_their_ratio() -> None:
@@ -99,15 +99,15 @@ def test_a_value_unlike_its_neighbours_is_pointed_at(cells: tuple[str, ...], odd
     rows = "".join(f"{name},{cell}\n" for name, cell in zip("abcd", cells, strict=False))
     found = of_table(f"run,s/it\n{rows}")
 
-    assert list(told(found, Kind.NEIGHBOURS)) == odd
-    assert all(any(f"{Kind.NEIGHBOURS}: {name}" in line for line in finding_lines(found)) for name in odd)
+    assert list(told(found, FindingKind.NEIGHBOURS)) == odd
+    assert all(any(f"{FindingKind.NEIGHBOURS}: {name}" in line for line in finding_lines(found)) for name in odd)
 
 
 def test_a_larger_step_is_no_slip() -> None:
     """Ten times the batch takes ten times as long."""
     table = "run,per_device_train_batch_size,s/it\na,1,0.21\nb,10,2.0\nc,1,0.22\n"
 
-    assert told(of_table(table), Kind.NEIGHBOURS) == {}
+    assert told(of_table(table), FindingKind.NEIGHBOURS) == {}
 
 
 def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
@@ -115,7 +115,7 @@ def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
     rows = [{"label": "a", "figures": {"seconds_per_step": ["2.1", "2.2", "2120"]}}]
     found = audit(validate({"name": "own", "reported": {"rows": rows}}, "own"))
 
-    assert "one repeat is 2120 s/step" in told(found, Kind.NEIGHBOURS)["a"]
+    assert "one repeat is 2120 s/step" in told(found, FindingKind.NEIGHBOURS)["a"]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.audit import Audit, Kind, audit
-from slowstep.audit.lines import claim_lines, finding_lines
+from slowstep.audit import Audit, FindingKind, audit
 from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
+from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.records import PHASES
 from slowstep.settings import Settings, SettingsError, override
 from slowstep.settings.load import validate
@@ -140,7 +140,7 @@ def test_what_a_device_can_do_may_be_unknown() -> None:
     """The rest is audited all the same, and the name that comes nearest is told."""
     found = audited("run,s/it,it/s\na,2.0,5.0\n", device="NVIDIA A10H")
 
-    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert [FindingKind.ARITHMETIC] == [f.kind for f in found.faults]
     assert any("'NVIDIA A10H'" in q and "Did you mean 'NVIDIA A10" in q for q in found.questions)
 
 
@@ -253,7 +253,7 @@ def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
     silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in ([], rows))
 
     assert ["can't be decided from these figures", "holds"] == [str(c.judgement) for c in silent.claims]
-    assert "nobody knows" in silent.claims[0].reason
+    assert "doesn't say which settings differ" in silent.claims[0].reason
     assert ["holds", "holds"] == [str(c.judgement) for c in told.claims]
     assert ["before", "after"] == [run.label for run in told.runs]
 
@@ -302,7 +302,7 @@ def test_a_file_that_contradicts_itself_needs_no_devices(tmp_path: Path) -> None
     path.write_text(one_second_steps(1, 1000))
     found = audit(report(files=[str(path)], rows=[{"label": "run", "figures": {"seconds": "500"}}]))
 
-    assert [Kind.ARITHMETIC] == [f.kind for f in found.faults]
+    assert [FindingKind.ARITHMETIC] == [f.kind for f in found.faults]
 
 
 def test_rows_are_compared_where_nothing_is_claimed() -> None:
@@ -321,7 +321,7 @@ def test_rows_are_compared_where_nothing_is_claimed() -> None:
     )
 
     assert lines[0] == "'b' is 1.01 times as fast as 'a' in samples/s."
-    assert "2.00 times as fast as 'a' in tokens/s; whether the tokens a second count padding" in padded[0]
+    assert "2.00 times as fast as 'a' in tokens/s; the figures don't say whether the tokens" in padded[0]
 
 
 def test_an_epoch_that_its_steps_do_not_make_is_asked_about() -> None:
@@ -494,7 +494,7 @@ def test_a_run_out_of_memory_is_a_result() -> None:
     """Its cell has no speed, and says what does not fit."""
     found = audited("| run | s/it |\n|---|---|\n| batch 4 | 2.1 |\n| batch 8 | OOM |")
 
-    assert ["batch 8"] == [f.where for f in found.everything if f.kind is Kind.MEMORY]
+    assert ["batch 8"] == [f.where for f in found.everything if f.kind is FindingKind.MEMORY]
     assert found.runs[0].solved.known["seconds_per_step"].middle == 2.1
     assert not found.runs[1].given
 
@@ -518,7 +518,7 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
     ]
     found = [(f.kind, f.where) for f in audit(report(rows=rows)).faults]
 
-    assert found == [(Kind.BOUND, "b, beside a")]
+    assert found == [(FindingKind.BOUND, "b, beside a")]
 
 
 # -- refused, with the place --
@@ -917,7 +917,7 @@ def test_a_row_that_leads_by_steps_alone_is_told() -> None:
     table = "run,per_device_train_batch_size,it/s\na,{},0.47\nb,{},{}\n"
 
     def ranked(*cells: object) -> list[str]:
-        return [f.text for f in audited(table.format(*cells)).notes if f.kind is Kind.RANKING]
+        return [f.text for f in audited(table.format(*cells)).notes if f.kind is FindingKind.RANKING]
 
     (text,) = ranked(32, 96, "0.158")
     assert "by steps/s it is 'a'; by samples/s it is 'a' and 'b'" in text

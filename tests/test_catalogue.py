@@ -9,16 +9,32 @@ from typing import Any
 
 import pytest
 
+from slowstep.environment.machine import this_machine
 from slowstep.factors import CATALOGUE, Arm, Factor, combine
-from slowstep.factors.catalogue import ROOMS
+from slowstep.factors.catalogue import BY_SECTION
+from slowstep.factors.docs_page import markdown
 from slowstep.factors.factor import show
-from slowstep.factors.page import markdown
-from slowstep.machine import this_machine
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
-from slowstep.trials.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = [(factor, value) for factor in CATALOGUE.values() for value in factor.examples]
+OFTEN = {
+    *("cached_batches=50", "dataloader_num_workers=2", "padding=packing", "tokenize=once", "storage=local_copy"),
+    *("gradient_checkpointing=false", "every_n_layers=2", "gradient_accumulation_steps=2", "max_length=32"),
+    *("precision=bf16", "optim=adamw_bnb_8bit", "foreach=true", "lora_r=4", "attn_implementation=eager"),
+    *("sdpa_backend=math", "save_steps=50", "report_to=tensorboard", "freed_memory=returned"),
+}
+"""One level of each shape, of each binding, and of each place that facts are read from; the others are launched by
+`make test-all`."""
+
+
+def example(factor: Factor, value: Any) -> Any:
+    """A level as a case of a test."""
+    name = f"{factor.name}={show(value)}"
+    return pytest.param(factor, value, id=name, marks=() if name in OFTEN else pytest.mark.exhaustive)
+
+
+EXAMPLES = [example(factor, value) for factor in CATALOGUE.values() for value in factor.examples]
 IN_FOUR_BITS = {
     "quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float16"},
 }
@@ -39,61 +55,66 @@ def base(factor: Factor, value: Any, smoke: Settings) -> str:
         return "whole"
     if value == "flash_attention_2":
         return "in 16 bit"
-    return "in four bits" if factor.refuses(value, smoke) else "as it is"
+    return "in four bits" if factor.refuses(value, smoke.run) else "as it is"
 
 
 def elsewhere(factor: Factor, value: Any, settings: Settings) -> Settings:
     """The run with another value of the factor, where it has this one already."""
-    if value != factor.current(settings):
+    if value != factor.current(settings.run):
         return settings
     other = next((v for v in factor.examples if v != value), None)
     if other is None:
         return settings
-    return combine(settings, [(factor, factor.level(other, settings))], this_machine()).treatment.settings
+    return combine(settings, [(factor, factor.level(other, settings.run))], this_machine()).treatment.settings
 
 
-def observed(session: Session, arm: Arm) -> dict[str, Any]:
+def observed(measurer: LocalMeasurer, arm: Arm) -> dict[str, Any]:
     """What a trial of `arm` says of itself once it is warm."""
     try:
-        return session.launch(arm, "only").record.observed
+        return measurer.pool.launch(arm, "only").record.observed
     finally:
-        if "only" in session.resident:
-            session.end("only")
+        if "only" in measurer.pool.live:
+            measurer.pool.end("only")
 
 
 @pytest.fixture(scope="module")
-def plain(session: Session, smoke: Settings) -> dict[str, dict[str, Any]]:
+def plain(measurer: LocalMeasurer, smoke: Settings) -> dict[str, dict[str, Any]]:
     """What the unchanged runs observe."""
     runs = {name: override(smoke, changes) for name, changes in BASES.items()}
-    return {name: observed(session, Arm(label=name, settings=s)) for name, s in runs.items()}
+    return {name: observed(measurer, Arm(label=name, settings=s)) for name, s in runs.items()}
 
 
-@pytest.mark.parametrize(("factor", "value"), EXAMPLES, ids=[f"{f.name}={show(v)}" for f, v in EXAMPLES])
+@pytest.mark.parametrize(("factor", "value"), EXAMPLES)
 def test_a_level_proves_its_effect_or_says_why_not(
-    factor: Factor, value: Any, smoke: Settings, session: Session, plain: dict[str, dict[str, Any]]
+    factor: Factor, value: Any, smoke: Settings, measurer: LocalMeasurer, plain: dict[str, dict[str, Any]]
 ) -> None:
     """The trial observes what the level expects, and the unchanged run does not; or there is a reason in words."""
     name = base(factor, value, smoke)
     run = override(smoke, BASES[name])
     settings = elsewhere(factor, value, run)
-    made = combine(settings, [(factor, factor.level(value, settings))], this_machine())
+    made = combine(settings, [(factor, factor.level(value, settings.run))], this_machine())
     reason = made.untestable or made.unmet
     assert factor.accepts(value) is None
-    assert factor.refuses(value, settings) is None
+    assert factor.refuses(value, settings.run) is None
     if reason:
         assert any(word in reason for word in (" needs ", " acts "))
         pytest.skip(reason)
-    seen = observed(session, made.treatment)
-    before = plain[name] if settings == run else observed(session, Arm(label="otherwise", settings=settings))
+    seen = observed(measurer, made.treatment)
+    before = plain[name] if settings == run else observed(measurer, Arm(label="otherwise", settings=settings))
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
-    if value != factor.current(settings):
+    if value != factor.current(settings.run):
         assert made.expects != {fact: before.get(fact) for fact in made.expects}
+
+
+def test_the_levels_that_are_launched_often_exist() -> None:
+    """A level that was renamed is not left out in silence."""
+    assert {one.id for one in EXAMPLES} >= OFTEN
 
 
 def test_no_factor_is_in_two_rooms() -> None:
     """A name means one factor."""
-    names = [factor.name for room in ROOMS.values() for factor in room]
+    names = [factor.name for room in BY_SECTION.values() for factor in room]
 
     assert len(names) == len(set(names)) == len(CATALOGUE)
 
@@ -105,7 +126,7 @@ def test_the_page_of_the_factors_is_current() -> None:
 
 def test_the_page_is_written_by_one_command() -> None:
     """What `make docs` calls prints the page."""
-    command = [sys.executable, "-m", "slowstep.factors.page"]
+    command = [sys.executable, "-m", "slowstep.factors.docs_page"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert markdown() == done.stdout

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from slowstep import cli
+from slowstep.cli.main import main
+from slowstep.environment.machine import too_old
 
 MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2}}"
 
@@ -16,7 +17,7 @@ MODEL = "{init: random, model_type: llama, config: {hidden_size: 32, num_hidden_
 def checked(text: str, tmp_path: Path) -> int:
     path = tmp_path / "asked.yaml"
     path.write_text(f"name: asked\nmodel: {MODEL}\n{text}\n")
-    return cli.main(["check", str(path), "--outputs", str(tmp_path / "out")])
+    return main(["check", str(path), "--outputs", str(tmp_path / "out")])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tf32 can be tested on this device")
@@ -47,3 +48,12 @@ def test_a_tracker_that_is_not_installed_is_refused(tmp_path: Path, capsys: pyte
     """Trainer would refuse it at the first step of each trial."""
     assert checked("training_arguments: {report_to: [mlflow]}", tmp_path) == 2
     assert "training_arguments.report_to: its tracker can't be had" in capsys.readouterr().err
+
+
+def test_versions_that_were_not_tested_are_refused_in_words() -> None:
+    """Whatever the local part of a version is; packages that are not installed are told elsewhere."""
+    (said,) = too_old({"torch": "2.5.1+cu124", "transformers": "5.0.0"})
+
+    assert said.startswith("torch 2.5.1+cu124 is installed, and slowstep needs 2.6")
+    assert [] == too_old({"torch": "2.13.0+cpu", "transformers": "5.23.0"})
+    assert [] == too_old({})

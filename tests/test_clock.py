@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from slowstep.investigation import Investigation
+from slowstep.investigation import open_lab
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.settings import Loaded, Settings
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lib" / "slowstep"
@@ -31,11 +31,9 @@ def test_a_clock_that_jumps_makes_no_negative_time(
     smoke: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A notebook during which the clock is set back by a day took no negative time."""
-    inv = Investigation(Loaded(settings=smoke, source="x", places={}), tmp_path, "00_baseline")
-    known = SimpleNamespace(facts=SimpleNamespace(shares={}))
-    monkeypatch.setattr(Investigation, "baseline", known)  # what it would train for
-    monkeypatch.setattr(Investigation, "suspects", [])
+    measurer = SimulatedMeasurer(Truth(), smoke.budget)
+    lab = open_lab(Loaded(settings=smoke, source="x", places={}), tmp_path, "00_baseline", measurer)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 86_400)
 
-    assert 0 <= inv.conclude().seconds < 3600
+    assert 0 <= lab.conclude().seconds < 3600

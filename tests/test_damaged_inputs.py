@@ -11,7 +11,7 @@ import datasets
 import pytest
 
 from slowstep.settings import Settings, SettingsError, override
-from slowstep.workloads import data, rows
+from slowstep.workloads import data, data_check
 from slowstep.workloads.base import NotTestable
 from slowstep.workloads.finetune import FineTune
 
@@ -46,7 +46,7 @@ def test_damaged_data_is_told_with_its_line(content: bytes, words: str, smoke: S
     path = tmp_path / "train.jsonl"
     path.write_bytes(content)
     settings = override(smoke, {"dataset.name_or_path": str(path)})
-    with pytest.raises(rows.Damaged) as caught:
+    with pytest.raises(data_check.Damaged) as caught:
         data.inspect(settings)
 
     assert str(caught.value).startswith(str(path))
@@ -59,14 +59,14 @@ def test_data_that_is_whole_passes(smoke: Settings, tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text("\ufeff" + GOOD + "\n" + GOOD.replace("}", ', "more": null}') + GOOD, encoding="utf-8")
 
-    rows.check_file(path, override(smoke, {"dataset.name_or_path": str(path)}))
+    data_check.check_file(path, override(smoke, {"dataset.name_or_path": str(path)}))
 
 
 def test_a_saved_set_is_told_with_its_row(smoke: Settings, tmp_path: Path) -> None:
     """What `datasets` saved has rows and no lines."""
     made = datasets.Dataset.from_dict({"prompt": ["a", "b", "c"], "response": ["x", None, "z"]})
     made.save_to_disk(tmp_path / "saved")
-    with pytest.raises(rows.Damaged, match="row 1: column 'response' holds null"):
+    with pytest.raises(data_check.Damaged, match="row 1: column 'response' holds null"):
         data.inspect(override(smoke, {"dataset.name_or_path": str(tmp_path / "saved")}))
 
 

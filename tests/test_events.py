@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from asking import compare
 from slowstep.factors import Arm
+from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
-from slowstep.settings.events import happens, is_rare, occurrences, steps_between
-from slowstep.trials.session import Session
+from slowstep.settings.periodic_events import happens, is_rare, occurrences, steps_between
 
 SAVE = "training_arguments.save_strategy"
 STEPS = "training_arguments.save_steps"
@@ -29,17 +30,17 @@ def test_how_often_a_job_saves(smoke: Settings, changes: dict, rare: bool, times
     """250 steps of 4 samples: by steps, by a share of the steps, by epochs, never; and once more at the end."""
     job = override(smoke, {"job.samples": 1000, "job.epochs": 1.0} | changes)
 
-    assert happens(job, "save") is (changes[SAVE] != "no")
-    assert is_rare(job, "save") is rare
-    assert occurrences(job, "save", 250) == times
-    assert steps_between(job, "save", 4.0) == between
+    assert happens(job.run, "save") is (changes[SAVE] != "no")
+    assert is_rare(job.run, "save") is rare
+    assert occurrences(job.run, "save", 250) == times
+    assert steps_between(job.run, "save", 4.0) == between
 
 
-def test_a_rare_event_counts_with_its_share(session: Session, arm: Callable[..., Arm]) -> None:
+def test_a_rare_event_counts_with_its_share(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """Saving every 100 steps: each block bears its part of one save, and only where the comparison asks for it."""
     rarer = arm(changes={"training_arguments.save_steps": 1000})
-    asked = session.compare(arm(), rarer, most=1, enough=lambda _: False, events={"save"})
-    plain = session.compare(arm(), rarer, most=1, enough=lambda _: False)
+    asked = compare(measurer, arm(), rarer, pairs=1, periodic_events=frozenset({"save"}))
+    plain = compare(measurer, arm(), rarer, pairs=1)
 
     for block in (asked.pairs[0].baseline, asked.pairs[0].treatment):
         assert block.amortised["save"] > 0
@@ -51,10 +52,10 @@ def test_a_rare_event_counts_with_its_share(session: Session, arm: Callable[...,
     assert plain.pairs[0].baseline.amortised == {}
 
 
-def test_what_never_happens_has_no_share(session: Session, arm: Callable[..., Arm]) -> None:
+def test_what_never_happens_has_no_share(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """A run that does not save bears nothing of a save, and the one beside it does."""
     never = arm(changes={SAVE: "no"})
-    found = session.compare(arm(), never, most=1, enough=lambda _: False, events={"save"}).pairs[0]
+    found = compare(measurer, arm(), never, pairs=1, periodic_events=frozenset({"save"})).pairs[0]
 
     assert found.baseline.amortised["save"] > 0
     assert found.treatment.amortised == {}

@@ -54,8 +54,8 @@ def test_a_level_takes_effect_in_the_settings(made: Contrast) -> None:
     """An arm made for a level has that level, and its baseline has the run's own."""
     factor, level = made.levels[0]
 
-    assert level.value == factor.current(made.treatment.settings)
-    assert factor.current(QUICK) == factor.current(made.baseline.settings)
+    assert level.value == factor.current(made.treatment.settings.run)
+    assert factor.current(QUICK.run) == factor.current(made.baseline.settings.run)
 
 
 @pytest.mark.parametrize("made", PLANNED.values(), ids=PLANNED)
@@ -247,7 +247,7 @@ def test_a_combination_touches_what_its_parts_touch() -> None:
 def test_a_given_value_yields_to_a_chosen_one() -> None:
     """Persistent workers together with one worker: the treatment has one worker, as chosen."""
     levels = [
-        (CATALOGUE[n], CATALOGUE[n].level(v, QUICK))
+        (CATALOGUE[n], CATALOGUE[n].level(v, QUICK.run))
         for n, v in (("dataloader_persistent_workers", True), ("dataloader_num_workers", 1))
     ]
     made = combine(QUICK, levels, GPU)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,29 +18,22 @@ from types import SimpleNamespace
 import pytest
 
 from simulated import around, contrast, pairs, record
+from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, label
-from slowstep.final.choice import (
-    Candidate,
-    Choice,
-    _allowed,
-    _champion,
-    _missed,
-    _passengers,
-    _without_passengers,
-    clashes,
-    finalists,
-    ranked,
-)
-from slowstep.final.options import options
+from slowstep.final.alternatives import options
+from slowstep.final.choice import Choice, allowed_by, choose, profiles
+from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.script import script
+from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
+from slowstep.investigation import Measured, open_lab, read_investigation
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
-from slowstep.machine import this_machine
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 from slowstep.report.prose import conclusion, final_conclusion
-from slowstep.settings import Settings, override
-from slowstep.summary import Measured
-from slowstep.trials.session import Session
+from slowstep.settings import Loaded, Settings, override
 
 GIB = 2**30
 
@@ -147,7 +141,7 @@ def test_what_exists_only_beside_another_is_known_with_it(supported: Callable[..
     """Persistent workers bring 10 % beside workers that bring 20 %: together 32 %, and not those workers' 20 % twice.
     Beside another number of workers it is that number that counts."""
     beside = supported(0.1, 0, dataloader_persistent_workers=True)
-    (count,) = beside.contrast.given.values()
+    (count,) = beside.contrast.held_constant.values()
     workers, more = (supported(0.2, 0, dataloader_num_workers=n) for n in (count, count + 1))
     whole = supported(0.3, 0, dataloader_persistent_workers=True)
     whole_alone = frozenset({whole.verdict.name})
@@ -176,16 +170,16 @@ def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
     assert math.exp(best.gain) == pytest.approx(1.3 * 1.1, abs=0.01)
 
 
-def test_what_the_rest_needs_is_no_passenger(quick: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, in a duel as in
-    leaving one out, and the workers stay under their name."""
-    bench = Bench(quick, lambda names: 0.3)
-    (count,) = contrast(quick, dataloader_persistent_workers=True).given.values()
+def test_what_the_rest_needs_is_not_redundant(quick: Settings, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persistent workers bring as many workers as were chosen beside them: there is nothing to measure, neither head
+    to head nor in leaving one out, and the workers stay under their name."""
+    lab = bench(lambda names: 0.3)
+    (count,) = contrast(quick, dataloader_persistent_workers=True).held_constant.values()
     both = contrast(quick, dataloader_num_workers=count, dataloader_persistent_workers=True).levels
-    monkeypatch.setattr(bench, "compare", None)
+    monkeypatch.setattr(lab, "compare", None)
 
-    assert _missed(bench, both, both[:1])
-    assert _champion(bench, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
+    assert missed(lab, both, both[:1])
+    assert head_to_head(lab, [Candidate(picks=p, gain=0.3) for p in (both[1:], both)], []) == both[1:]
 
 
 def test_a_condition_is_told_with_the_change(supported: Callable[..., Measured]) -> None:
@@ -214,56 +208,76 @@ def test_what_is_never_to_be_changed_is_not_changed_by_another_name(
     change = supported(0.3, 0, **level)
     anything = override(quick, {"allow.numerics": True, "allow.semantics": True})
 
-    assert _allowed(change, anything)
-    assert not _allowed(change, override(anything, {"allow.never": [never]}))
+    assert allowed_by(change, anything)
+    assert not allowed_by(change, override(anything, {"allow.never": [never]}))
 
 
-class Bench:
-    """Stands in for an investigation: what a combination brings is a function of its levels' names."""
-
-    def __init__(self, settings: Settings, gain: Callable[[set[str]], float]):
-        self.settings, self.machine, self.gain = settings, this_machine(), gain
-
-    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
-        before, after = (self.gain(self.names(arm)) for arm in (contrast.baseline, contrast.treatment))
-        made = record(pairs(around(after - before)), observed=contrast.expects)
-        verdict = judge(before_trial(contrast, None, 0.05, None), contrast, made, 0.05, "cuda")
-        return Measured(contrast=contrast, verdict=verdict, record=made)
-
-    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
-        return [self.compare(contrast, contrast.name) for contrast in contrasts]
-
-    def names(self, arm: Arm) -> set[str]:
-        """What the arm has that the run has not."""
-        s, run = arm.settings, self.settings
-        changed = {k for k in s.training_arguments if s.training(k) != run.training(k)}
-        return changed | ({"tokenize"} if s.dataset.tokenize != run.dataset.tokenize else set())
+Bench = Callable[[Callable[[set[str]], float]], Lab]
 
 
-def chosen_of(quick: Settings, gain: Callable[[set[str]], float], **levels: object) -> tuple[str, list[str]]:
-    """The levels that stay, and those that go, of a combination whose single gains are 30 % each."""
-    bench = Bench(quick, gain)
-    whole = bench.compare(contrast(quick, **levels), "all")
-    gains = {label([pick]): 1.3 for pick in whole.contrast.levels}
-    kept, dropped = _without_passengers(bench, whole, gains)
+@pytest.fixture
+def bench(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Makes a lab in which the gain of a combination is a function of the names of what it changes."""
+
+    def names(arm: Arm) -> set[str]:
+        changed = {k for k in arm.settings.training_arguments if arm.settings.training(k) != quick.training(k)}
+        return changed | ({"tokenize"} if arm.settings.dataset.tokenize != quick.dataset.tokenize else set())
+
+    def make(gain: Callable[[set[str]], float]) -> Lab:
+        truth = Truth(gain=lambda arm, purpose: math.exp(gain(names(arm))) - 1, noise=0.001)
+        loaded = Loaded(settings=quick, source="quick.yaml", places={})
+        outputs = tmp_path_factory.mktemp("outputs")
+        return open_lab(loaded, outputs, "test", SimulatedMeasurer(truth, quick.budget))
+
+    return make
+
+
+def chosen_of(lab: Lab, **levels: object) -> tuple[str, list[str]]:
+    """The levels that stay, and those that go, of a combination whose single gains are 0.3 each, as log-ratios."""
+    whole = lab.compare(contrast(lab.settings, **levels), "all")
+    gains = {label([pick]): math.exp(0.3) for pick in whole.contrast.levels}
+    kept, dropped = without_redundant(lab, whole, gains)
     return kept.verdict.name, dropped
 
 
-def test_of_two_changes_that_do_the_same_one_stays(quick: Settings) -> None:
+def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tmp_path: Path) -> None:
+    """What was confirmed is not among what was tested the second time. A copy of the records is enough for the whole
+    last notebook, with the profile of what was adopted."""
+    truth = Truth(
+        gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4, noise=0.001
+    )
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
+    settings = override(settings, {"gradient_checkpointing": {"gradient_checkpointing": [False]}})
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, settings.budget))
+    first, again = choose(lab), choose(lab)
+    asked = list(lab.measurer.asked)
+    profiles(lab, first)
+    lab.conclude(adopted=first.verdict)
+    home = read_investigation(shutil.copytree(lab.folder, tmp_path / "copy"), "90_final_config")
+    copied = choose(home)
+
+    assert first.adopted
+    assert first.verdicts == again.verdicts == copied.verdicts
+    assert asked == lab.measurer.asked
+    assert profiles(home, copied).keys() == {"baseline", "final"}
+
+
+def test_of_two_changes_that_do_the_same_one_stays(bench: Bench) -> None:
     """Workers and tokenising once each end the wait for data: one is no longer missed, and never both go."""
 
     def gain(names: set[str]) -> float:
         waits = not names & {"dataloader_num_workers", "tokenize"}
         return (0.0 if waits else 0.3) + (0.3 if "gradient_checkpointing" in names else 0.0)
 
-    kept, dropped = chosen_of(quick, gain, dataloader_num_workers=2, tokenize="once", gradient_checkpointing=False)
+    kept, dropped = chosen_of(bench(gain), dataloader_num_workers=2, tokenize="once", gradient_checkpointing=False)
 
     assert len(dropped) == 1
     assert "gradient_checkpointing=false" in kept
     assert ("dataloader_num_workers=2" in kept) != ("tokenize=once" in kept)
 
 
-def test_small_gains_are_not_lost_one_by_one(quick: Settings) -> None:
+def test_small_gains_are_not_lost_one_by_one(bench: Bench) -> None:
     """Three changes that bring 4 % each are each below the minimum effect, and together they are not: all stay."""
 
     def gain(names: set[str]) -> float:
@@ -271,31 +285,31 @@ def test_small_gains_are_not_lost_one_by_one(quick: Settings) -> None:
 
     levels = {"dataloader_num_workers": 2, "tokenize": "once", "gradient_checkpointing": False}
 
-    assert (label(contrast(quick, **levels).levels), []) == chosen_of(quick, gain, **levels)
+    assert ("all", []) == chosen_of(bench(gain), **levels)
 
 
-def test_a_passenger_goes(quick: Settings) -> None:
+def test_a_redundant_change_goes(bench: Bench) -> None:
     """A change that brings nothing beside the others is left out, and the rest stays."""
 
     def gain(names: set[str]) -> float:
         return 0.3 * ("gradient_checkpointing" in names)
 
-    found = chosen_of(quick, gain, dataloader_num_workers=2, gradient_checkpointing=False)
+    found = chosen_of(bench(gain), dataloader_num_workers=2, gradient_checkpointing=False)
 
     assert found == ("gradient_checkpointing=false", ["dataloader_num_workers=2"])
 
 
-def test_noise_does_not_hide_a_passenger(quick: Settings) -> None:
+def test_noise_does_not_hide_a_redundant_change(quick: Settings, bench: Bench) -> None:
     """Where the combination is known so badly that a change of 6 % may bring nothing in it, that is looked at; the one
     of 30 % can't be missed."""
     levels = contrast(quick, dataloader_num_workers=2, gradient_checkpointing=False)
     gains = {"dataloader_num_workers=2": 1.06, "gradient_checkpointing=false": 1.3}
-    found = Bench(quick, lambda names: 0.3).compare(levels, "all")
+    found = bench(lambda names: 0.3).compare(levels, "all")
 
     def suspected(low: float, high: float) -> list[str]:
         effect = Interval(mean=math.log(low * high) / 2, lower=math.log(low), upper=math.log(high), p=0.001, n=5)
         whole = replace(found, verdict=replace(found.verdict, effect=effect))
-        return [label([pick]) for pick in _passengers(whole, gains)]
+        return [label([pick]) for pick in may_be_redundant(whole, gains)]
 
     assert ["dataloader_num_workers=2"] == suspected(1.25, 1.45)
     assert [] == suspected(1.35, 1.4)
@@ -310,7 +324,7 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     choice = Choice(
         tested=[chose, other, barred],
         allowed=[chose, other],
-        duels=[],
+        head_to_heads=[],
         confirmed=[confirmed],
         chosen=confirmed,
         left_out=[],
@@ -320,7 +334,8 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     )
     unprojected = replace(chose.record, pairs=[])
     baseline = SimpleNamespace(projection=None, record=chose.record)
-    found = options(SimpleNamespace(baseline=baseline, noise=unprojected, events=None), choice)
+    evidence = SimpleNamespace(noise=unprojected, events=None)
+    found = options(SimpleNamespace(baseline=baseline, evidence=evidence), choice)
 
     assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "per_device_train_batch_size=16"] == [
         o.name for o in found[:-1]
@@ -345,9 +360,9 @@ def test_nothing_shown_is_not_nothing_there(supported: Callable[..., Measured]) 
 def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> None:
     """An exact change against one in other arithmetic need not train the same: no loss speaks against it."""
     exact, rounded = contrast(quick, tokenize="once"), contrast(quick, precision="bf16")
-    duel = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
+    rival = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
 
-    assert (exact.meaning, duel.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
+    assert (exact.meaning, rival.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
 
 
 JOB = {"job.samples": 64, "job.epochs": 1.0, "training_arguments.eval_strategy": "no"}
@@ -385,15 +400,24 @@ def trained(settings: Settings, folder: Path) -> list[float]:
     return [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
 
 
-@pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
-def test_the_script_trains_as_the_trial_did(changes: dict, smoke: Settings, session: Session, tmp_path: Path) -> None:
+OFTEN = ("LoRA with checkpointing", "whole model in bf16")
+"""The runs that are trained by every test run; the others are for `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(c, id=n, marks=() if n in OFTEN else pytest.mark.exhaustive) for n, c in RUNS.items()],
+)
+def test_the_script_trains_as_the_trial_did(
+    changes: dict, smoke: Settings, measurer: LocalMeasurer, tmp_path: Path
+) -> None:
     """final/train.py, run by itself, has the losses of the trial that chose it, and ends with a saved model."""
     settings = override(smoke, JOB | {"training_arguments.logging_steps": 1, "name": "own"} | changes)
     losses = trained(settings, tmp_path)
     try:
-        trial = session.launch(Arm(label="trial", settings=settings), "script").record
+        trial = measurer.pool.launch(Arm(label="trial", settings=settings), "script").record
     finally:
-        session.end("script")
+        measurer.pool.end("script")
 
     assert len(losses) == 4
     assert losses == pytest.approx(trial.losses[:4], rel=1e-3)
@@ -426,6 +450,7 @@ def test_the_script_is_plain(smoke: Settings) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.exhaustive
 def test_the_script_keeps_what_a_step_frees(smoke: Settings, tmp_path: Path) -> None:
     """As the trials do: even where glibc is told to give all of it back, a settled step takes no new pages."""
     (tmp_path / "train.py").write_text(script(smoke), encoding="utf-8")

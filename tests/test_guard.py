@@ -17,11 +17,11 @@ import pytest
 
 import workloads_that_misbehave as w
 from slowstep.factors import Arm
+from slowstep.launch.log import CappedLog, log_tail
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
-from slowstep.trials.log import CappedLog, log_tail
-from slowstep.trials.process import TrialEnded, TrialProcess
-from slowstep.trials.protocol import Failed, Observe, Run
+from slowstep.trial.protocol import Failed, Observe, Run
 
 Make = Callable[..., Arm]
 SOON = 60.0
@@ -133,10 +133,10 @@ def test_what_escapes_ends_when_somebody_is_killed(
 
 
 def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:
-    """SIGKILL of the session's process: what its trials had started in sessions of their own is gone, too."""
+    """SIGKILL of the process that measures: what its trials had started in sessions of their own is gone, too."""
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.StartsOthers)], budget, str(tmp_path), 2)))
-    code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
+    code = f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simulated import SHARES, around, block, pairs, profiled, record, steps_of
-from slowstep.factors import CATALOGUE, Arm
+from simulated import SHARES, block, pairs, record, steps_of
+from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
-from slowstep.investigation import Investigation
+from slowstep.investigation import NotMeasured, open_lab, read_investigation
+from slowstep.investigation.lab import Lab
 from slowstep.judgement.verdict import Outcome
-from slowstep.machine import this_machine, versions
-from slowstep.records import (
-    ComparisonRecord,
-    EventRecord,
-    ObservationRecord,
-    Pair,
-    ProfileRecord,
-    Status,
-    TrialRecord,
-    identity,
-)
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.records import identity
 from slowstep.settings import Loaded, Settings, override
-from slowstep.settings.convert import to_plain
 
-HERE = to_plain(this_machine())
-
-RUN = {
-    "device": "cpu",
-    "gradient_checkpointing": True,
-    "dataloader_num_workers": 0,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 1,
-    "max_length": 192,
-}
 ASKED = {
     "data_loading": {"tokenize": ["once"]},
     "gradient_checkpointing": {"gradient_checkpointing": [False]},
@@ -45,112 +27,44 @@ ASKED = {
     "compute": {},
     "overheads": {"max_grad_norm": [0.5], "logging_steps": [100], "include_num_input_tokens_seen": ["all"]},
 }
-FACTORS = [CATALOGUE[name] for section in ASKED.values() for name in section]
 
 
-class Trials:
-    """In place of a session: each comparison brings what the levels' names and its purpose say."""
-
-    def __init__(self, gain: Callable[[str, str], float], shares: Mapping[str, float], stall_every: int = 0):
-        self.gain, self.shares, self.stall_every = gain, dict(shares), stall_every
-        self.asked: list[tuple[str, str]] = []
-        self.measured_seconds, self.steps = 0.0, 0
-
-    def compare(
-        self,
-        baseline: Arm,
-        treatment: Arm,
-        most: int,
-        enough: Callable[[list[Pair]], bool],
-        twin: bool = False,
-        purpose: str = "",
-        *rest: object,
-    ) -> ComparisonRecord:
-        """Pairs a little apart from each other, until they are enough."""
-        self.asked.append((treatment.label, purpose))
-        gain = 0.0 if twin else self.gain(treatment.label, purpose) - self.gain(baseline.label, purpose)
-        made = [
-            replace(p, baseline=block([0.1] * 5, shares=self.shares))
-            for p in pairs(around(gain, n=most), shares=self.shares)
-        ]
-        taken = next((made[:n] for n in range(1, most) if enough(made[:n])), made)
-        found = record(taken, observed=seen(treatment))
-        arms = [identity(arm.determinants()) for arm in (baseline, treatment)]
-        return replace(
-            found,
-            arms=arms,
-            machine=HERE,
-            versions=versions(),
-            baseline=replace(found.baseline, observed=seen(baseline)),
-        )
-
-    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
-        """As many steps as are asked for, with a stall in one of so many, if there are stalls."""
-        blocks = [block([0.1] * 5, shares=self.shares)]
-        found = steps_of(blocks, steps)
-        if self.stall_every:
-            data = [s + 3.0 * (i % self.stall_every == 0) for i, s in enumerate(found.phases["data"])]
-            found = replace(found, phases=found.phases | {"data": data})
-        found = replace(found, position=[1000 + p for p in found.position])
-        trial = TrialRecord(arm="baseline", status=Status.OK, steps=[found])
-        return ObservationRecord(arm=identity(arm.determinants()), trial=trial, machine=HERE, versions=versions())
-
-    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
-        """Nothing that stands out."""
-        return profiled()
-
-    def occasional(self, arm: Arm) -> EventRecord:
-        """Saving and evaluating take no time."""
-        return EventRecord(seconds={})
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-def seen(arm: Arm) -> dict[str, object]:
-    """What a trial of the arm observes of the factors asked."""
-    levels = [f.level(f.current(arm.settings), arm.settings) for f in FACTORS]
-    return RUN | {key: value for level in levels for key, value in level.expects.items()}
+Gain = Callable[[str, str], float]
+"""The gain of an arm, by its label and the purpose of its pairs."""
 
 
 @pytest.fixture
-def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Investigation]:
-    """An investigation of few levels over such trials, with records of its own."""
+def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Lab]:
+    """Makes a lab of few levels over simulated trials, with records of its own."""
 
-    def make(
-        gain: Callable[[str, str], float],
-        shares: Mapping[str, float] = SHARES,
-        stall_every: int = 0,
-        **budget: object,
-    ) -> Investigation:
+    def make(gain: Gain, phases: Mapping[str, float] = SHARES, stall_every: int = 0, **budget: object) -> Lab:
         settings = override(quick, ASKED | {f"budget.{k}": v for k, v in ({"find_batch": False} | budget).items()})
-        made = Investigation(
-            Loaded(settings=settings, source="quick.yaml", places={}), tmp_path_factory.mktemp("outputs"), "test"
-        )
-        made._session, made.peak = Trials(gain, shares, stall_every), None
-        return made
+        truth = Truth(gain=lambda arm, purpose: gain(arm.label, purpose), phases=phases, stall_every=stall_every)
+        loaded = Loaded(settings=settings, source="quick.yaml", places={})
+        outputs = tmp_path_factory.mktemp("outputs")
+        return open_lab(loaded, outputs, "test", SimulatedMeasurer(truth, settings.budget))
 
     return make
 
 
-def measured(inv: Investigation) -> list[str]:
+def measured(lab: Lab) -> list[str]:
     """The comparisons that trials were run for, beside that of the baseline with itself."""
-    return [name for name, purpose in inv.session.asked if name != "baseline"]
+    return [name for name, purpose in lab.measurer.asked if name != "baseline"]
 
 
 @pytest.mark.parametrize("shares", [(0.3, 0.2, 0.1), (0.1, 0.2, 0.3), (0.2, 0.3, 0.1)])
-def test_what_could_bring_most_is_measured_first(opened: Callable[..., Investigation], shares: tuple) -> None:
+def test_what_could_bring_most_is_measured_first(opened: Callable[..., Lab], shares: tuple) -> None:
     """Each of three levels can only remove the time of one phase; the budget goes to the largest first."""
     names = {"other": "include_num_input_tokens_seen=all", "optimizer": "max_grad_norm=0.5", "log": "logging_steps=100"}
     phases = dict(zip(names, shares, strict=True))
-    inv = opened(lambda name, purpose: 0.0, {"forward": 0.4} | phases)
+    lab = opened(lambda name, purpose: 0.0, {"forward": 0.4} | phases)
 
-    inv.test("overheads")
+    lab.test("overheads")
 
-    assert [names[phase] for phase in sorted(phases, key=lambda p: -phases[p])] == measured(inv)
+    assert [names[phase] for phase in sorted(phases, key=lambda p: -phases[p])] == measured(lab)
 
 
-def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[..., Investigation]) -> None:
+def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[..., Lab]) -> None:
     """A level that could remove one hundredth of the step is refuted by that; `budget.exhaustive` measures it, too."""
     phases = {"forward": 0.5, "other": 0.3, "optimizer": 0.19, "log": 0.01}
     thrifty, thorough = (opened(lambda name, purpose: 0.0, phases, exhaustive=all_of_it) for all_of_it in (False, True))
@@ -163,7 +77,7 @@ def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[.
     assert "logging_steps=100" in measured(thorough)
 
 
-def test_the_winner_is_confirmed_by_pairs_that_did_not_choose_it(opened: Callable[..., Investigation]) -> None:
+def test_the_winner_is_confirmed_by_pairs_that_did_not_choose_it(opened: Callable[..., Lab]) -> None:
     """A gain that chance gave the pairs that chose is not there in those that confirm, and nothing is adopted."""
     gains = {"tokenize=once": 0.2, "gradient_checkpointing=false": 0.3}
 
@@ -175,22 +89,22 @@ def test_the_winner_is_confirmed_by_pairs_that_did_not_choose_it(opened: Callabl
     assert {"tokenize=once", "gradient_checkpointing=false"} == set(real.verdict.name.split(" + "))
     assert not by_luck.adopted
     assert [Outcome.SUPPORTED] * 2 == [m.verdict.outcome for m in by_luck.allowed]
-    assert any(purpose for _, purpose in lucky.session.asked)
+    assert any(purpose for _, purpose in lucky.measurer.asked)
     assert by_luck.settings.training("gradient_checkpointing") is True
 
 
-def test_a_comparison_is_measured_once(opened: Callable[..., Investigation]) -> None:
+def test_a_comparison_is_measured_once(opened: Callable[..., Lab]) -> None:
     """What two notebooks ask is measured once, and its record serves both; another purpose takes new pairs."""
-    inv = opened(lambda name, purpose: 0.3)
-    first, second = (inv.test("gradient_checkpointing") for _ in range(2))
-    inv.judge([m.contrast for m in inv.measured[:1]], "again", purpose="confirmation")
+    lab = opened(lambda name, purpose: 0.3)
+    first, second = (lab.test("gradient_checkpointing") for _ in range(2))
+    lab.judge([m.contrast for m in lab.measured[:1]], "again", purpose="confirmation")
 
     assert first == second
-    assert ["", "confirmation"] == [purpose for name, purpose in inv.session.asked if name == first[0].name]
-    assert measured(inv) == [first[0].name] * 2
+    assert ["", "confirmation"] == [purpose for name, purpose in lab.measurer.asked if name == first[0].name]
+    assert measured(lab) == [first[0].name] * 2
 
 
-def test_rare_stalls_are_seen_before_anything_is_refuted(opened: Callable[..., Investigation]) -> None:
+def test_rare_stalls_are_seen_before_anything_is_refuted(opened: Callable[..., Lab]) -> None:
     """The pairs of the A/A meet no stall and show a wait of 1 %; the observation meets those of every 60th step, and
     data loading is no longer refuted by its bound."""
     quiet = {"data": 0.01, "forward": 0.4, "optimizer": 0.1, "other": 0.05}
@@ -206,27 +120,89 @@ def test_rare_stalls_are_seen_before_anything_is_refuted(opened: Callable[..., I
     assert re.search(r"one step in (5|6)\d is a long one", stalls.suspects[0].why)
 
 
-def test_too_short_an_observation_refutes_no_wait(opened: Callable[..., Investigation]) -> None:
+def test_too_short_an_observation_refutes_no_wait(opened: Callable[..., Lab]) -> None:
     """Where stalls as rare as the file asks about could have been missed, the wait is tried and not refuted."""
-    inv = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4}, rarest_stall=10**6)
-    inv._session.observe = lambda arm, steps, seconds: ObservationRecord(
-        arm="", trial=TrialRecord(arm="baseline", status=Status.OK)
-    )
-    inv.test("data_loading")
+    lab = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4}, rarest_stall=10**6, observe_seconds=1)
+    lab.test("data_loading")
 
-    assert ["tokenize=once"] == measured(inv)
+    assert ["tokenize=once"] == measured(lab)
 
 
-def test_later_steps_of_the_baseline_correct_the_first(opened: Callable[..., Investigation]) -> None:
+def test_later_steps_of_the_baseline_correct_the_first(opened: Callable[..., Lab]) -> None:
     """What later comparisons see of the baseline counts the next time that the investigation is opened."""
-    inv = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4}, stall_every=0)
-    before = inv.baseline.facts.share("data")
-    blocks = [block([0.1] * 5, shares={"data": 0.5})]
-    own = identity(inv.arm.determinants())
-    late = replace(steps_of(blocks, 2000), position=list(range(10**6, 10**6 + 2000)))
-    found = record(pairs([0.0] * 3), arms=[own, "another"], machine=HERE, versions=versions())
-    inv.store.write(replace(found, baseline=replace(found.baseline, steps=[late])), "comparisons", "later")
-    again = Investigation(inv.loaded, inv.folder.parent, "again")
-    again._session, again.peak = inv._session, None
+    lab = opened(lambda name, purpose: 0.0, {"data": 0.01, "forward": 0.4})
+    before = lab.baseline.facts.share("data")
+    own, store = identity(lab.arm.determinants()), lab.evidence.store
+    late = replace(steps_of([block([0.1] * 5, shares={"data": 0.5})], 2000), position=list(range(10**7, 10**7 + 2000)))
+    found = record(pairs([0.0] * 3), arms=[own, "another"], environment=lab.evidence.environment)
+    store.write(replace(found, baseline=replace(found.baseline, steps=[late])), "comparisons", "later")
+    again = open_lab(lab.loaded, lab.folder.parent, "again", lab.measurer)
 
     assert before < 0.02 < 0.2 < again.baseline.facts.share("data")
+
+
+def test_a_cell_run_twice_changes_nothing(opened: Callable[..., Lab]) -> None:
+    """Tests, conclusions and records are the same the second time, and nothing is measured again."""
+    lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0)
+
+    def run() -> tuple[object, ...]:
+        verdicts = [lab.test(section) for section in ("gradient_checkpointing", "data_loading")]
+        summary = lab.conclude()
+        records = {p: p.read_text() for p in (lab.folder / "records" / "comparisons").glob("*.json")}
+        return verdicts, lab.measured, summary, records, list(lab.measurer.asked)
+
+    assert run() == run()
+
+
+def test_a_report_drawn_again_stays_what_it_was(opened: Callable[..., Lab]) -> None:
+    """Steps and comparisons after a notebook's conclusion change nothing in its report. A new reader sees them."""
+    lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0, {"data": 0.01, "forward": 0.4})
+    shares, bounds = lab.baseline.facts.shares, lab.rank()
+    lab.conclude()
+    open_lab(lab.loaded, lab.folder.parent, "another", lab.measurer).test("gradient_checkpointing")
+    again, anew = (read_investigation(lab.folder, notebook) for notebook in (lab.notebook, ""))
+
+    assert (shares, bounds) == (again.baseline.facts.shares, again.rank())
+    assert len(lab.baseline.rests_on) == len(again.baseline.rests_on) < len(anew.baseline.rests_on)
+
+
+def test_records_of_another_machine_stay_readable_until_something_is_measured(opened: Callable[..., Lab]) -> None:
+    """A copied folder that is opened at home, where other packages are installed, still tells what was measured."""
+    lab = opened(lambda name, purpose: 0.0)
+    _ = lab.baseline
+    elsewhere = replace(lab.evidence.environment, versions={"torch": "1"})
+    home = SimulatedMeasurer(lab.measurer.truth, lab.settings.budget)
+    home.describe = lambda: elsewhere
+    other = open_lab(lab.loaded, lab.folder.parent, "home", home)
+
+    assert read_investigation(lab.folder).evidence.environment == lab.evidence.environment
+    _ = other.baseline
+    assert read_investigation(lab.folder).evidence.environment == elsewhere
+
+
+def test_bounds_do_not_depend_on_the_order_of_calls(opened: Callable[..., Lab]) -> None:
+    """What is known of a level before its trial is the same whichever section was asked about first."""
+    sections = ("data_loading", "overheads", "gradient_checkpointing")
+    first, second = (opened(lambda name, purpose: 0.0) for _ in range(2))
+    for one, other in zip(sections, reversed(sections), strict=True):
+        first.test(one)
+        second.test(other)
+
+    assert {v.name: v.bound for v in first.rank()} == {v.name: v.bound for v in second.rank()}
+
+
+def test_records_are_judged_where_nothing_can_be_measured(opened: Callable[..., Lab], tmp_path: Path) -> None:
+    """Copied to another place, records give the same verdicts, and what is missing is said to be missing.
+
+    Their bounds may differ: the baseline's steps of the comparisons are evidence, too, for whoever comes later.
+    """
+    lab = opened(lambda name, purpose: 0.3 if "gradient" in name else 0.0)
+    verdicts = lab.test("gradient_checkpointing")
+    folder = shutil.copytree(lab.folder, tmp_path / "elsewhere" / lab.folder.name)
+    read = read_investigation(folder)
+
+    again = read.test("gradient_checkpointing")
+    assert {(v.name, v.outcome, v.effect) for v in verdicts} == {(v.name, v.outcome, v.effect) for v in again}
+    assert again == read.test("gradient_checkpointing")
+    with pytest.raises(NotMeasured, match="measure it where the run trains"):
+        read.compare(comparison_family(lab.settings, "data_loading", lab.machine)[0], "never measured")

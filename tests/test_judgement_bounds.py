@@ -108,14 +108,14 @@ def test_few_examples_are_no_evidence_about_the_data_of_a_large_job() -> None:
 
 def test_the_ceiling_overrules_the_wait() -> None:
     """Where batches in memory bring more than the wait explains, data loading may bring that much."""
-    known = replace(facts(), data_ceiling=interval([0.39, 0.40, 0.41]))
+    known = replace(facts(), cached_batch_ceiling=interval([0.39, 0.40, 0.41]))
 
-    assert bound("data", known, 2, None).ratio == pytest.approx(known.data_ceiling.high)
+    assert bound("data", known, 2, None).ratio == pytest.approx(known.cached_batch_ceiling.high)
 
 
 def test_a_lower_ceiling_does_not_lower_the_bound() -> None:
     """A few pairs may have met none of the waits that the steps of the whole investigation have."""
-    known = replace(facts(), data_ceiling=interval([-0.02, -0.019, -0.018]))
+    known = replace(facts(), cached_batch_ceiling=interval([-0.02, -0.019, -0.018]))
 
     assert bound("data", facts(), 2, None) == bound("data", known, 2, None)
 

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from simulated import around, block, comparisons, pairs, step_times
-from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, Reading, change, due, log_ratios, read, reading
+from slowstep.judgement.comparison import (
+    EQUAL,
+    LOOKS,
+    ComparisonResult,
+    Reading,
+    change,
+    due,
+    log_ratios,
+    reading,
+    result_of,
+)
 from slowstep.judgement.intervals import NOMINAL_P
 from slowstep.records import Pair
 
@@ -27,15 +37,15 @@ REGIMES = {
 }
 
 
-def decided(compared: list[Pair]) -> Kind:
+def decided(compared: list[Pair]) -> Reading:
     """The reading that measuring stops at: the first look that isn't inconclusive, or the last."""
     ratios = log_ratios(compared)
-    kinds = (read(ratios[:n]) for n in LOOKS if n <= len(ratios))
-    return next((kind for kind in kinds if kind is not Kind.INCONCLUSIVE), Kind.INCONCLUSIVE)
+    kinds = (reading(ratios[:n]) for n in LOOKS if n <= len(ratios))
+    return next((kind for kind in kinds if kind is not Reading.INCONCLUSIVE), Reading.INCONCLUSIVE)
 
 
-def shares(found: list[Kind]) -> dict[Kind, float]:
-    return {kind: found.count(kind) / len(found) for kind in Kind}
+def shares(found: list[Reading]) -> dict[Reading, float]:
+    return {kind: found.count(kind) / len(found) for kind in Reading}
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -46,7 +56,7 @@ def test_identical_arms_are_rarely_told_apart(regime: str) -> None:
 
     share = shares([decided(c) for c in comparisons(rng, times)])
 
-    assert share[Kind.FASTER] + share[Kind.SLOWER] <= 0.05 + ALLOWANCE
+    assert share[Reading.FASTER] + share[Reading.SLOWER] <= 0.05 + ALLOWANCE
 
 
 @pytest.mark.parametrize("regime", ["steady", "correlated steps", "drift 5 %", "single steps thirty times as long"])
@@ -57,8 +67,8 @@ def test_a_tenth_is_found(regime: str) -> None:
 
     share = shares([decided(c) for c in comparisons(rng, times, slowdown=1 / 1.1)])
 
-    assert share[Kind.FASTER] > 0.9
-    assert 0.0 == share[Kind.SLOWER] + share[Kind.EQUAL]
+    assert share[Reading.FASTER] > 0.9
+    assert 0.0 == share[Reading.SLOWER] + share[Reading.EQUAL]
 
 
 def test_intervals_hold_the_truth() -> None:
@@ -72,25 +82,25 @@ def test_intervals_hold_the_truth() -> None:
     assert missed / COMPARISONS <= NOMINAL_P + 3 * math.sqrt(NOMINAL_P / COMPARISONS)
 
 
-def stalled() -> list[Reading]:
+def stalled() -> list[ComparisonResult]:
     """Readings of twelve pairs whose treatment takes 80 % longer in every eighth step."""
     rng = np.random.default_rng(4)
     stall = np.where(np.arange(20) % 8 == 7, 1.8, 1.0)
-    return [reading(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0), slowdown=stall)]
+    return [result_of(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0), slowdown=stall)]
 
 
 def test_a_periodic_stall_counts() -> None:
     """A stall in every eighth step is judged by what it costs, although the median step doesn't know it."""
     found = stalled()
 
-    assert {Kind.SLOWER} == {r.kind for r in found}
+    assert {Reading.SLOWER} == {r.reading for r in found}
     assert all(abs(math.log(r.median_ratio)) < EQUAL for r in found)
 
 
 def test_a_periodic_stall_is_named() -> None:
     """A reader is told that totals and medians disagree when an arm stalls, and is not when none does."""
     rng = np.random.default_rng(5)
-    quiet = [reading(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0))]
+    quiet = [result_of(c) for c in comparisons(rng, step_times(rng, 100, sd=0.01, spikes=0.0))]
 
     assert (True, False) == (all(r.stall for r in stalled()), any(r.stall for r in quiet))
 
@@ -107,7 +117,7 @@ def test_a_bigger_step_that_takes_longer_is_no_slower() -> None:
         for i, j in enumerate((0.995, 1.0, 1.005, 0.998, 1.002))
     ]
 
-    assert Kind.EQUAL == reading(compared).kind
+    assert Reading.EQUAL == result_of(compared).reading
 
 
 def test_padding_is_no_work() -> None:
@@ -117,7 +127,7 @@ def test_padding_is_no_work() -> None:
         for i, j in enumerate((0.999, 1.0, 1.001, 0.9995, 1.0005))
     ]
 
-    assert Kind.EQUAL == reading(compared).kind
+    assert Reading.EQUAL == result_of(compared).reading
 
 
 def test_a_launch_is_not_taken_for_the_arm() -> None:
@@ -125,15 +135,15 @@ def test_a_launch_is_not_taken_for_the_arm() -> None:
     clear = pairs(around(0.02, noise=0.001, n=12))
     once = [replace(p, launch=0) for p in clear]
 
-    assert (Kind.INCONCLUSIVE, True) == (reading(once).kind, reading(clear).effect.lower > 0)
+    assert (Reading.INCONCLUSIVE, True) == (result_of(once).reading, result_of(clear).effect.lower > 0)
 
 
 def test_a_lost_block_does_not_hide_a_gain() -> None:
     """One pair in ten thirty times out of line leaves a true gain of 10 % to be seen, as the median of the pairs."""
     gains = [*around(0.1, noise=0.01, n=18), -0.6, 1.5]
-    found = reading(pairs(gains))
+    found = result_of(pairs(gains))
 
-    assert (Kind.FASTER, True) == (found.kind, found.effect.median)
+    assert (Reading.FASTER, True) == (found.reading, found.effect.median)
     assert found.effect.low < 1.1 < found.effect.high
 
 
@@ -151,16 +161,16 @@ def test_the_interval_and_its_p_agree() -> None:
 
 def test_noise_is_never_called_no_effect() -> None:
     """Pairs that scatter widely are inconclusive, with the smallest effect that they could have shown."""
-    noisy = reading(pairs(around(0.0, noise=0.24, n=12)))
+    noisy = result_of(pairs(around(0.0, noise=0.24, n=12)))
 
-    assert Kind.INCONCLUSIVE == noisy.kind
+    assert Reading.INCONCLUSIVE == noisy.reading
     assert noisy.detectable > 1.15
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_less_than_three_pairs_decide_nothing(n: int) -> None:
     """However clear they look, fewer than three pairs are inconclusive, and asking is no error."""
-    assert Kind.INCONCLUSIVE == reading(pairs([0.5] * n)).kind
+    assert Reading.INCONCLUSIVE == result_of(pairs([0.5] * n)).reading
 
 
 def test_the_last_pair_is_a_look() -> None:
@@ -174,5 +184,5 @@ def test_swapping_the_arms_turns_the_reading_round() -> None:
     one = pairs(around(0.2))
     other = [Pair(first="baseline", baseline=p.treatment, treatment=p.baseline) for p in one]
 
-    assert (Kind.FASTER, Kind.SLOWER) == (reading(one).kind, reading(other).kind)
-    assert 1.0 == pytest.approx(reading(one).effect.ratio * reading(other).effect.ratio)
+    assert (Reading.FASTER, Reading.SLOWER) == (result_of(one).reading, result_of(other).reading)
+    assert 1.0 == pytest.approx(result_of(one).effect.ratio * result_of(other).effect.ratio)

@@ -10,8 +10,8 @@ from simulated import block
 from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
-from slowstep.report.words import hours
 from slowstep.settings import Settings, override
+from slowstep.wording.words import hours
 
 STARTED = TrialRecord(
     arm="baseline",
@@ -21,7 +21,7 @@ STARTED = TrialRecord(
         "data": 2.0,
         "model": 3.0,
         "trainer": 4.0,
-        "first border": 5.0,
+        "first step boundary": 5.0,
         "first step": 21.0,
         "warm-up": 9.0,
     },

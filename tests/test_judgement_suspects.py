@@ -13,7 +13,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Operator
-from slowstep.report.causes import causes
+from slowstep.wording.causes import causes
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -205,7 +205,7 @@ def test_what_was_not_supported_explains_nothing() -> None:
         ({"factor": "optim"}, None),  # does not act on saving
         ({"effect": Interval(mean=0.0, lower=-0.04, upper=0.04, p=0.9, n=12)}, None),  # the time went elsewhere
         ({"outcome": Outcome.REFUTED}, None),
-        ({"given": {"training_arguments.dataloader_num_workers": 2}}, None),
+        ({"held_constant": {"training_arguments.dataloader_num_workers": 2}}, None),
         ({"meaning": Meaning.DIAGNOSTIC}, None),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulated import block
-from slowstep.judgement.units import throughput, unit, work
+from slowstep.judgement.throughput import throughput, unit, work
 
 
 def test_bigger_batches_in_more_time_are_the_same_speed() -> None:

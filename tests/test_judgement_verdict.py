@@ -9,9 +9,10 @@ import pytest
 
 from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, pairs, record, step_times
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import Kind
+from slowstep.judgement.comparison import Reading
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, enough, holm, judge, reconsidered
+from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, judge, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings
 
@@ -209,10 +210,10 @@ def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:
     """Blocks that could not be redone stay in the figures and are told."""
     measured = took(around(0.2))
     first = measured.pairs[0]
-    taken = replace(first, baseline=replace(first.baseline, disturbed="steal time"))
+    taken = replace(first, baseline=replace(first.baseline, interrupted="steal time"))
     found = judged(tokenize, replace(measured, pairs=[taken, *measured.pairs[1:]]))
 
-    assert ["1 of 14 blocks are still disturbed by other work on the machine"] == found.warnings
+    assert ["1 of 14 blocks were still interrupted by other processes"] == found.warnings
 
 
 def test_a_bound_refutes_without_a_trial(quick: Settings) -> None:
@@ -258,7 +259,7 @@ def test_what_this_machine_lacks_is_not_testable(quick: Settings) -> None:
 
 def test_measuring_stops_when_decided() -> None:
     """A clear gain or a clear absence ends at the first look; what is undecided goes on; nothing ends between looks."""
-    stop = enough(MINIMUM, comparisons=1, most=12)
+    stop = StopRule(max_pairs=12, minimum_effect=MINIMUM).met
 
     assert [True, True, False, False] == [
         stop(pairs(around(0.3, n=3))),
@@ -272,7 +273,9 @@ def test_many_hypotheses_need_stronger_evidence() -> None:
     """What supports one hypothesis goes on being measured when it is one of twenty, so that Holm can't undo it."""
     likely = pairs(around(0.1, noise=0.01, n=3))
 
-    assert (True, False) == (enough(MINIMUM, 1, 12)(likely), enough(MINIMUM, 20, 12)(likely))
+    assert (True, False) == tuple(
+        StopRule(max_pairs=12, minimum_effect=MINIMUM, comparisons=n).met(likely) for n in (1, 20)
+    )
 
 
 def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdict:
@@ -286,7 +289,7 @@ def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdic
         outcome=outcome,
         reason="as measured",
         effect=Interval(mean=0.1, lower=0.05, upper=0.15, p=p, n=12),
-        kind=Kind.FASTER,
+        reading=Reading.FASTER,
     )
 
 
@@ -324,7 +327,7 @@ def test_holm_corrects_support_alone() -> None:
     assert "not told from chance after correcting for 2 comparisons (Holm at 5%); as measured" == withdrawn.reason
 
 
-@pytest.mark.parametrize("launch", [0.0, 0.01])
+@pytest.mark.parametrize("launch", [pytest.param(0.0, marks=pytest.mark.exhaustive), 0.01])
 def test_notebooks_full_of_nothing_rarely_support_anything(batch: Contrast, launch: float) -> None:
     """Five hypotheses without effect, on a noisy machine: one notebook in twenty at most supports any of them.
 
@@ -334,7 +337,7 @@ def test_notebooks_full_of_nothing_rarely_support_anything(batch: Contrast, laun
     rng = np.random.default_rng(7)
     slowdowns = np.exp(rng.normal(0.0, launch * np.sqrt(2), notebooks * each))
     times = step_times(rng, notebooks * each, sd=0.15, correlation=0.9)
-    stop = enough(MINIMUM, each, 12)
+    stop = StopRule(max_pairs=12, minimum_effect=MINIMUM, comparisons=each).met
     found = []
     for one, slowdown in zip(times, slowdowns, strict=True):
         (compared,) = comparisons(rng, one[None], slowdown)

@@ -14,48 +14,49 @@ LIB = Path(__file__).resolve().parents[1] / "lib"
 PACKAGE = LIB / "slowstep"
 
 LEFT = {
-    "visible": set(),
-    "terminal": set(),
-    "system": set(),
-    "machine": set(),
-    "processes": {"terminal"},
+    "text": set(),
+    "environment": set(),
     "settings": set(),
-    "factors": {"settings", "machine", "terminal"},
-    "records": {"settings", "system", "processes"},
-    "workloads": {"settings", "records"},
-    "trials": {"settings", "factors", "records", "machine", "processes", "workloads"},
+    "processes": {"text"},
+    "factors": {"settings", "environment", "text"},
+    "records": {"settings", "environment", "processes"},
     "judgement": {"settings", "factors", "records"},
-    "summary": {"factors", "records", "judgement"},
-    "audit": {"settings", "factors", "records", "judgement"},
-    "report": {"settings", "factors", "records", "judgement", "summary", "audit"},
-    "final": {
+    "wording": {"factors", "judgement"},
+    "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
+    "workloads": {"settings", "records"},
+    "trial": {"settings", "records", "processes", "workloads"},
+    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "trial"},
+    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "trial"},
+    "investigation": {
         "settings",
         "factors",
         "records",
-        "machine",
         "judgement",
-        "summary",
-        "report",
-        "investigation",
-        "batch_size",
-        "workloads",
+        "environment",
+        "audit",
+        "launch",
+        "measure",
+        "text",
+    },
+    "report": {"settings", "factors", "records", "judgement", "audit", "investigation", "wording", "text"},
+    "final": {
+        *("settings", "factors", "records", "judgement", "environment", "workloads", "investigation", "report"),
+        *("wording", "text"),
+    },
+    "batch": {
+        *("settings", "records", "judgement", "environment", "processes", "launch", "measure", "investigation"),
+        *("report", "text"),
+    },
+    "cli": {
+        *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),
+        *("investigation", "report", "final", "batch", "wording", "text"),
     },
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
 
-WITHOUT_TORCH = (
-    "visible",
-    "terminal",
-    "machine",
-    "processes",
-    "settings",
-    "factors",
-    "records",
-    "judgement",
-    "summary",
-    "audit",
-    "report",
-)
+WITHOUT_TORCH = tuple(layer for layer in LEFT if layer not in ("workloads", "trial", "launch"))
+"""The layers that never name torch. `launch` names what runs in a trial, inside of functions that run there."""
+
 HEAVY = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets")
 
 
@@ -64,8 +65,7 @@ def module_name(path: Path) -> str:
 
 
 def sources(layer: str) -> list[Path]:
-    folder = PACKAGE / layer
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    return sorted((PACKAGE / layer).rglob("*.py"))
 
 
 def imported(path: Path) -> set[str]:
@@ -91,7 +91,7 @@ def test_every_package_has_its_place() -> None:
 @pytest.mark.parametrize("layer", LEFT)
 def test_imports_point_one_way(layer: str) -> None:
     """A layer imports only what stands to its left, so that it can be understood and tested without the rest."""
-    allowed = LEFT[layer] | {layer, "__version__", "visible"}
+    allowed = LEFT[layer] | {layer, "__version__"}
     wrong = {
         f"{path.relative_to(LIB)} imports {name}"
         for path in sources(layer)
@@ -102,9 +102,35 @@ def test_imports_point_one_way(layer: str) -> None:
     assert set() == wrong
 
 
+def test_no_file_imports_itself_by_a_detour() -> None:
+    """There are no circles: a file can be read, and tested, knowing only those that it imports."""
+    files = {module_name(path): path for layer in LEFT for path in sources(layer)}
+    graph = {
+        name: {full if full in files else full.rpartition(".")[0] for full in imported(path)} & files.keys()
+        for name, path in files.items()
+    }
+    while leaves := {name for name, needs in graph.items() if not needs & graph.keys()}:
+        graph = {name: needs for name, needs in graph.items() if name not in leaves}
+
+    assert {} == {name: sorted(needs & graph.keys()) for name, needs in graph.items()}
+
+
+def test_charts_alone_need_what_draws_them() -> None:
+    """A bare machine can measure: only reports name plotly, pandas and what runs and renders notebooks."""
+    drawing = ("plotly", "pandas", "nbconvert", "nbformat", "papermill", "nbclient")
+    naming = {
+        layer
+        for layer in LEFT
+        for path in sources(layer)
+        if any(name.partition(".")[0] in drawing for name in imported(path))
+    }
+
+    assert naming <= {"report", "batch"}
+
+
 @pytest.mark.parametrize("layer", WITHOUT_TORCH)
 def test_no_torch_is_named(layer: str) -> None:
-    """Outside trials and workloads no file imports torch or what pulls it in, not even inside a function."""
+    """Outside of trials no file imports torch or what pulls it in, not even inside a function."""
     found = {
         f"{path.relative_to(LIB)} imports {name}"
         for path in sources(layer)

@@ -16,18 +16,19 @@ import psutil
 import pytest
 
 import workloads_for_tests as w
-from slowstep import cli
+from slowstep.cli.main import main
+from slowstep.environment.machine import versions
 from slowstep.factors import Arm
-from slowstep.investigation import Investigation
-from slowstep.machine import versions
-from slowstep.processes import Busy, locked, owner, scratch
+from slowstep.measure.local import here
+from slowstep.processes import Busy, locked, process_mark, scratch
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
-from slowstep.settings import load
 from slowstep.settings.schema import Budget
 
 ROOT = Path(__file__).resolve().parents[1]
 SOON = 120.0
+
+EXHAUSTIVE = pytest.mark.exhaustive
 
 
 def wait(condition: Callable[[], object]) -> bool:
@@ -85,7 +86,10 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     """The arguments of a plain Python that measures, and prints the numbers of all its processes."""
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm], budget, str(tmp_path / "logs"), 0)))
-    return ["-c", f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"]
+    return [
+        "-c",
+        f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))",
+    ]
 
 
 # -- told to end --
@@ -95,7 +99,7 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     ("signals", "status", "word"),
     [
         ([signal.SIGTERM], 128 + signal.SIGTERM, "ended by SIGTERM"),
-        ([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP"),
+        pytest.param([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP", marks=EXHAUSTIVE),
         ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted"),
     ],
     ids=["TERM", "HUP and TERM", "Ctrl-C thrice"],
@@ -128,7 +132,7 @@ def test_a_plain_python_that_measures_ends_when_it_is_told_to(
     budget: Budget,
     tmp_path: Path,
 ) -> None:
-    """A script of one's own with a session in it: trials end, nothing is left, the status tells the signal."""
+    """A script of one's own that measures: trials end, nothing is left, the status tells the signal."""
     process = run(*holding(arm(w.Tiny), budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     process.send_signal(number)
@@ -156,7 +160,7 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(tmp_path: Path) -> None:
         client.execute(
             "import workloads_for_tests as w; from slowstep.settings import load; from slowstep.factors import Arm\n"
             "s = load('params/smoke.yaml').settings\n"
-            f"w.hold_session([Arm(label='x', settings=s)], s.budget, {str(tmp_path / 'logs')!r}, 0)"
+            f"w.hold_measurer([Arm(label='x', settings=s)], s.budget, {str(tmp_path / 'logs')!r}, 0)"
         )
         pid = kernel.provisioner.pid
         began = wait(lambda: list((tmp_path / "logs").glob("*")))
@@ -211,10 +215,10 @@ def test_what_a_killed_run_left_is_removed_at_the_next_start(
     assert ".hidden.json.abcdefgh" in left
 
 
-def test_a_session_begins_by_removing_what_others_left(
+def test_measuring_begins_by_removing_what_others_left(
     run: Callable[..., subprocess.Popen[str]], arm: Callable[..., Arm], budget: Budget, tmp_path: Path
 ) -> None:
-    """Session and guard killed at once leave the trial's folder; the next session on the machine removes it."""
+    """Measurer and guard killed at once leave the trial's folder; the next start on the machine removes it."""
     process = run(*holding(arm(w.Tiny), budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     for each in [psutil.Process(process.pid), *family]:
@@ -233,18 +237,18 @@ def test_a_session_begins_by_removing_what_others_left(
 
 def test_a_mark_of_another_place_is_never_judged() -> None:
     """Another container's process numbers, or an earlier start's of the machine, say nothing here."""
-    here, pid, start = owner.mark().split("-")
+    here, pid, start = process_mark.mark().split("-")
     elsewhere = f"{int(here, 16) ^ 1:08x}"
 
-    assert not owner.is_dead(owner.mark())
-    assert owner.is_dead(f"{here}-{pid}-{int(start) + 1}")
-    assert not owner.is_dead(f"{elsewhere}-{pid}-{int(start) + 1}")
-    assert not owner.is_dead("nonsense")
+    assert not process_mark.is_dead(process_mark.mark())
+    assert process_mark.is_dead(f"{here}-{pid}-{int(start) + 1}")
+    assert not process_mark.is_dead(f"{elsewhere}-{pid}-{int(start) + 1}")
+    assert not process_mark.is_dead("nonsense")
 
 
 def test_a_link_named_like_scratch_is_left_alone(tmp_path: Path) -> None:
     """Neither it nor what it leads to."""
-    here, pid, start = owner.mark().split("-")
+    here, pid, start = process_mark.mark().split("-")
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     (tmp_path / f"slowstep-run-{here}-{pid}-{int(start) + 1}-abcdefgh").symlink_to(tmp_path / "precious")
@@ -319,7 +323,7 @@ def test_the_command_tells_of_a_link_and_trains_nothing(tmp_path: Path, capsys: 
     (tmp_path / "outside").mkdir()
     (tmp_path / "case_001").mkdir()
     (tmp_path / "case_001" / "final").symlink_to(tmp_path / "outside")
-    status = cli.main(["audit", str(ROOT / "params" / "case_001.yaml"), "--outputs", str(tmp_path)])
+    status = main(["audit", str(ROOT / "params" / "case_001.yaml"), "--outputs", str(tmp_path)])
 
     assert status == 2
     assert "symbolic link" in capsys.readouterr().err
@@ -360,13 +364,12 @@ def test_a_temporary_file_is_named_by_its_owner(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "replace", lambda a, b: (seen.append(Path(a).name), replace(a, b)))
     write_atomically(tmp_path / "x.json", "{}")
 
-    assert scratch.FILE.fullmatch(seen[0])["owner"] == owner.mark()
+    assert scratch.FILE.fullmatch(seen[0])["owner"] == process_mark.mark()
 
 
-def test_other_versions_are_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured with another PyTorch is no record of what this one does."""
-    opened = Investigation(load(ROOT / "params" / "smoke.yaml"), tmp_path, "00_baseline")
-    before = identity(opened._place())
-    monkeypatch.setattr("slowstep.investigation.versions", lambda: versions() | {"torch": "0.0.1"})
+    before = here()
+    monkeypatch.setattr("slowstep.measure.local.versions", lambda: versions() | {"torch": "0.0.1"})
 
-    assert before != identity(opened._place())
+    assert identity(before.determinants) != identity(here().determinants)

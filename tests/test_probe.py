@@ -19,8 +19,9 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
-from slowstep.trials.clock import CudaClock
-from slowstep.trials.probe import Probe
+from slowstep.trial.clock import CudaClock
+from slowstep.trial.loader_workers import Workers
+from slowstep.trial.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -295,6 +296,17 @@ def test_a_validation_beside_a_loader_that_fetches_ahead_is_not_trained_work() -
     assert block.work.useful_tokens == 2 * sum(useful(i) for i in range(EXAMPLES))
 
 
+def test_the_queue_of_this_version_of_pytorch_is_known() -> None:
+    """How many batches lie ready is read from private parts of PyTorch's iterator; a version without them fails."""
+    iterator = iter(DataLoader(Examples(Planted()), batch_size=BATCH, num_workers=1, prefetch_factor=2))
+    next(iterator)
+    workers = Workers()
+    workers.belong_to(iterator)
+
+    assert workers.known
+    assert (1, 2) == (workers.number, workers.outstanding)
+
+
 def test_real_sleeps_are_seen_by_the_real_clock() -> None:
     """With the host's clock, a dataset that sleeps makes the data phase at least as long and the largest."""
     block = record(Loop(Planted(item=lambda: time.sleep(0.02))).train, steps=8).block
@@ -328,7 +340,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
     class Enough(Exception):
         pass
 
-    def at_border() -> None:
+    def at_step_boundary() -> None:
         if probe._marks and clock.now:
             blocks.append(probe.close()[0])
         if len(blocks) == 3:
@@ -336,7 +348,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
         clock.now += 100
         probe.open()
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         Loop(Planted(forward=clock.pass_second)).train()
 
@@ -472,19 +484,19 @@ def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
     """A stack that is looked at knows no more than the last mark; what that was part of is told afterwards."""
     clock, places = HandClock(), []
     train = loop_with_a_look(clock, lambda: places.append(probe.last_mark()), nothing)
-    borders = iter(range(100))
+    boundaries = iter(range(100))
 
-    def at_border() -> None:
-        border = next(borders)
-        if border == 1:
+    def at_step_boundary() -> None:
+        boundary = next(boundaries)
+        if boundary == 1:
             probe.open()
             places.clear()
-        elif border == 3:
+        elif boundary == 3:
             told.extend(probe.phases())
             raise Enough
 
     told: list[str] = []
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         train()
 
@@ -500,17 +512,17 @@ def test_every_step_is_timed_by_itself() -> None:
     """Steps have the sample at which they begin; those before a block are timed, too, and add up to it in it."""
     clock, passed, blocks = HandClock(), [], []
     train = loop_with_a_look(clock, clock.pass_second, nothing)
-    borders = iter(range(100))
+    boundaries = iter(range(100))
 
-    def at_border() -> None:
-        border = next(borders)
-        if border == 2:
+    def at_step_boundary() -> None:
+        boundary = next(boundaries)
+        if boundary == 2:
             passed.append(probe.open())
-        elif border == 5:
+        elif boundary == 5:
             blocks.append(probe.close())
             raise Enough
 
-    probe = Probe(clock, at_border)
+    probe = Probe(clock, at_step_boundary)
     with pytest.raises(Enough), probe.attached():
         train()
     (before,), ((block, steps),) = passed, blocks

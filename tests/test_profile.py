@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from slowstep.factors import Arm
+from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
-from slowstep.trials.profiling import _union
-from slowstep.trials.session import PROFILED_STEPS, Session
+from slowstep.trial.profiling import covered
 from workloads_for_tests import Raises
 
 
 @pytest.fixture(scope="module")
-def profiled(session: Session, arm: Callable[..., Arm], tmp_path_factory: pytest.TempPathFactory) -> tuple:
+def profiled(measurer: LocalMeasurer, arm: Callable[..., Arm], tmp_path_factory: pytest.TempPathFactory) -> tuple:
     """The smoke run under the profiler, and its trace."""
     trace = tmp_path_factory.mktemp("traces") / "own.json.gz"
-    return session.profile(arm(), trace), trace, dict(session.resident)
+    return measurer.profile(arm(), trace), trace, dict(measurer.pool.live)
 
 
 def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path, dict]) -> None:
@@ -63,9 +63,9 @@ def test_two_profiles_stand_side_by_side(profiled: tuple[ProfileRecord, Path, di
     assert "SIGKILL" in repr(device_idle(failed))
 
 
-def test_a_profile_that_fails_is_a_record_that_says_why(session: Session, arm: Callable[..., Arm]) -> None:
+def test_a_profile_that_fails_is_a_record_that_says_why(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """It is kept like any other, so that no notebook tries again in silence."""
-    record = session.profile(arm(Raises), Path("none.json.gz"))
+    record = measurer.profile(arm(Raises), Path("none.json.gz"))
 
     assert record.failed.startswith("crashed: ")
     assert record.operators == []
@@ -73,14 +73,14 @@ def test_a_profile_that_fails_is_a_record_that_says_why(session: Session, arm: C
 
 def test_overlapping_spans_are_covered_once() -> None:
     """Operators of several threads, nested ones and gaps: the union of what they cover."""
-    starts, ends = _union([(0, 4), (1, 2), (3, 6), (8, 9), (8, 8.5)])
+    starts, ends = covered([(0, 4), (1, 2), (3, 6), (8, 9), (8, 8.5)])
 
     assert starts.tolist() == [0, 8]
     assert ends.tolist() == [6, 9]
-    assert [len(x) for x in _union([])] == [0, 0]
+    assert [len(x) for x in covered([])] == [0, 0]
     rng = np.random.default_rng(0)
     for _ in range(50):
         spans = [(a, a + d) for a, d in rng.integers(0, 20, (8, 2))]
-        starts, ends = _union(spans)
-        covered = {t for a, b in spans for t in range(2 * a, 2 * b)}
-        assert (ends - starts).sum() == len(covered) / 2
+        starts, ends = covered(spans)
+        points = {t for a, b in spans for t in range(2 * a, 2 * b)}
+        assert (ends - starts).sum() == len(points) / 2

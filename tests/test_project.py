@@ -1,4 +1,4 @@
-"""The committed files: pins that agree, notebooks without outputs, nothing of the machine they were written on."""
+"""The committed files: pins that agree, notebooks without outputs, clear docstrings, nothing of the machine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,30 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+RANGE = re.compile(r"[A-Za-z0-9._-]+>=[0-9]+(\.[0-9]+)*")
 PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+")
 PARAMETER = re.compile(r"(\w+): (int|float|str|bool|list|dict) = (.+?)  # \S.*")
+
+PACKAGE = ROOT / "lib" / "slowstep"
+
+PREPOSITIONS = (
+    "about above across after against along among around as at before behind below beneath beside besides between "
+    "beyond by despite during except for from in inside into of on onto outside over per since than through "
+    "throughout till to toward towards under until upon via with within without"
+)
+CONJUNCTIONS = (
+    "although and because but if lest nor or so that though unless when whenever where whereas wherever whether "
+    "while yet"
+)
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
@@ -42,28 +57,41 @@ def lines(cell: dict) -> list[str]:
 # -- pins --
 
 
-def test_every_dependency_is_pinned() -> None:
-    """What is installed is what was measured with."""
-    extras = [pin for group in project()["optional-dependencies"].values() for pin in group]
+def requirements() -> list[str]:
+    """Everything that the project asks for, its extras included."""
+    extras = [one for group in project()["optional-dependencies"].values() for one in group]
+    return [one for one in project()["dependencies"] + extras if not one.startswith("slowstep")]
 
-    assert [] == [pin for pin in project()["dependencies"] + extras if not PIN.fullmatch(pin)]
+
+def test_dependencies_are_ranges_with_a_minimum() -> None:
+    """What a user has installed stays: nothing is asked for at one version, and nothing without a tested minimum."""
+    assert [] == [one for one in requirements() if not RANGE.fullmatch(one)]
 
 
-def test_conda_users_get_the_same_pins() -> None:
-    """environment.yml installs by pip exactly what pyproject.toml asks for."""
+def test_extras_hold_what_measuring_does_without() -> None:
+    """A bare box needs neither Jupyter nor plotly."""
+    bare = {re.split(r"[<>=]", one)[0] for one in project()["dependencies"]}
+
+    assert set() == bare & {"jupyterlab", "papermill", "nbconvert", "plotly", "pandas", "ipykernel"}
+    assert {"report", "lab", "dev"} == project()["optional-dependencies"].keys()
+
+
+def test_constraints_fix_every_dependency_within_its_range() -> None:
+    """What CI and README's commands install is one version each, and no older than the project allows."""
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    fixed = dict(line.split(";")[0].strip().split("==") for line in text.splitlines() if "==" in line.split(";")[0])
+
+    for one in requirements():
+        name, least = one.split(">=")
+        assert Version(fixed[name.lower()]) >= Version(least)
+
+
+def test_conda_users_get_everything_at_the_tested_versions() -> None:
+    """environment.yml installs the kit with Jupyter, under the same constraints."""
     environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     (by_pip,) = [d["pip"] for d in environment["dependencies"] if isinstance(d, dict)]
 
-    assert set(project()["dependencies"]) == {line for line in by_pip if not line.startswith("-")}
-
-
-def test_constraints_agree_with_the_project() -> None:
-    """constraints.txt fixes every direct dependency, development ones too, at the version that pyproject.toml names."""
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    fixed = {line.split(";")[0].strip() for line in text.splitlines()}
-    extras = {pin for group in project()["optional-dependencies"].values() for pin in group}
-
-    assert set() == (set(project()["dependencies"]) | extras) - fixed
+    assert ["-c constraints.txt", "-e .[lab]"] == by_pip
 
 
 def test_constraints_hold_versions_alone() -> None:
@@ -145,3 +173,27 @@ def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
         found += [f"{name}: {m[0]}" for m in pattern.finditer(text)]
 
     assert [] == found
+
+
+# -- docstrings --
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each docstring in a file, those below constants and fields included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            texts = [s.value for s in node.body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)]
+            yield from [(text.lineno, text.value) for text in texts if isinstance(text.value, str)]
+
+
+def test_docstrings_begin_with_a_verb_or_name_the_thing() -> None:
+    """No docstring begins with a preposition or a conjunction, so that it is understood without the code around it."""
+    unclear = {*PREPOSITIONS.split(), *CONJUNCTIONS.split()}
+    found = [(path, line, text) for path in PACKAGE.rglob("*.py") for line, text in docstrings(path)]
+
+    assert found
+    assert [] == [
+        f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
+        for path, line, text in found
+        if re.search(r"\w+|$", text)[0].lower() in unclear | {""}
+    ]

@@ -54,17 +54,18 @@ class Visit:
         self.page.wait_for_timeout(300)
 
 
-@pytest.fixture(params=[1280, 400], ids=["desktop", "phone"])
+@pytest.fixture(scope="module", params=[1280, 400], ids=["desktop", "phone"])
 def visit(request, browser):
-    """Opens pages at one width and closes them again."""
-    visits = []
+    """Opens pages at one width. A page is opened once, since the tests only look at it."""
+    visits: dict[Path, Visit] = {}
 
     def open_page(path: Path) -> Visit:
-        visits.append(Visit(browser, path, request.param))
-        return visits[-1]
+        if path not in visits:
+            visits[path] = Visit(browser, path, request.param)
+        return visits[path]
 
     yield open_page
-    for one in visits:
+    for one in visits.values():
         one.context.close()
 
 
@@ -160,7 +161,7 @@ def test_untrusted_text_is_shown_and_not_run(visit, tmp_path):
     from slowstep.report import Chart, Table
     from slowstep.report.chart import Text
     from slowstep.report.html import render
-    from slowstep.report.markdown import escape
+    from slowstep.text.markdown import escape
 
     evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
     table, text = Table([{"name": evil}])._repr_html_(), Text(f"model {escape(evil)}")._repr_markdown_()

@@ -2,8 +2,8 @@
 
 import json
 
+from slowstep.investigation.results import NotebookRun
 from slowstep.records import Store
-from slowstep.summary import NotebookRun
 
 
 def test_a_killed_run_leaves_no_process(interrupted):

@@ -14,6 +14,7 @@ import yaml
 
 from slowstep.settings import Loaded, Settings, SettingsError, load, override, validate
 from slowstep.settings.convert import to_plain
+from slowstep.settings.run import training_defaults
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 QUICK: dict[str, Any] = yaml.safe_load((PARAMS / "quick.yaml").read_text(encoding="utf-8"))
@@ -133,7 +134,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"dataset.max_length": 1}, "dataset.max_length", "found 1; a sequence needs at least 2 tokens"),
         ({"dataset.max_length": 2048}, "dataset.max_length", "beyond the model's max_position_embeddings (1024)"),
         ({"dataset.num_samples": 0}, "dataset.num_samples", "found 0; at least 1"),
-        ({"dataset.cached_batches": -1}, "dataset.cached_batches", "found -1; 0 or more."),
+        ({"dataset.cached_batches": -1}, "dataset.cached_batches", "found -1; it must be 0 or more."),
         ({"job.samples": -1}, "job.samples", "found -1; it must be 0 or more"),
         ({"job.epochs": float("inf")}, "job.epochs", "found inf"),
         ({"budget.minimum_effect": 0}, "budget.minimum_effect", "found 0.0; it must be above 0"),
@@ -143,7 +144,7 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
         ({"budget.block_seconds": -1.5}, "budget.block_seconds", "found -1.5; it must be above 0"),
         ({"budget.max_pairs": 2}, "budget.max_pairs", "found 2; an interval needs at least 3 pairs."),
         ({"budget.launches": 0}, "budget.launches", "found 0; an arm is launched at least once."),
-        ({"budget.redo_blocks": -1}, "budget.redo_blocks", "found -1; 0 or more."),
+        ({"budget.redo_blocks": -1}, "budget.redo_blocks", "found -1; it must be 0 or more."),
         # combinations that can't be
         ({"quantization": {"load_in_4bit": True, "load_in_8bit": True}}, "quantization", "are both true"),
         ({"quantization": {"load_in_4bit": True}, "peft": None}, "quantization", "add a peft section (LoRA)"),
@@ -365,3 +366,18 @@ def test_no_accident_ends_in_a_traceback() -> None:
         assert said.isdigit() or said.startswith("my.yaml: "), data
 
     assert 500 < refusals < 1500
+
+
+def test_settings_of_another_machine_need_none_of_its_files(smoke: Settings, tmp_path: Path) -> None:
+    """A level of a run that was measured elsewhere can be told, though data, model and architecture are not here."""
+    there = dataclasses.replace(
+        smoke,
+        defaults=training_defaults() | {"an_argument_of_its_own": 1},
+        dataset=dataclasses.replace(smoke.dataset, name_or_path=str(tmp_path / "gone.jsonl")),
+        model=dataclasses.replace(smoke.model, model_type="of_a_later_version"),
+        training_arguments=smoke.training_arguments | {"an_argument_of_its_own": 2},
+    )
+
+    assert override(there, {"dataset.max_length": 32}).dataset.max_length == 32
+    with pytest.raises(SettingsError, match=r"gone\.jsonl"):
+        override(dataclasses.replace(there, defaults={}, training_arguments={}), {"dataset.max_length": 32})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import audit
-from slowstep.audit.experiment import write_experiment
+from slowstep.audit.experiment_file import write_experiment
 from slowstep.settings import SettingsError, load, validate
 
 HEAD = "name: x\nmodel:\n  init: random\n  model_type: llama\n  config: "

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.environment.system_errors import explained
 from slowstep.records.store import write_atomically
-from slowstep.system import explained
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {"check": "params/smoke.yaml", "audit": "params/case_001.yaml", "diagnose": "params/smoke.yaml"}
@@ -61,7 +61,12 @@ PLACES = [file_as_outputs, file_on_the_way, file_as_investigation, no_file_syste
 
 @pytest.mark.parametrize(
     ("command", "place"),
-    [*(("audit", place) for place in PLACES), ("check", file_on_the_way), ("diagnose", file_as_investigation)],
+    [
+        ("audit", file_as_outputs),
+        *(pytest.param("audit", place, marks=pytest.mark.exhaustive) for place in PLACES[1:]),
+        ("check", file_on_the_way),
+        ("diagnose", file_as_investigation),
+    ],
 )
 def test_outputs_that_can_not_be_written_are_named(command: str, place: Callable, tmp_path: Path) -> None:
     """One line on the stream of errors, with the path; what lies in the way stays as it is."""

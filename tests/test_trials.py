@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,15 @@ import psutil
 import pytest
 
 import workloads_for_tests as w
+from asking import compare
 from slowstep.factors import Arm
+from slowstep.judgement.stopping import StopRule
+from slowstep.measure import other_processes
+from slowstep.measure.interleaved import InterleavedComparison, common
+from slowstep.measure.live_trial import LiveTrial
+from slowstep.measure.local import LocalMeasurer
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
-from slowstep.trials import disturbance
-from slowstep.trials.comparison import Comparison, common
-from slowstep.trials.session import Session, Trial
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -31,11 +34,6 @@ SOON = 30.0
 """Seconds in which a process that must go is gone; in practice it takes one or two."""
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def never(pairs: list[Pair]) -> bool:
-    """Go on to the last pair."""
-    return False
 
 
 def gone(pids: list[int], alive: Callable[[list[int]], list[int]]) -> bool:
@@ -54,9 +52,9 @@ def healthy(record: ComparisonRecord, pairs: int) -> bool:
 # -- pairs and blocks --
 
 
-def test_blocks_have_the_steps_that_were_asked_for(session: Session, arm: Make, budget: Budget) -> None:
+def test_blocks_have_the_steps_that_were_asked_for(measurer: LocalMeasurer, arm: Make, budget: Budget) -> None:
     """Every block of both arms holds the same number of optimizer steps and the work of that many batches."""
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=3, enough=never)
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=3)
 
     assert healthy(record, 3)
     blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
@@ -65,12 +63,12 @@ def test_blocks_have_the_steps_that_were_asked_for(session: Session, arm: Make, 
     assert {None} == {block.work.useful_tokens for block in blocks}
 
 
-def test_order_comes_from_the_recorded_seed(session: Session, arm: Make, budget: Budget) -> None:
+def test_order_comes_from_the_recorded_seed(measurer: LocalMeasurer, arm: Make, budget: Budget) -> None:
     """The order of a comparison can be told from its seed; another budget.seed gives another."""
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
-    again = session.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
-    with Session(replace(budget, seed=1), session.logs) as other:
-        elsewhere = other.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=6)
+    again = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=6)
+    with LocalMeasurer(replace(budget, seed=1), measurer.logs) as other:
+        elsewhere = compare(other, arm(w.Tiny), arm(w.Twin), pairs=1)
 
     draw = random.Random(record.seed)
     firsts = [pair.first for pair in record.pairs]
@@ -79,63 +77,65 @@ def test_order_comes_from_the_recorded_seed(session: Session, arm: Make, budget:
     assert record.seed == again.seed != elsewhere.seed
 
 
-def test_pairs_end_when_they_are_enough(session: Session, arm: Make) -> None:
+def test_pairs_end_when_they_are_enough(measurer: LocalMeasurer, arm: Make) -> None:
     """No pair is measured beyond what decides."""
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=9, enough=lambda pairs: len(pairs) == 2)
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=9, minimum_effect=1e300, looks=(2,)))
 
     assert healthy(record, 2)
 
 
-def test_baseline_stays_from_one_comparison_to_the_next(session: Session, arm: Make) -> None:
+def test_baseline_stays_from_one_comparison_to_the_next(measurer: LocalMeasurer, arm: Make) -> None:
     """The same baseline process serves two comparisons; each treatment has its own, which ends with it."""
-    first = session.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
-    second = session.compare(arm(w.Tiny), arm(w.Twin), most=1, enough=never)
+    first = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=1)
+    second = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=1)
 
     pids = [t.observed["pid"] for r in (first, second) for t in (r.baseline, r.treatment)]
     assert pids[0] == pids[2]
     assert len(set(pids)) == 3
-    assert [pids[0]] == [t.process.pid for t in session.resident.values()]
+    assert [pids[0]] == [t.process.pid for t in measurer.pool.live.values()]
 
 
-def test_a_twin_is_a_second_process_of_the_same_arm(session: Session, arm: Make) -> None:
+def test_a_twin_is_a_second_process_of_the_same_arm(measurer: LocalMeasurer, arm: Make) -> None:
     """The A/A comparison pairs two launches of one arm."""
-    record = session.compare(arm(w.Tiny), arm(w.Tiny), most=3, enough=never, twin=True)
+    record = compare(measurer, arm(w.Tiny), arm(w.Tiny), pairs=3, twin=True)
 
     assert healthy(record, 3)
     assert record.baseline.observed["pid"] != record.treatment.observed["pid"]
 
 
-def test_launches_are_spread_over_the_looks(session: Session, arm: Make) -> None:
+def test_launches_are_spread_over_the_looks(measurer: LocalMeasurer, arm: Make) -> None:
     """After each look both arms are launched anew, as often as the budget allows, and the pairs say which launch."""
-    with Session(replace(session.budget, launches=3), session.logs) as own:
-        record = own.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=never, looks=(1, 2, 4))
+    with LocalMeasurer(replace(measurer.budget, launches=3), measurer.logs) as own:
+        record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=5, looks=(1, 2, 4))
+        launches = own.pool.launches
 
     assert healthy(record, 5)
     assert [0, 1, 2, 2, 2] == [pair.launch for pair in record.pairs]
-    assert 2 * 3 == own.launches
+    assert 2 * 3 == launches
 
 
-def test_no_launch_follows_the_last_pair(session: Session, arm: Make) -> None:
+def test_no_launch_follows_the_last_pair(measurer: LocalMeasurer, arm: Make) -> None:
     """A look that decides ends the comparison; nothing is launched for pairs that nobody needs."""
-    with Session(session.budget, session.logs) as own:
-        own.compare(arm(w.Tiny), arm(w.Twin), most=5, enough=lambda pairs: len(pairs) == 2, looks=(2,))
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        compare(own, arm(w.Tiny), arm(w.Twin), stop=StopRule(max_pairs=5, minimum_effect=1e300, looks=(2,)))
+        launches = own.pool.launches
 
-    assert 2 == own.launches
+    assert 2 == launches
 
 
-def test_nothing_is_fetched_while_a_trial_waits(session: Session, arm: Make) -> None:
+def test_nothing_is_fetched_while_a_trial_waits(measurer: LocalMeasurer, arm: Make) -> None:
     """Loader workers stand still between blocks, so that the next block finds no batch that it did not wait for."""
-    trial = session.launch(arm(w.Draws, {"training_arguments.dataloader_num_workers": 2}), "draws")
+    trial = measurer.pool.launch(arm(w.Draws, {"training_arguments.dataloader_num_workers": 2}), "draws")
     drawn = Path(trial.record.observed["drawn"])
     grown = []
     for _ in range(2):
-        session.block(trial, 2 * trial.step_samples)
+        trial.block(2 * trial.step_samples)
         time.sleep(0.1)
         before = drawn.stat().st_size
         time.sleep(0.6)
         grown.append(drawn.stat().st_size - before)
     behind = drawn.stat().st_size
-    session.block(trial, 4 * trial.step_samples)
+    trial.block(4 * trial.step_samples)
 
     assert [0, 0] == grown
     assert drawn.stat().st_size > behind
@@ -163,20 +163,20 @@ def same_samples(record: ComparisonRecord) -> bool:
     ids=["workers", "batch", "accumulation", "short batches", "packed", "plain loop"],
 )
 def test_both_blocks_of_a_pair_train_on_the_same_samples(
-    both: dict[str, object], change: dict[str, object], session: Session, arm: Make
+    both: dict[str, object], change: dict[str, object], measurer: LocalMeasurer, arm: Make
 ) -> None:
     """Whatever either arm discards, and in each launch: no arm gains by having drawn the shorter texts."""
-    record = session.compare(arm(None, both), arm(None, both | change), most=4, enough=never, looks=(2,))
+    record = compare(measurer, arm(None, both), arm(None, both | change), pairs=4, looks=(2,))
 
     assert healthy(record, 4)
     assert same_samples(record)
 
 
-def test_a_short_last_batch_makes_no_block_longer(session: Session, arm: Make) -> None:
+def test_a_short_last_batch_makes_no_block_longer(measurer: LocalMeasurer, arm: Make) -> None:
     """Workers that start with an epoch of seven steps, the last one short, are measured over one epoch and not two."""
     short = {"job.samples": 25, "dataset.tokenize": "on_the_fly"}
     workers = {"training_arguments.dataloader_num_workers": 2}
-    record = session.compare(arm(None, short), arm(None, short | workers), most=3, enough=never)
+    record = compare(measurer, arm(None, short), arm(None, short | workers), pairs=3)
 
     assert healthy(record, 3)
     assert {7} == {pair.treatment.steps for pair in record.pairs}
@@ -184,11 +184,11 @@ def test_a_short_last_batch_makes_no_block_longer(session: Session, arm: Make) -
 
 
 def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
-    """When the machine was taken away from one block, the other is not paired with one of other samples."""
-    found = iter([None, "taken away", None, None])
-    monkeypatch.setattr(disturbance, "between", lambda *_: next(found, None))
-    with Session(replace(budget, redo_blocks=3), tmp_path) as own:
-        record = own.compare(arm(), arm(None, EAGER), most=2, enough=never)
+    """When one block was interrupted by other processes, the other is not paired with one of other samples."""
+    found = iter([None, "other processes took 30 %", None, None])
+    monkeypatch.setattr(other_processes, "between", lambda *_: next(found, None))
+    with LocalMeasurer(replace(budget, redo_blocks=3), tmp_path) as own:
+        record = compare(own, arm(), arm(None, EAGER), pairs=2)
 
     assert healthy(record, 2)
     assert 1 == len(record.redone)
@@ -197,9 +197,9 @@ def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path
 
 def test_arms_by_turns_train_on_the_same_samples(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
     """The one that is launched for its turn trains up to where the other began."""
-    monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
-    with Session(budget, tmp_path) as own:
-        record = own.compare(arm(), arm(None, EAGER), most=4, enough=never)
+    monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
+    with LocalMeasurer(budget, tmp_path) as own:
+        record = compare(own, arm(), arm(None, EAGER), pairs=4)
 
     assert healthy(record, 4)
     assert record.by_turns
@@ -211,12 +211,12 @@ def test_what_an_arm_trains_to_catch_up_is_not_watched(
 ) -> None:
     """A disturbance counts while a block is measured, and not on the way there, however long that is."""
     watched: list[float] = []
-    monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
-    monkeypatch.setattr(Trial, "outlived", False)
-    with Session(budget, tmp_path) as own:
-        monkeypatch.setattr(disturbance, "read", lambda _: own.steps)
-        monkeypatch.setattr(disturbance, "between", lambda before, after: watched.append(after - before))
-        record = own.compare(arm(w.Tiny), arm(w.Twin), most=8, enough=never)
+    monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
+    monkeypatch.setattr(LiveTrial, "outlived", False)
+    with LocalMeasurer(budget, tmp_path) as own:
+        monkeypatch.setattr(other_processes, "read", lambda _: own.steps)
+        monkeypatch.setattr(other_processes, "between", lambda before, after: watched.append(after - before))
+        record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=8)
 
     assert healthy(record, 8)
     assert max(watched) < 3 * budget.block_steps_min
@@ -226,11 +226,11 @@ def test_by_turns_a_pair_begins_as_soon_as_new_launches_can(
     arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """How far a baseline had trained for others is no matter once it is launched anew."""
-    with Session(budget, tmp_path) as own:
-        own.block(own.launch(arm(w.Tiny), identity(arm(w.Tiny).determinants())), 500 * w.BATCH)
+    with LocalMeasurer(budget, tmp_path) as own:
+        own.pool.launch(arm(w.Tiny), identity(arm(w.Tiny).determinants())).block(500 * w.BATCH)
         before = own.steps
-        monkeypatch.setattr(Comparison, "_too_big_together", lambda _: True)
-        record = own.compare(arm(w.Tiny), arm(w.Twin), most=6, enough=never)
+        monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
+        record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=6)
 
     assert healthy(record, 6)
     assert "treatment" in {pair.first for pair in record.pairs}
@@ -261,42 +261,42 @@ def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> N
     assert 700 == common((700, 650), (50, 64), spare=320)
 
 
-def test_an_arm_that_is_far_ahead_begins_anew(session: Session, arm: Make) -> None:
+def test_an_arm_that_is_far_ahead_begins_anew(measurer: LocalMeasurer, arm: Make) -> None:
     """A baseline that has served for longer than its launch took is launched again; the treatment begins at 0."""
     base = arm(w.Tiny)
     key = identity(base.determinants())
-    session.keep_only(set())
-    long_ago = session.launch(base, key)
+    measurer.pool.keep_only(set())
+    long_ago = measurer.pool.launch(base, key)
     while not long_ago.outlived:
-        session.block(long_ago, 1000 * w.BATCH)
-    record = session.compare(base, arm(w.Twin), most=2, enough=never)
+        long_ago.block(1000 * w.BATCH)
+    record = compare(measurer, base, arm(w.Twin), pairs=2)
 
     assert healthy(record, 2)
-    assert long_ago.process.pid != session.resident[key].process.process.pid
+    assert long_ago.process.pid != measurer.pool.live[key].process.process.pid
 
 
-def test_steps_are_counted(session: Session, arm: Make, budget: Budget) -> None:
+def test_steps_are_counted(measurer: LocalMeasurer, arm: Make, budget: Budget) -> None:
     """What a comparison costs in steps is told: warm-up, what does not count, and blocks."""
-    with Session(session.budget, session.logs) as own:
-        trial = own.launch(arm(w.Tiny), "counted")
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        trial = own.pool.launch(arm(w.Tiny), "counted")
         begun = own.steps
-        block = own.block(trial, 4 * w.BATCH)
+        block = trial.block(4 * w.BATCH)
         again = own.steps
-        own.block(trial, 4 * w.BATCH)
+        trial.block(4 * w.BATCH)
 
     assert begun == trial.record.warmup_steps
     assert again - begun > block.steps
     assert own.steps - again == trial.discard + block.steps
 
 
-def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Make) -> None:
+def test_loader_workers_do_not_count_as_a_disturbance(measurer: LocalMeasurer, arm: Make) -> None:
     """What an arm's own workers compute is the arm's, also after they ended with their epoch."""
-    trial = session.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")
+    trial = measurer.pool.launch(arm(w.Labours, {"training_arguments.dataloader_num_workers": 2}), "with workers")
     seconds = []
     for _ in range(20):
-        session.block(trial, 4 * trial.step_samples)
+        trial.block(4 * trial.step_samples)
         seconds.append(trial.process.cpu_seconds())
-    session.end("with workers")
+    measurer.pool.end("with workers")
 
     assert sorted(seconds) == seconds  # ten blocks make an epoch, and no time is lost with its workers
 
@@ -304,9 +304,9 @@ def test_loader_workers_do_not_count_as_a_disturbance(session: Session, arm: Mak
 # -- what goes wrong is a result --
 
 
-def fails(session: Session, arm: Make, workload: type) -> TrialRecord:
+def fails(measurer: LocalMeasurer, arm: Make, workload: type) -> TrialRecord:
     """The record of a treatment that fails; the baseline beside it must not."""
-    record = session.compare(arm(w.Tiny), arm(workload), most=2, enough=never)
+    record = compare(measurer, arm(w.Tiny), arm(workload), pairs=2)
     assert record.baseline.status is Status.OK
     assert record.pairs == []
     return record.treatment
@@ -325,26 +325,26 @@ def fails(session: Session, arm: Make, workload: type) -> TrialRecord:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_failure_is_a_status_with_its_evidence(
-    session: Session, arm: Make, workload: type, status: Status, reason: str, tail: str
+    measurer: LocalMeasurer, arm: Make, workload: type, status: Status, reason: str, tail: str
 ) -> None:
     """However a trial ends, the comparison is a record that says how and why, with the end of its log."""
-    treatment = fails(session, arm, workload)
+    treatment = fails(measurer, arm, workload)
 
     assert status is treatment.status
     assert reason in treatment.reason
     assert tail in treatment.log_tail
 
 
-def test_a_full_device_is_told_with_peak_and_limit(session: Session, arm: Make) -> None:
+def test_a_full_device_is_told_with_peak_and_limit(measurer: LocalMeasurer, arm: Make) -> None:
     """Out of memory is never a bare word: what was taken and what was to be had stand beside it."""
-    memory = fails(session, arm, w.FillsDevice).memory
+    memory = fails(measurer, arm, w.FillsDevice).memory
 
     assert 0 < memory.host < memory.limit
 
 
-def test_a_failed_baseline_is_a_record_too(session: Session, arm: Make) -> None:
+def test_a_failed_baseline_is_a_record_too(measurer: LocalMeasurer, arm: Make) -> None:
     """A baseline that can't train ends its comparison, with the treatment not started."""
-    record = session.compare(arm(w.Raises), arm(w.Tiny), most=1, enough=never)
+    record = compare(measurer, arm(w.Raises), arm(w.Tiny), pairs=1)
 
     assert record.baseline.status is Status.CRASHED
     assert record.treatment.status is Status.NOT_TESTABLE
@@ -353,8 +353,8 @@ def test_a_failed_baseline_is_a_record_too(session: Session, arm: Make) -> None:
 
 def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_path: Path) -> None:
     """A trial that stops answering is ended after its time, and its log names the line where it stood."""
-    with Session(replace(budget, step_timeout_seconds=1.5), tmp_path) as session:
-        treatment = fails(session, arm, w.Hangs)
+    with LocalMeasurer(replace(budget, step_timeout_seconds=1.5), tmp_path) as measurer:
+        treatment = fails(measurer, arm, w.Hangs)
 
     assert treatment.status is Status.TIMED_OUT
     assert "no answer within" in treatment.reason
@@ -363,19 +363,19 @@ def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_pa
 
 def test_a_trial_that_takes_too_much_memory_is_ended(arm: Make, budget: Budget, tmp_path: Path) -> None:
     """Beyond budget.memory_limit_gib of host memory: a status with peak and limit, before the machine runs out."""
-    with Session(replace(budget, memory_limit_gib=1.5), tmp_path) as session:
-        treatment = fails(session, arm, w.Eats)
+    with LocalMeasurer(replace(budget, memory_limit_gib=1.5), tmp_path) as measurer:
+        treatment = fails(measurer, arm, w.Eats)
 
     assert treatment.status is Status.OUT_OF_MEMORY
     assert 1.5 * GIB == treatment.memory.limit < treatment.memory.host
     assert "1.5 GiB are allowed" in treatment.reason
 
 
-def kill_twin(session: Session, first: int, last: int) -> Callable[[list[Pair]], bool]:
+def kill_twin(measurer: LocalMeasurer, first: int, last: int) -> Callable[[list[Pair]], bool]:
     """Kill the treatment, if it is in memory, after each of the pairs from `first` to `last`."""
 
     def after_pair(pairs: list[Pair]) -> bool:
-        twins = [t for t in session.resident.values() if t.record.arm == "Twin"]
+        twins = [t for t in measurer.pool.live.values() if t.record.arm == "Twin"]
         if twins and first <= len(pairs) <= last:
             os.kill(twins[0].process.pid, signal.SIGKILL)
         return False
@@ -383,29 +383,29 @@ def kill_twin(session: Session, first: int, last: int) -> Callable[[list[Pair]],
     return after_pair
 
 
-def test_an_arm_killed_beside_the_other_is_tried_alone(session: Session, arm: Make) -> None:
+def test_an_arm_killed_beside_the_other_is_tried_alone(measurer: LocalMeasurer, arm: Make) -> None:
     """Memory that ran out while both arms were resident is no verdict on one: they go on by turns."""
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=4, enough=kill_twin(session, 2, 2))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=4, tell=kill_twin(measurer, 2, 2))
 
     assert record.by_turns
     assert len(record.pairs) == 4
     assert record.treatment.status is Status.OK
 
 
-def test_a_kill_from_outside_keeps_the_finished_pairs(session: Session, arm: Make) -> None:
+def test_a_kill_from_outside_keeps_the_finished_pairs(measurer: LocalMeasurer, arm: Make) -> None:
     """SIGKILL, as the kernel sends it when memory runs out: told as such, and what was measured before stays."""
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=12, enough=kill_twin(session, 2, 12))
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=12, tell=kill_twin(measurer, 2, 12))
 
     assert 2 <= len(record.pairs) < 12
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert "SIGKILL" in record.treatment.reason
 
 
-def test_the_session_goes_on_after_failures(session: Session, arm: Make) -> None:
+def test_measuring_goes_on_after_failures(measurer: LocalMeasurer, arm: Make) -> None:
     """After trials that failed in several ways, two healthy arms are compared as if nothing had been."""
     for workload in (w.Segfaults, w.Exits, w.NotHere):
-        fails(session, arm, workload)
-    record = session.compare(arm(w.Tiny), arm(w.Twin), most=2, enough=never)
+        fails(measurer, arm, workload)
+    record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=2)
 
     assert healthy(record, 2)
 
@@ -417,23 +417,26 @@ def test_arms_too_big_together_are_relaunched_by_turns(arm: Make, budget: Budget
     """Two arms that the limit allows one at a time are never resident together, and the pairs come all the same."""
     resident = []
 
-    def look(pairs: list[Pair]) -> bool:
-        resident.append(len(session.resident))
-        return False
+    def look(_: Sequence[Pair]) -> None:
+        resident.append(len(measurer.pool.live))
 
-    with Session(replace(budget, memory_limit_gib=1.6), tmp_path) as session:
-        record = session.compare(arm(w.Holds), arm(w.HoldsToo), most=2, enough=look)
+    with LocalMeasurer(replace(budget, memory_limit_gib=1.6), tmp_path) as measurer:
+        record = compare(measurer, arm(w.Holds), arm(w.HoldsToo), pairs=2, tell=look)
 
     assert healthy(record, 2)
     assert record.by_turns
     assert max(resident) == 1
 
 
-def test_arms_that_fit_stay_resident(session: Session, arm: Make) -> None:
+def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None:
     """Small arms take turns without being built again."""
     resident = []
-    record = session.compare(
-        arm(w.Tiny), arm(w.Twin), most=2, enough=lambda _: resident.append(len(session.resident)) is not None
+    record = compare(
+        measurer,
+        arm(w.Tiny),
+        arm(w.Twin),
+        pairs=2,
+        tell=lambda _: resident.append(len(measurer.pool.live)),
     )
 
     assert not record.by_turns
@@ -448,10 +451,10 @@ def test_closing_ends_every_process_and_its_folder(
 ) -> None:
     """After close no trial, no loader worker and no trial's folder is left."""
     workers = {"training_arguments.dataloader_num_workers": 2}
-    with Session(budget, tmp_path) as session:
-        session.launch(arm(w.Tiny, workers), "one")
-        session.launch(arm(w.Twin, workers), "two")
-        trials = [t.process for t in session.resident.values()]
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        measurer.pool.launch(arm(w.Tiny, workers), "one")
+        measurer.pool.launch(arm(w.Twin, workers), "two")
+        trials = [t.process for t in measurer.pool.live.values()]
         pids = [p.pid for t in trials for p in psutil.Process(t.process.pid).children(recursive=True)]
         pids += [t.process.pid for t in trials]
 
@@ -460,14 +463,14 @@ def test_closing_ends_every_process_and_its_folder(
     assert [t.folder for t in trials if t.folder.exists()] == []
 
 
-def test_nothing_survives_the_owner_of_the_session(
+def test_nothing_survives_the_process_that_measures(
     arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
 ) -> None:
-    """The session's process is killed without a chance to clean up: trial, workers, fork server and folder go too."""
+    """The process that measures is killed without a chance to clean up: trial, workers, server and folder go, too."""
     workers = {"training_arguments.dataloader_num_workers": 2}
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
-    code = f"import pickle, workloads_for_tests as w; w.hold_session(*pickle.load(open({str(launch)!r}, 'rb')))"
+    code = f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
@@ -490,10 +493,10 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
     """Python's exit ends a resident trial instead of waiting for it."""
     code = (
         "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
-        "from slowstep.trials.session import Session\n"
+        "from slowstep.measure.local import LocalMeasurer\n"
         f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
-        f"session = Session(settings.budget, Path({str(tmp_path)!r}))\n"
-        "session.launch(Arm(label='baseline', settings=settings), 'one')"
+        f"measurer = LocalMeasurer(settings.budget, Path({str(tmp_path)!r}))\n"
+        "measurer.pool.launch(Arm(label='baseline', settings=settings), 'one')"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     ended = subprocess.run([sys.executable, "-c", code], timeout=120, env=environment)
@@ -507,10 +510,10 @@ def test_imports_are_counted_once(tmp_path: Path) -> None:
     code = (
         "import time; began = time.perf_counter()\n"
         "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
-        "from slowstep.trials.session import Session\n"
+        "from slowstep.measure.local import LocalMeasurer\n"
         f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
-        f"with Session(settings.budget, Path({str(tmp_path)!r})) as session:\n"
-        "    start = session.launch(Arm(label='baseline', settings=settings), 'one').record.startup\n"
+        f"with LocalMeasurer(settings.budget, Path({str(tmp_path)!r})) as measurer:\n"
+        "    start = measurer.pool.launch(Arm(label='baseline', settings=settings), 'one').record.startup\n"
         "    print(start['imports'], sum(start.values()), time.perf_counter() - began)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -524,7 +527,7 @@ def test_the_fork_server_touches_no_device() -> None:
     """A CUDA driver initialised before the fork is lost to every trial; bitsandbytes would do it when imported."""
     code = [
         "import sys, torch",
-        "import slowstep.trials.preload",
+        "import slowstep.trial.preload",
         "print('bitsandbytes' in sys.modules, torch.cuda.is_initialized())",
         "import peft.import_utils",
         "print(peft.import_utils.is_bnb_available())",
@@ -538,7 +541,7 @@ def test_what_a_step_frees_is_kept_for_the_next() -> None:
     """Even large blocks, and where glibc was told to return them: taken anew they cost a page fault every 4 KiB."""
     code = """
 import ctypes, resource, sys
-from slowstep.trials.heap import settle
+from slowstep.trial.heap import settle
 settled = settle(sys.argv[1])
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
@@ -561,9 +564,9 @@ print(settled, -step() + step())
     assert int(said["kept"][1]) < 1000 < 40_000 < int(said["returned"][1])  # of 40960 pages
 
 
-def test_a_trial_says_what_becomes_of_freed_memory(session: Session, arm: Make) -> None:
+def test_a_trial_says_what_becomes_of_freed_memory(measurer: LocalMeasurer, arm: Make) -> None:
     """As its settings ask: kept, unless the run is to be seen as glibc would have it."""
-    record = session.compare(arm(w.Tiny), arm(w.Tiny, {"freed_memory": "returned"}), most=1, enough=never)
+    record = compare(measurer, arm(w.Tiny), arm(w.Tiny, {"freed_memory": "returned"}), pairs=1)
 
     assert ("kept", "returned") == (
         record.baseline.observed["freed_memory"],
@@ -572,9 +575,10 @@ def test_a_trial_says_what_becomes_of_freed_memory(session: Session, arm: Make) 
 
 
 @pytest.mark.parametrize("freed_memory", ["kept", "returned"])
-def test_launches_lie_differently_in_memory(freed_memory: str, session: Session, arm: Make) -> None:
-    """Forked from one server, all launches of an arm would have the same luck."""
-    same = arm(w.Tiny, {"freed_memory": freed_memory})
-    record = session.compare(same, same, most=1, enough=never, twin=True)
+def test_launches_lie_differently_in_memory(freed_memory: str, measurer: LocalMeasurer, arm: Make) -> None:
+    """Forked from one server, all launches of an arm would have the same luck. Two may have it by chance."""
+    same, names = arm(w.Tiny, {"freed_memory": freed_memory}), [f"launch {i}" for i in range(4)]
+    heaps = {measurer.pool.launch(same, name).record.observed["heap"] for name in names}
+    measurer.pool.keep_only(measurer.pool.live.keys() - set(names))
 
-    assert record.baseline.observed["heap"] != record.treatment.observed["heap"]
+    assert len(heaps) > 1

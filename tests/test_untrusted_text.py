@@ -23,17 +23,17 @@ from nbconvert.filters import markdown2html
 
 from simulated import around, contrast, pairs, record
 from slowstep.final.choice import Choice
-from slowstep.final.decision import decision
+from slowstep.final.decision_record import decision
+from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.report import Chart
 from slowstep.report.chart import Table, Text
 from slowstep.report.html import render
-from slowstep.report.markdown import code, escape
 from slowstep.report.prose import conclusion
 from slowstep.settings import Settings
-from slowstep.summary import Measured
-from slowstep.terminal import say, say_over
-from slowstep.visible import visible, visible_lines
+from slowstep.text.markdown import code, escape
+from slowstep.text.terminal import say, say_over
+from slowstep.text.visible import visible, visible_lines
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lib" / "slowstep"
 
@@ -137,8 +137,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
         settings=quick,
         machine=text,
         suspects=[],
-        events=None,
-        noise=replace(measured.record, pairs=[]),
+        evidence=SimpleNamespace(events=None, noise=replace(measured.record, pairs=[])),
         baseline=SimpleNamespace(
             projection=None,
             record=measured.record,
@@ -148,7 +147,7 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
     choice = Choice(
         tested=[measured],
         allowed=[measured],
-        duels=[measured],
+        head_to_heads=[measured],
         confirmed=[measured],
         chosen=measured,
         left_out=[text],
@@ -231,7 +230,7 @@ def test_words_of_every_language_stay_as_they_are() -> None:
     assert words == visible(words)
 
 
-LOGGED = ("trials/child.py", "trials/guard.py")
+LOGGED = ("trial/main.py", "launch/guard_process.py")
 """What runs in a trial's own processes, whose output is its log."""
 
 
@@ -244,7 +243,7 @@ def test_one_place_writes_to_the_terminal() -> None:
             prints = isinstance(node, ast.Name) and node.id == "print"
             stream = isinstance(node, ast.Attribute) and ast.unparse(node).startswith(("sys.stdout", "sys.stderr"))
             imported = isinstance(node, ast.ImportFrom) and {a.name for a in node.names} & {"stdout", "stderr"}
-            if (prints or stream or imported) and name not in ("terminal.py", *LOGGED):
+            if (prints or stream or imported) and name not in ("text/terminal.py", *LOGGED):
                 places.append(f"{name}:{node.lineno}")
 
     assert [] == places

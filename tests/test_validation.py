@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 from bench.validation import page, results, table  # noqa: E402
 from bench.validation import parts as validation_parts  # noqa: E402
 from bench.validation.__main__ import keep, renew  # noqa: E402
-from bench.validation.diagnosed import _agree, score  # noqa: E402
+from bench.validation.diagnosed import agree, score  # noqa: E402
 from bench.validation.parts import Part, parts  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 from bench.validation.truth import Truth  # noqa: E402
@@ -98,7 +98,7 @@ def test_a_run_that_did_not_happen_is_not_right(tmp_path: Path) -> None:
 )
 def test_a_size_must_be_near_and_its_interval_meet(stated: tuple[float, float, float], agrees: bool) -> None:
     """Neither a wide interval nor a near miss alone counts as having told the size of a gain."""
-    assert agrees == _agree(stated, Truth(ratio=2.0, low=1.95, high=2.05, pairs=3))
+    assert agrees == agree(stated, Truth(ratio=2.0, low=1.95, high=2.05, pairs=3))
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from asking import compare
 from recording import Recorded, record
 from slowstep.factors import Arm
+from slowstep.measure.local import LocalMeasurer
 from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
-from slowstep.trials.session import Session
 from slowstep.workloads import data, model
 from slowstep.workloads.finetune import FineTune, training_arguments
 
@@ -49,7 +50,7 @@ def train(smoke: Settings, tmp_path: Path) -> Callable[..., tuple[FineTune, Reco
 
 def encoded(settings: Settings, tokenizer: object) -> list[data.Example]:
     """Every example of the settings' data, encoded on its own."""
-    encode = data.encoder(settings, tokenizer)
+    encode = data.Encoder(settings, tokenizer)
     return [encode(example) for example in data.read_examples(settings)]
 
 
@@ -71,7 +72,9 @@ def test_an_epoch_of_a_trial_is_as_long_as_the_jobs(smoke: Settings) -> None:
 def test_a_batch_is_fetched_as_asked(smoke: Settings, tokenizer: object, tokenize: str, given: bool | None) -> None:
     """One by one or at once, the examples are the same; and PyTorch's loader can tell which it is."""
     settings = override(smoke, {"dataset.tokenize": tokenize, "dataset.batched_fetching": given, "job.samples": None})
-    examples = data.epoch(data.tokenised(data.read_examples(settings), settings, tokenizer), settings)
+    examples = data.epoch(
+        data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer)), settings
+    )
     at_once = getattr(examples, "__getitems__", None)
     loader = torch.utils.data.DataLoader(examples, batch_size=4, collate_fn=list)
 
@@ -129,7 +132,7 @@ def test_the_longest_of_a_batch_is_longer_than_the_mean() -> None:
 
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:
     """All batches in order."""
-    examples = data.tokenised(data.read_examples(settings), settings, tokenizer)
+    examples = data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer))
     collate = data.collator(settings, tokenizer)
     starts = range(0, len(examples), size)
     return [collate([examples[i] for i in range(s, min(s + size, len(examples)))]) for s in starts]
@@ -151,7 +154,7 @@ def same(a: list[data.Batch], b: list[data.Batch]) -> bool:
 def test_a_prompt_is_no_part_of_the_loss(smoke: Settings, tokenizer: object) -> None:
     """The labelled tokens of an example are its response and the end, nothing of its prompt."""
     settings = override(smoke, {"dataset.max_length": 256})
-    encode = data.encoder(settings, tokenizer)
+    encode = data.Encoder(settings, tokenizer)
     example = {"prompt": "def add(a, b):", "response": "Return the sum of a and b."}
     ids, labels = encode(example)["input_ids"], encode(example)["labels"]
 
@@ -179,7 +182,7 @@ def test_packing_neither_cuts_nor_loses_a_token(smoke: Settings, tokenizer: obje
     """Packed sequences are the same examples, whole and in order, within the length."""
     settings = override(smoke, PACKED)
     alone = encoded(settings, tokenizer)
-    packed = data.tokenised(data.read_examples(settings), settings, tokenizer)
+    packed = data.tokenised(data.read_examples(settings), settings, data.Encoder(settings, tokenizer))
 
     def joined(examples: list[data.Example], key: str) -> list[int]:
         return [token for e in examples for token in e[key]]
@@ -322,10 +325,10 @@ def test_a_pretrained_model_trains_from_a_local_folder(
 # -- trials --
 
 
-def test_gradient_checkpointing_trains_the_same(session: Session, arm: Callable[..., Arm]) -> None:
+def test_gradient_checkpointing_trains_the_same(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """With and without it, from the same seed: the same losses, and each arm really ran its own way."""
     off = arm(changes={"training_arguments.gradient_checkpointing": False})
-    record = session.compare(arm(), off, most=1, enough=lambda _: False)
+    record = compare(measurer, arm(), off, pairs=1)
 
     assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
     assert record.baseline.observed["gradient_checkpointing"] is True
@@ -335,9 +338,11 @@ def test_gradient_checkpointing_trains_the_same(session: Session, arm: Callable[
     assert record.treatment.losses[:common] == pytest.approx(record.baseline.losses[:common], rel=1e-5)
 
 
-def test_rare_events_are_measured_on_their_own(session: Session, arm: Callable[..., Arm], smoke: Settings) -> None:
+def test_rare_events_are_measured_on_their_own(
+    measurer: LocalMeasurer, arm: Callable[..., Arm], smoke: Settings
+) -> None:
     """Saving and evaluating happen in the trial when asked for, with what they write and how much they evaluate."""
-    events = session.occasional(arm())
+    events = measurer.events(arm())
 
     assert {"save", "evaluate"} == events.seconds.keys()
     assert {3} == {len(seconds) for seconds in events.seconds.values()}
@@ -359,9 +364,9 @@ def test_a_workload_is_named_or_refused(smoke: Settings) -> None:
 
 @pytest.mark.gpu
 @needs_cuda
-def test_memory_of_the_device_is_read(session: Session, arm: Callable[..., Arm]) -> None:
+def test_memory_of_the_device_is_read(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """On a GPU the record tells need, reserved and limit in their order."""
-    record = session.compare(arm(), arm(), most=1, enough=lambda _: False, twin=True)
+    record = compare(measurer, arm(), arm(), pairs=1, twin=True)
 
     memory = record.treatment.memory
     assert record.treatment.observed["device"] == "cuda"
@@ -370,7 +375,7 @@ def test_memory_of_the_device_is_read(session: Session, arm: Callable[..., Arm])
 
 @pytest.mark.gpu
 @needs_cuda
-def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Callable[..., Arm]) -> None:
+def test_a_model_beyond_the_device_is_out_of_memory(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """A batch that no device holds is a status, with the device's own limit beside the peak."""
     huge = arm(
         changes={
@@ -379,7 +384,7 @@ def test_a_model_beyond_the_device_is_out_of_memory(session: Session, arm: Calla
             "model.config.vocab_size": 4_000_000,
         }
     )
-    record = session.compare(arm(), huge, most=1, enough=lambda _: False)
+    record = compare(measurer, arm(), huge, pairs=1)
 
     assert record.treatment.status is Status.OUT_OF_MEMORY
     assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9

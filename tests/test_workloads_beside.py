@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from recording import record
+from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, combine
 from slowstep.factors.catalogue import CATALOGUE
-from slowstep.machine import this_machine
+from slowstep.measure.local import LocalMeasurer
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, load, override
-from slowstep.trials.session import Session
+from slowstep.workloads.memory_mapped import MemoryMappedWorkload, Records, Stack
 from slowstep.workloads.plain_loop import PlainLoop
-from slowstep.workloads.records import Records, RecordsWorkload, Stack
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
 
@@ -32,13 +32,13 @@ def records() -> Settings:
     return override(load(PARAMS / "case_004_small.yaml").settings, small)
 
 
-def trial(session: Session, settings: Settings) -> TrialRecord:
+def trial(measurer: LocalMeasurer, settings: Settings) -> TrialRecord:
     """A trial of the settings, once it is warm."""
     try:
-        return session.launch(Arm(label="only", settings=settings), "only").record
+        return measurer.pool.launch(Arm(label="only", settings=settings), "only").record
     finally:
-        if "only" in session.resident:
-            session.end("only")
+        if "only" in measurer.pool.live:
+            measurer.pool.end("only")
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,13 @@ def trial(session: Session, settings: Settings) -> TrialRecord:
         ("cached_batches", 20),
     ],
 )
-def test_a_plain_loop_takes_the_factors_effect(loop: Settings, session: Session, name: str, value: object) -> None:
+def test_a_plain_loop_takes_the_factors_effect(
+    loop: Settings, measurer: LocalMeasurer, name: str, value: object
+) -> None:
     """What the level expects is what the loop really has."""
     factor = CATALOGUE[name]
-    made = combine(loop, [(factor, factor.level(value, loop))], this_machine())
-    seen = trial(session, made.treatment.settings).observed
+    made = combine(loop, [(factor, factor.level(value, loop.run))], this_machine())
+    seen = trial(measurer, made.treatment.settings).observed
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
 
@@ -76,9 +78,9 @@ def test_a_plain_loop_is_measured_by_its_phases(loop: Settings, tmp_path: Path) 
     assert all(block.phases[phase] > 0 for phase in ("data", "forward", "backward", "optimizer"))
 
 
-def test_a_plain_loop_learns(loop: Settings, session: Session) -> None:
+def test_a_plain_loop_learns(loop: Settings, measurer: LocalMeasurer) -> None:
     """Its loss is that of a model that guesses, and then less."""
-    seen = trial(session, override(loop, {"training_arguments.learning_rate": 1e-2, "peft": None})).losses
+    seen = trial(measurer, override(loop, {"training_arguments.learning_rate": 1e-2, "peft": None})).losses
 
     assert seen[0] == pytest.approx(np.log(512), rel=0.1)
     assert seen[-1] < seen[0]
@@ -86,7 +88,7 @@ def test_a_plain_loop_learns(loop: Settings, session: Session) -> None:
 
 def test_records_are_read_alike_one_by_one_and_together(records: Settings, tmp_path: Path) -> None:
     """In whatever order a batch is asked for, and twice the same index too."""
-    workload = RecordsWorkload(records, tmp_path)
+    workload = MemoryMappedWorkload(records, tmp_path)
     workload.prepare_data()
     source: Records = workload.source
     indices = [7, 3, 3, 599, 0]
@@ -98,7 +100,7 @@ def test_records_are_read_alike_one_by_one_and_together(records: Settings, tmp_p
 
 def test_a_batch_of_records_has_samples_and_no_tokens(records: Settings, tmp_path: Path) -> None:
     """So its speed is samples a second."""
-    workload = RecordsWorkload(records, tmp_path)
+    workload = MemoryMappedWorkload(records, tmp_path)
     workload.prepare_data()
     workload.build_model()
     workload.build_trainer()
@@ -108,14 +110,14 @@ def test_a_batch_of_records_has_samples_and_no_tokens(records: Settings, tmp_pat
 
 
 @pytest.mark.parametrize(("name", "value"), [("batched_fetching", True), ("dataloader_num_workers", 2)])
-def test_records_take_the_factors_effect(records: Settings, session: Session, name: str, value: object) -> None:
+def test_records_take_the_factors_effect(records: Settings, measurer: LocalMeasurer, name: str, value: object) -> None:
     """Of how they are read."""
     factor = CATALOGUE[name]
-    made = combine(records, [(factor, factor.level(value, records))], this_machine())
-    seen = trial(session, made.treatment.settings).observed
+    made = combine(records, [(factor, factor.level(value, records.run))], this_machine())
+    seen = trial(measurer, made.treatment.settings).observed
 
     assert made.expects == {fact: seen.get(fact) for fact in made.expects}
-    assert made.expects != {fact: trial(session, records).observed.get(fact) for fact in made.expects}
+    assert made.expects != {fact: trial(measurer, records).observed.get(fact) for fact in made.expects}
 
 
 SMALL_DECODER = {
@@ -142,10 +144,10 @@ SCALED_DOWN = {
 
 
 @pytest.mark.parametrize("name", SCALED_DOWN)
-def test_a_whole_case_trains_once_its_model_is_small(name: str, session: Session) -> None:
+def test_a_whole_case_trains_once_its_model_is_small(name: str, measurer: LocalMeasurer) -> None:
     """Workload, data, quantisation and arguments of the five investigations, with the size alone taken away."""
     settings = override(load(PARAMS / f"{name}.yaml").settings, SCALED_DOWN[name])
-    record = trial(session, settings)
+    record = trial(measurer, settings)
     asked = ("per_device_train_batch_size", "gradient_accumulation_steps", "dataloader_num_workers")
     bits = 4 if settings.quantization else {"float32": 32, "bfloat16": 16}[settings.model.dtype]
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from slowstep.settings import Settings
-from slowstep.workloads import NotTestable, Occurrence
+from slowstep.workloads import EventResult, NotTestable
 
 BATCH = 8
 FAILS_AT = 3
@@ -72,7 +72,7 @@ class Tiny:
         heap = torch.empty(MIB, dtype=torch.uint8).data_ptr()
         return {"pid": os.getpid(), "heap": heap, "dataloader_num_workers": self.loader.num_workers}
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}
 
 
@@ -205,19 +205,19 @@ class NotHere(Tiny):
         raise NotTestable("flux capacitors are not installed")
 
 
-def hold_session(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
-    """Own a session with trials in the middle of a block, print all its processes, and wait to be killed."""
+def hold_measurer(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
+    """Own a measurer with trials in the middle of a block, print all its processes, and wait to be killed."""
     import psutil
 
-    from slowstep.trials.protocol import Run
-    from slowstep.trials.session import Session
+    from slowstep.measure.local import LocalMeasurer
+    from slowstep.trial.protocol import Run
 
-    session = Session(budget, Path(logs))
+    measurer = LocalMeasurer(budget, Path(logs))
     for key, arm in enumerate(arms):
-        session.launch(arm, str(key))
-    for trial in session.resident.values():
+        measurer.pool.launch(arm, str(key))
+    for trial in measurer.pool.live.values():
         trial.process.connection.send(Run(steps=10**9))
-    trials = [psutil.Process(t.process.pid) for t in session.resident.values()]
+    trials = [psutil.Process(t.process.pid) for t in measurer.pool.live.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)
     family = psutil.Process().children(recursive=True)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.faults.making import FAULTS, make
-from slowstep.machine import this_machine, versions
+from slowstep.environment.machine import this_machine, versions
 from slowstep.settings.convert import to_plain
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "faults.json"

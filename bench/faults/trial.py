@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 from slowstep.factors import Arm
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.settings import load, override
-from slowstep.trials.process import TrialEnded, TrialProcess
-from slowstep.trials.protocol import Run
+from slowstep.trial.protocol import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 180.0

@@ -50,7 +50,7 @@ class Wide:
     def observe(self) -> dict[str, Any]:
         return {}
 
-    def occasions(self) -> dict[str, Any]:
+    def periodic_events(self) -> dict[str, Any]:
         return {}
 
 

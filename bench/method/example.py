@@ -15,13 +15,14 @@ from typing import Any
 
 import yaml
 
-from slowstep.factors import Contrast, family
+from slowstep.environment.machine import Machine
+from slowstep.factors import Contrast, comparison_family
 from slowstep.investigation import ROOT
-from slowstep.judgement.comparison import LOOKS, log_ratios, reading
+from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.units import speed_up, unit, work
-from slowstep.judgement.verdict import Verdict, before_trial, enough, judge, percent, span
-from slowstep.machine import Machine
+from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.throughput import speed_up, unit, work
+from slowstep.judgement.verdict import Verdict, before_trial, judge, percent, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
@@ -57,7 +58,7 @@ class Example:
     @cached_property
     def confirmed(self) -> Interval:
         """What fresh pairs showed, of the same two arms."""
-        return reading(from_plain(ComparisonRecord, self.kept["confirmation"]).pairs).effect
+        return result_of(from_plain(ComparisonRecord, self.kept["confirmation"]).pairs).effect
 
     @property
     def pairs(self) -> list[Pair]:
@@ -72,7 +73,9 @@ class Example:
     @cached_property
     def section(self) -> list[Contrast]:
         """All comparisons of the same section of the parameter file, which Holm's correction counts together."""
-        return family(self.settings, self.kept["section"], from_plain(Machine, dict(self.record.machine)))
+        return comparison_family(
+            self.settings, self.kept["section"], from_plain(Machine, dict(self.record.environment.machine))
+        )
 
     @property
     def contrast(self) -> Contrast:
@@ -92,9 +95,10 @@ class Example:
     @property
     def looks(self) -> list[Look]:
         """What was known at each look, with the pairs that were there."""
-        decided = enough(self.minimum, len(self.section), self.settings.budget.max_pairs)
+        most = self.settings.budget.max_pairs
+        rule = StopRule(max_pairs=most, minimum_effect=self.minimum, comparisons=len(self.section))
         known = [self.pairs[:n] for n in LOOKS if n <= len(self.pairs)]
-        return [Look(pairs=len(p), effect=reading(p).effect, decided=decided(p)) for p in known]
+        return [Look(pairs=len(p), effect=result_of(p).effect, decided=rule.met(p)) for p in known]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -171,7 +175,7 @@ def figures(told: Example) -> dict[str, str]:
         "with fresh pairs": span(told.confirmed),
         "share of the baseline's time that it waits for data": f"{100 * waits:.1f} %",
         "what it would bring to wait no more": percent(speed_up(waits)),
-        "by the medians of steps": percent(reading(told.pairs).median_ratio),
+        "by the medians of steps": percent(result_of(told.pairs).median_ratio),
     }
 
 

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from bench.method.example import Example, rate
 from slowstep.investigation import ROOT
-from slowstep.judgement.units import unit
+from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import span
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE
 

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers import ViTForImageClassification as ViTModel
 
 from slowstep.settings import Settings
-from slowstep.workloads.base import Occurrence
+from slowstep.workloads.base import EventResult
 from slowstep.workloads.finetune import FineTune
 
 IMAGES, LABELS = 4096, 10
@@ -95,7 +95,7 @@ class ImageLoop:
             "epoch_steps": len(self.loader),
         }
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}
 
 

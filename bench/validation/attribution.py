@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.records import PHASES
-from slowstep.trials.helper import errand
 
 SLEEP = 0.2
 STEPS = 9
@@ -100,7 +100,7 @@ def measure() -> dict[str, Any]:
 
 def _phases(plan: Plan) -> dict[str, float]:
     """Seconds a phase of the median step, trained in a process of its own."""
-    return errand(_train, plan, daemon=False)
+    return run_in_subprocess(_train, plan)
 
 
 def _train(connection: Any, plan: Plan) -> None:
@@ -110,7 +110,7 @@ def _train(connection: Any, plan: Plan) -> None:
     from torch import nn
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-    from slowstep.trials.probe import Probe
+    from slowstep.trial.probe import Probe
 
     multiprocessing.set_start_method("fork", force=True)
 
@@ -184,8 +184,8 @@ def _train(connection: Any, plan: Plan) -> None:
     steps: list[dict[str, float]] = []
     evaluating: list[bool] = []
 
-    def at_border() -> None:
-        if borders():
+    def at_step_boundary() -> None:
+        if boundaries():
             steps.append(probe.close()[0].phases)
         if len(steps) == STEPS:
             connection.send({p: float(np.median([s[p] for s in steps])) for p in PHASES})
@@ -194,7 +194,7 @@ def _train(connection: Any, plan: Plan) -> None:
 
     count = itertools.count()
 
-    def borders() -> bool:
+    def boundaries() -> bool:
         return next(count) > WARM_STEPS
 
     examples = [torch.arange(8) % 11 for _ in range(10_000)]
@@ -221,6 +221,6 @@ def _train(connection: Any, plan: Plan) -> None:
         trainer.remove_callback(PrinterCallback)
         trainer.create_optimizer()
         trainer.optimizer.register_step_pre_hook(lambda *_: here("optimizer"))
-        probe = Probe(at_border=at_border)
+        probe = Probe(at_step_boundary=at_step_boundary)
         with probe.attached():
             trainer.train()

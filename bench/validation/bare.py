@@ -1,4 +1,4 @@
-"""Training without the kit: no probe, no session, no blocks; what the kit's figures are held against.
+"""Training without the kit: no probe, no measurer, no blocks; what the kit's figures are held against.
 
 `python -m bench.validation.bare FILE kept` trains the job of a parameter file to its end, as final/train.py would; with
 `returned` in place of `kept` as a script does that leaves freed memory to glibc.
@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.settings import Settings, load, override
-from slowstep.trials import heap
-from slowstep.trials.helper import errand
+from slowstep.trial import heap
 
 WARM_STEPS = 30
 """Batches that loader workers made during the slow first steps are used up by then."""
@@ -29,7 +29,7 @@ TIMEOUT = 600.0
 def paces(a: Settings, b: Settings) -> Iterator[tuple[float, float]]:
     """Useful tokens a second of a run of each arm, one after the other, in the order ABBAAB…, without end."""
     for order in itertools.cycle(((0, 1), (1, 0))):
-        found = {i: errand(_train, (a, b)[i], timeout=TIMEOUT, daemon=False) for i in order}
+        found = {i: run_in_subprocess(_train, (a, b)[i], timeout=TIMEOUT) for i in order}
         yield found[0], found[1]
 
 
@@ -39,7 +39,7 @@ def _train(connection: Any, settings: Settings) -> None:
 
     from transformers import TrainerCallback
 
-    from slowstep.workloads import named
+    from slowstep.workloads import load_workload
 
     class Timer(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -55,7 +55,7 @@ def _train(connection: Any, settings: Settings) -> None:
     heap.settle(settings.freed_memory)
     counted = override(settings, {"training_arguments.include_num_input_tokens_seen": "non_padding"})
     with tempfile.TemporaryDirectory() as folder:
-        workload = named(counted.workload)(counted, Path(folder))
+        workload = load_workload(counted.workload)(counted, Path(folder))
         workload.prepare_data()
         workload.build_model()
         workload.build_trainer()
@@ -67,12 +67,12 @@ def job(settings: Settings) -> dict[str, float]:
     """Train the whole job, with all its saves and evaluations, and say when it was over and how many steps it took."""
     from transformers import TrainingArguments
 
-    from slowstep.workloads import named
+    from slowstep.workloads import load_workload
     from slowstep.workloads.finetune import accelerator_available
 
     heap.settle(settings.freed_memory)
     with tempfile.TemporaryDirectory() as folder:
-        workload = named(settings.workload)(settings, Path(folder))
+        workload = load_workload(settings.workload)(settings, Path(folder))
         workload.prepare_data()
         given = {"use_cpu": not accelerator_available()} | settings.training_arguments
         own = {"output_dir": folder, "num_train_epochs": settings.job.epochs, "disable_tqdm": True}

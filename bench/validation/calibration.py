@@ -1,7 +1,7 @@
 """The comparison rule on simulated machines whose truth is known, beside what people use today.
 
 Every rule sees the same kind of machine. The kit's rule is the library's own (`judgement.comparison.read`), asked at
-each look, with new launches between looks, as a session measures. The others spend a fixed effort.
+each look, with new launches between looks, as a measurer measures. The others spend a fixed effort.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bench.validation.processes import REGIMES, STEPS, Regime, pairs
-from slowstep.judgement.comparison import EQUAL, LOOKS, Kind, read
+from slowstep.judgement.comparison import EQUAL, LOOKS, Reading, reading
+from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
 RUNS = 2000
 EFFECTS = (0.0, 0.01, 0.03, 0.05, 0.10, 0.25)
@@ -32,8 +32,8 @@ def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[s
     found, spent = [], 0
     for one in ratios:
         for n in LOOKS:
-            kind = read(one[:n], launch[:n].tolist())
-            if kind is not Kind.INCONCLUSIVE:
+            kind = reading(one[:n], launch[:n].tolist())
+            if kind is not Reading.INCONCLUSIVE:
                 break
         spent += n
         found.append(str(kind).replace("practically ", ""))

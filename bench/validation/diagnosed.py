@@ -13,16 +13,16 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
-from slowstep.batch import notebooks
-from slowstep.cli import main
-from slowstep.judgement.units import speed_up
+from slowstep.batch.notebook import notebooks
+from slowstep.cli.main import main
+from slowstep.investigation.results import NotebookRun
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
-from slowstep.report.causes import Cause
 from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
-from slowstep.summary import NotebookRun
+from slowstep.wording.causes import Cause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
         others=sorted((supported | set(named)) - {expected} - scenario.follows),
         size=stated,
         truth=size,
-        agrees=_agree(stated, size if expected != "nothing" else None),
+        agrees=agree(stated, size if expected != "nothing" else None),
         decided=sum(v.outcome in (Outcome.SUPPORTED, Outcome.REFUTED) for v in found.verdicts),
         seconds=sum(r.seconds for r in records),
         failed=[f"{n}: {why}" for n, why in _failures(found.runs, scenario).items()],
@@ -104,7 +104,7 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
     """What was scored before, held against a size that is known better now."""
     names = {field.name for field in fields(Scored)}
     known = from_plain(Scored, {name: value for name, value in figures.items() if name in names} | {"truth": None})
-    return replace(known, truth=size, agrees=_agree(known.size, size if known.expected != "nothing" else None))
+    return replace(known, truth=size, agrees=agree(known.size, size if known.expected != "nothing" else None))
 
 
 def _size(cause: Cause) -> tuple[float, float, float]:
@@ -113,7 +113,7 @@ def _size(cause: Cause) -> tuple[float, float, float]:
     return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
 
 
-def _agree(stated: tuple[float, float, float] | None, truth: Truth | None) -> bool:
+def agree(stated: tuple[float, float, float] | None, truth: Truth | None) -> bool:
     if truth is None or stated is None:
         return truth is None
     near = abs(math.log(stated[0] / truth.ratio)) <= FAR

@@ -7,11 +7,13 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.factors import Arm
-from slowstep.judgement.comparison import LOOKS, Kind, reading
+from slowstep.judgement.comparison import Reading, result_of
 from slowstep.judgement.intervals import interval
-from slowstep.judgement.verdict import enough, span
+from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.verdict import span
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.settings import load
-from slowstep.trials.session import Session
 
 REPEATS = 3
 CONFIDENCE_P = 0.05
@@ -23,13 +25,15 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
     for case in cases:
         settings = load(case.write(folder / "params")).settings
         budget, arm = settings.budget, Arm(label=case.name, settings=settings)
-        stop = enough(budget.minimum_effect, 1, budget.max_pairs)
-        with Session(budget, folder / "logs") as session:
+        stop = StopRule(max_pairs=budget.max_pairs, minimum_effect=budget.minimum_effect)
+        with LocalMeasurer(budget, folder / "logs") as measurer:
             for repeat in range(REPEATS):
-                purpose = f"repeat {repeat}"
-                record = session.compare(arm, arm, budget.max_pairs, stop, twin=True, purpose=purpose, looks=LOOKS)
-                read = reading(record.pairs)
-                ratios.append(read.effect.mean)
+                request = ComparisonRequest(
+                    baseline=arm, treatment=arm, stop=stop, twin=True, purpose=f"repeat {repeat}"
+                )
+                record = measurer.compare(request)
+                found = result_of(record.pairs)
+                ratios.append(found.effect.mean)
                 rows.append(
                     {
                         "arm": case.name,
@@ -37,15 +41,15 @@ def measure(cases: list[Scenario], folder: Path) -> dict[str, Any]:
                         "launches": len({p.launch for p in record.pairs}),
                         "redone": len(record.redone),
                         "treatment first": sum(p.first == "treatment" for p in record.pairs),
-                        "ratio": span(read.effect),
-                        "reading": str(read.kind),
+                        "ratio": span(found.effect),
+                        "reading": str(found.reading),
                     }
                 )
-                print(f"identical: {case.name}: {rows[-1]['ratio']} {read.kind}", flush=True)
+                print(f"identical: {case.name}: {rows[-1]['ratio']} {found.reading}", flush=True)
     bias = interval(ratios, CONFIDENCE_P)
     return {
         "comparisons": len(rows),
-        "false": sum(r["reading"] in (Kind.FASTER, Kind.SLOWER) for r in rows),
+        "false": sum(r["reading"] in (Reading.FASTER, Reading.SLOWER) for r in rows),
         "mean_ratio": bias.ratio,
         "mean_ratio_low": bias.low,
         "mean_ratio_high": bias.high,

@@ -22,8 +22,8 @@ from bench.validation import (
     truth,
 )
 from bench.validation.scenarios import Scenario, scenarios
+from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation import ROOT
-from slowstep.machine import this_machine, versions
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
@@ -31,14 +31,17 @@ from slowstep.settings.convert import to_plain
 OUTPUTS = ROOT / "outputs" / "validation"
 
 BUILDS = ("lib/slowstep/settings/*.py", "lib/slowstep/workloads/**/*.py")
-TRAINS = (*BUILDS, *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trials")))
+TRAINS = (*BUILDS, *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trial", "launch", "measure")))
 """The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)
 PLANTED = "bench/validation/planted.py"
-CHILD = tuple(f"lib/slowstep/trials/{name}.py" for name in ("heap", "helper", "process", "preload"))
+CHILD = tuple(
+    f"lib/slowstep/{name}.py"
+    for name in ("trial/heap", "trial/preload", "launch/run_in_subprocess", "launch/fork_server")
+)
 BARE = ("bench/validation/bare.py", PLANTED, *CHILD, *BUILDS)
-CATALOGUE = "lib/slowstep/factors/catalogue/*.py"
+CATALOGUE = "lib/slowstep/factors/catalogue/**/*.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +120,7 @@ def parts() -> dict[str, Part]:
         Part(
             name="calibration",
             measure=calibration.measure,
-            sources=("bench/validation/calibration.py", "bench/validation/processes.py", *JUDGES),
+            sources=("bench/validation/calibration.py", "lib/slowstep/measure/simulated/regimes.py", *JUDGES),
         ),
     ]
     return {part.name: part for part in every}

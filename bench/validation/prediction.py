@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.investigation import ROOT, open_investigation
-from slowstep.trials import process
+from slowstep.launch import fork_server
 
 TOLERANCE = 0.05
 PAIRS = 12
@@ -36,9 +36,9 @@ def measure(case: Scenario, folder: Path) -> dict[str, Any]:
             trained[way].append(_trained(params, way))
 
     train("returned", "kept")
-    inv = open_investigation(str(params), [f"budget.noise_pairs={PAIRS}"], outputs=str(folder / "projected"))
-    projected = inv.baseline.projection
-    inv.close()
+    lab = open_investigation(str(params), [f"budget.noise_pairs={PAIRS}"], outputs=str(folder / "projected"))
+    projected = lab.baseline.projection
+    lab.close()
     train("kept", "returned")
     seconds = {way: mean(t["seconds"] for t in runs) for way, runs in trained.items()}
     errors = {way: projected.seconds / s - 1 for way, s in seconds.items()}
@@ -72,7 +72,7 @@ def _trained(params: Path, freed_memory: str) -> dict[str, float]:
     """Seconds from the start of the interpreter to the end of training, and the steps; in the user's environment."""
     began = time.time()
     command = [sys.executable, "-m", "bench.validation.bare", str(params), freed_memory]
-    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT}
+    environment = {name: value for name, value in os.environ.items() if name not in fork_server.ENVIRONMENT}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     said = json.loads(done.stdout.strip().splitlines()[-1])
     return {"seconds": said["ended"] - began, "steps": said["steps"]}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slowstep.factors import family
-from slowstep.machine import this_machine
+from slowstep.environment.machine import this_machine
+from slowstep.factors import comparison_family
+from slowstep.investigation.results import Summary
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
-from slowstep.summary import Summary
 
 GRID_STEPS = 10_000 // 32
 
@@ -25,7 +25,7 @@ def measure(params: Path, outputs: Path) -> dict[str, Any]:
     store = Store(outputs / settings.name / "records")
     summaries = [store.read(Summary, "summaries", p.stem) for p in sorted((store.folder / "summaries").glob("*.json"))]
     kit = sum(s.steps for s in summaries if s)
-    contrasts = {c.name: c for s in LEVEL_SECTIONS for c in family(settings, s, this_machine())}
+    contrasts = {c.name: c for s in LEVEL_SECTIONS for c in comparison_family(settings, s, this_machine())}
     arms = 1 + sum(not c.untestable for c in contrasts.values())
     grid = arms * GRID_STEPS
     return {

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from slowstep.environment.machine import this_machine, versions
 from slowstep.investigation import ROOT
-from slowstep.machine import this_machine, versions
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from slowstep.judgement.shares import share
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import steps_to_see
-from slowstep.judgement.units import speed_up
 
 RUNS = 1000
 COMPUTE = 0.1

@@ -1,4 +1,4 @@
-"""Figures against each other: relations, phases, sums, percentages. What rounding explains is no contradiction."""
+"""Checks of figures against each other: relations, phases, sums, percentages. Rounding is no contradiction."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from slowstep.audit.figures import Figure, exact, figure, shown
-from slowstep.audit.findings import Finding, Kind, spread, times
+from slowstep.audit.findings import Finding, FindingKind, spread, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
 
 FITS = 0.03
-"""How much a throughput may be off a multiple of what one device's settings give, and still count as one."""
+"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
 
 MIXED = {
     "steps": "steps",
@@ -20,14 +20,14 @@ MIXED = {
     "steps_per_epoch": "steps of an epoch",
     "samples_per_epoch": "samples of an epoch",
 }
-"""Counts that are taken for one another."""
+"""Counts that people confuse with each other."""
 
 WIDE = 1.1
-"""Ends of a figure so far apart are worth being told."""
+"""The ratio of a figure's ends from which on both ends are shown."""
 
 
 def of_run(run: Run) -> list[Finding]:
-    """The relations that fail among the figures of one run, and phases that don't make the step."""
+    """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
         if _per_device(run, c) or devices_that_fit(run, c):
@@ -37,7 +37,7 @@ def of_run(run: Run) -> list[Finding]:
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
             f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}"
         )
-        found.append(Finding(kind=Kind.ARITHMETIC, where=run.label, text=text, small=c.small))
+        found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))
@@ -56,28 +56,31 @@ def _wide(follows: Figure) -> str:
 
 
 def _taken_for(run: Run, c: Contradiction) -> str:
-    """Another count that the figure is: samples in place of steps."""
+    """Return a note if the figure is another count: samples in place of steps."""
     others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
     meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
 
 
 def devices_that_fit(run: Run, c: Contradiction) -> int | None:
-    """How many devices would explain a throughput that settings of one device don't, or in a file that a run left as
-    many fewer steps and seconds, where nobody counted them."""
+    """Return the number of devices that would explain a contradiction; None if none would, or if they were counted.
+
+    So many devices would explain a throughput so many times that of one device's settings. In a file that a run left
+    they would explain so many times fewer steps or seconds.
+    """
     if "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0 or c.given.low <= 0:
         return None
     more = c.quantity in ("samples_per_second", "tokens_per_second")
-    by_settings = c.relation is None or not c.among <= run.given.keys()  # else the file contradicts itself
+    by_settings = c.relation is None or not c.among <= run.given.keys()  # otherwise the file contradicts itself
     fewer = run.from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
     ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0
     devices = round(ratio)
-    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as nodes have them; else any large ratio would fit
+    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
     return devices if power_of_two and abs(ratio / devices - 1) < FITS else None
 
 
 def _per_device(run: Run, c: Contradiction) -> bool:
-    """Whether a cost is that of several devices whose price is given for one."""
+    """Return whether a cost is that of several devices while the price is that of one."""
     devices = run.given.get("devices")
     return (
         c.quantity in ("cost", "price_per_hour", "hours")
@@ -87,7 +90,7 @@ def _per_device(run: Run, c: Contradiction) -> bool:
 
 
 def of_sum(given: Sum) -> list[Finding]:
-    """Parts that don't make the total that is given."""
+    """Find parts that don't make the given total."""
     total, whole = figure(given.total), sum(map(figure, given.parts.values()), exact(0))
     if total.meets(whole):
         return []
@@ -97,7 +100,7 @@ def of_sum(given: Sum) -> list[Finding]:
 
 
 def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
-    """A percentage that is not that of its two figures, or rests on one that does not hold."""
+    """Find a percentage that does not follow from its two figures, or that rests on a figure which is contradicted."""
     before, after, said = figure(given.before), figure(given.after), figure(given.percent)
     if before.low <= 0 <= before.high:
         return []
@@ -106,7 +109,7 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
     if not said.meets(follows) and not more_a_second:
         text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
-        return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+        return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
@@ -116,16 +119,16 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
         return []
     wrong = " and ".join(str(f) for f in (before, after) if f in true)
     text = f"{given.percent} % rests on {wrong}, which does not hold; by what follows in its place it is {mended} %"
-    return [Finding(kind=Kind.ARITHMETIC, where=given.text, text=text)]
+    return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
 
 
 def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
-    """The change in percent; a fall may be given without its sign."""
+    """Return the change in percent. A fall may be `said` without its sign."""
     change = 100 * (after / before - 1)
     return -1 * change if change.middle < 0 < said.middle else change
 
 
 def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:
     return Finding(
-        kind=Kind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
+        kind=FindingKind.ARITHMETIC, where=where, text=text, small=math.isclose(a.middle, b.middle, rel_tol=CONSEQUENCE)
     )

@@ -1,4 +1,4 @@
-"""All checks on the `reported` section of a parameter file."""
+"""All checks of the `reported` section of a parameter file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from itertools import combinations
 
 from slowstep.audit import arithmetic, claims, physics
 from slowstep.audit.differences import differences
-from slowstep.audit.findings import Audit, Finding, Judged, Judgement, Kind
-from slowstep.audit.neighbours import unlike_neighbours
+from slowstep.audit.equal_work import same_batch, with_speed
+from slowstep.audit.findings import Audit, Finding, FindingKind, Judged, Judgement
+from slowstep.audit.outliers import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_tokens
-from slowstep.audit.work import same_batch, with_speed
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
 
 def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
-    """What the figures say by themselves; SettingsError if they can't be read without a guess.
+    """Return what the figures say by themselves; SettingsError if they can't be read without a guess.
 
-    With the `sizes` of the model they are also held against what it needs and the device can do; {} says that they
-    were looked for and not found.
+    With the `sizes` of the model they are also compared with what it needs and what the device can do. Empty sizes, {},
+    mean that they were looked for and not found.
     """
     reported = settings.reported or Reported()
     found = read_runs(settings)
@@ -52,7 +52,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
 
 
 def read_runs(settings: Settings) -> list[Run]:
-    """The runs of a report; SettingsError with everything that can't be read, or not without a guess."""
+    """Return the runs of a report; SettingsError with everything that can't be read, or only by a guess."""
     return runs(settings, rows(settings.reported or Reported()))
 
 
@@ -65,7 +65,7 @@ def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[
 
 
 def _on_what_can_be(judged: Judged, impossible: Collection[str]) -> Judged:
-    """A claim that holds by the figures of a row that can't be is not decided by them."""
+    """Make a claim undecided if it holds only by the figures of an impossible row."""
     rows = [label for label in (judged.claim.baseline, judged.claim.treatment) if label in impossible]
     if judged.judgement is not Judgement.HOLDS or not rows:
         return judged
@@ -74,12 +74,14 @@ def _on_what_can_be(judged: Judged, impossible: Collection[str]) -> Judged:
 
 
 def _shaken(judged: Sequence[Judged]) -> list[Judged]:
-    """Claims on a baseline that another claim's control shows to be measured under other conditions: they hold no
-    more, and what is contradicted by its own figures stays so."""
-    void = {c.claim.baseline: c for c in judged if any(f.kind is Kind.CONTROL for f in c.findings)}
+    """Make claims undecided whose baseline was measured under other conditions, as the control of another claim shows.
+
+    Claims that their own figures contradict stay contradicted.
+    """
+    witnesses = {c.claim.baseline: c for c in judged if any(f.kind is FindingKind.CONTROL for f in c.findings)}
     found = []
     for c in judged:
-        witness = void.get(c.claim.baseline)
+        witness = witnesses.get(c.claim.baseline)
         if witness is None or witness is c:
             found.append(c)
             continue
@@ -93,8 +95,10 @@ def _shaken(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple[Claim, Run, Run]]:
-    """Rows that differ in one factor, and of which nothing was claimed: each measured one and the first, and those
-    that are expected among themselves."""
+    """Yield pairs of rows that differ in one factor and that no claim is about, with a claim to check them by.
+
+    Each measured row is compared with the first one, and expected rows with each other.
+    """
     measured, expected = [r for r in found if r.measured], [r for r in found if r.projected]
     known = {frozenset((c.baseline, c.treatment)) for c in claimed}
     for first, run in (*((measured[0], r) for r in measured[1:]), *combinations(expected, 2)):
@@ -105,13 +109,13 @@ def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple
 
 
 def _out_of_memory(found: Sequence[Run]) -> list[Finding]:
-    """That a run does not fit is a result."""
-    text = "it ran out of memory: a result on what fits, and none on what it costs"
-    return [Finding(kind=Kind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
+    """Return a note on each run that did not fit into memory, which is a result, too."""
+    text = "it ran out of memory, which shows that it does not fit and says nothing about its speed"
+    return [Finding(kind=FindingKind.MEMORY, where=r.label, text=text) for r in found if r.out_of_memory]
 
 
 def _rankings(found: Sequence[Run]) -> list[Finding]:
-    """Whether the fastest row depends on the unit that is read."""
+    """Find out whether the fastest row depends on the unit that is read."""
     measured = with_speed(found)
     speeds = {
         "steps/s": [r.solved.known.get("steps_per_second") for r in measured],
@@ -124,7 +128,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
             continue
         top = max(values, key=lambda f: f.middle)
         first = [run for run, v in zip(measured, values, strict=True) if v is top or top.meets(v)]
-        # of rows whose steps are the same work rounding decides who is first; of others it is an answer that none is
+        # if steps are the same work, rounding decides which of them is first; else "none is first" is an answer, too
         if len(first) == 1 or not all(same_batch(first[0], run) for run in first):
             best[unit] = " and ".join(f"'{run.label}'" for run in first)
     if len(set(best.values())) < 2:
@@ -132,4 +136,4 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
     text = "; ".join(f"by {unit} it is {labels}" for unit, labels in best.items())
     last = list(best)[-1]
     why = f"which row is fastest depends on the unit: {text}. The work is most equal in {last}"
-    return [Finding(kind=Kind.RANKING, where="all rows", text=why)]
+    return [Finding(kind=FindingKind.RANKING, where="all rows", text=why)]

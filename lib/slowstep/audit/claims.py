@@ -1,4 +1,4 @@
-"""What the figures say of a claim: read at equal work, held against bounds, controls, noise and what else differs."""
+"""The judgement of a claim by its figures: at equal work, against bounds, controls, noise and other differences."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.audit.differences import changed, differences
-from slowstep.audit.expected import expectation
-from slowstep.audit.figures import Figure, figure
-from slowstep.audit.findings import Finding, Judged, Judgement, Kind, times
-from slowstep.audit.limits import beyond_bound, controls
-from slowstep.audit.physics import Sizes
-from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches
-from slowstep.audit.work import (
+from slowstep.audit.equal_work import (
     WHOLE,
     WORK,
     equal_work,
@@ -26,6 +19,13 @@ from slowstep.audit.work import (
     same_batch,
     work_done,
 )
+from slowstep.audit.figures import Figure, figure
+from slowstep.audit.findings import Finding, FindingKind, Judged, Judgement, times
+from slowstep.audit.limits import beyond_bound, controls
+from slowstep.audit.physics import Sizes
+from slowstep.audit.projected import expectation
+from slowstep.audit.relations import CONSEQUENCE, TITLES
+from slowstep.audit.run import Run, batches
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
@@ -33,40 +33,38 @@ from slowstep.settings.reported import Claim
 CONFIDENCE = 0.95
 
 TOUCHING = 1e-9
-"""What two figures may overlap by the rounding of floating point alone."""
+"""The relative overlap of two figures that the rounding of floating point alone may cause."""
 
 SURE = 0.5
-"""The share of a claimed effect that rounding may change, for the claim to hold."""
+"""The largest share of a claimed effect that rounding may change if the claim is to hold."""
 
 MOST = 1e9
-"""Faster by any amount."""
+"""The upper end, as a ratio, of a claim that something is faster by any amount."""
 
-CUT = "what of that is padding no longer computed, or text no longer seen, the figures don't say"
-UNKNOWN = (
-    "what the claim is read from is the time of the whole, and whether both did as much in it the figures don't say"
-)
-PADDED = "whether the tokens a second count padding, of which the two hold another share, the figures don't say"
-"""Doubts that only the reader can end."""
+CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
+UNKNOWN = "the claim is read from a total time, and the figures don't say whether both runs did as much work in it"
+PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+"""Doubts that only the author of the report can resolve."""
 
 NEVER = "; these figures are expected and were never measured"
 
 REPEATED = ("seconds_per_step", *WORK)
-"""What repeats may be of."""
+"""Figures whose repeats are used to judge noise."""
 
 
 def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judged:
-    """The claim's treatment against its baseline, of all `runs`, at equal work where the figures allow it."""
+    """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    on, stated, doubt = _of_a_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
+    named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
-        *beyond_bound(on, a, b, stated, sizes),
-        *controls(on, a, b),
+        *beyond_bound(named, a, b, stated, sizes),
+        *controls(named, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
         *_noise(claim, a, b, gain, stated),
-        *expectation(on, a, b, runs),
+        *expectation(named, a, b, runs),
     ]
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
     return Judged(
@@ -81,19 +79,19 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
 
 
 def impossible(claim: Claim, a: Run, b: Run, runs: Sequence[Run], sizes: Sizes | None = None) -> list[Finding]:
-    """What two rows say that can't be, or was measured otherwise, whatever was concluded from them."""
+    """Find what two rows say that can't be, or that was measured otherwise, independently of any conclusion."""
     found = [*beyond_bound(claim, a, b, equal_work(a, b)[0], sizes), *controls(claim, a, b)]
-    return found + [f for f in expectation(claim, a, b, runs) if f.kind is Kind.MEASURED]
+    return found + [f for f in expectation(claim, a, b, runs) if f.kind is FindingKind.MEASURED]
 
 
-def _of_a_factor(claim: Claim, a: Run, b: Run) -> Claim:
-    """A claim that names no factor is on the one in which its rows differ, if it is one."""
+def _with_factor(claim: Claim, a: Run, b: Run) -> Claim:
+    """Return the claim with its factor: if it names none, the only one in which its rows differ."""
     differ = differences(a.settings, b.settings)
     return replace(claim, factor=differ[0][0].name) if claim.factor is None and len(differ) == 1 else claim
 
 
 def _stated(claim: Claim) -> Figure | None:
-    """The speed-up that is claimed: `>1` is anything faster, `1/3` three times slower; None where no size is given."""
+    """Return the claimed speed-up: `>1` is anything faster, `1/3` three times slower; None where no size is given."""
     said = claim.speed_up
     if isinstance(said, str) and said[:1] in ("<", ">"):
         end = figure(said[1:]).middle
@@ -111,11 +109,11 @@ def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> 
         f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as fast; in {unit}, which counts equal "
         f"work, it is {times(gain.middle)}"
     )
-    return [Finding(kind=Kind.UNIT, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.UNIT, where=claim.text, text=text)]
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
-    """Why speeds can't be compared without more being said; empty where they can."""
+    """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
     if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
@@ -125,26 +123,29 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
-    """More than one setting differs, so that the gain is that of all of them."""
+    """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
-    if not factor or _is_one(claim.factor, differ, a, b):
+    if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
     names = show_all(differ)
     if not differ:
-        text = f"which settings differ is not given, so whether it was {claim.factor} nobody knows"
-    elif factor.current(a.settings) == factor.current(b.settings) and {*differ} == {claim.factor}:
-        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, said or by default"
-    elif factor.current(a.settings) == factor.current(b.settings):
+        text = f"the report doesn't say which settings differ, so the gain can't be put down to {claim.factor}"
+    elif factor.current(a.settings.run) == factor.current(b.settings.run) and {*differ} == {claim.factor}:
+        text = f"'{a.label}' and '{b.label}' have the same {claim.factor}, given or by default"
+    elif factor.current(a.settings.run) == factor.current(b.settings.run):
         text = f"'{b.label}' does not differ from '{a.label}' in {claim.factor}, but in {names}"
     elif len(differ) > 1:
         text = f"'{b.label}' differs from '{a.label}' in more than {claim.factor}: {names}"
     else:
         return []
-    return [Finding(kind=Kind.CONFOUNDED, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
-def _is_one(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
-    """Whether all that differs is one level of the factor: the same samples a step in fewer and larger parts."""
+def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
+    """Return whether all settings that differ belong to one level of the factor.
+
+    An example is accumulation: the same samples a step in fewer and larger parts.
+    """
     levels = differences(a.settings, b.settings)
     sets = {key.rpartition(".")[2] for _, level in levels for key in level.overrides}
     return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets
@@ -155,12 +156,15 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     if same_batch(a, b) or not before or not after:
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
-    return [Finding(kind=Kind.MEANING, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
 
 
 def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
-    """Whether the spread alone could make the gain: where both were measured several times by Welch's t, else where
-    the figures with their spread allow both a gain and a loss, and the claim does not."""
+    """Find out whether the spread of the figures alone could make the gain.
+
+    Where both rows were measured several times, Welch's t decides. Else it could if the figures with their rounding
+    allow both a gain and a loss, and the claim does not.
+    """
     quantity = next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)
     values = [r.repeats[quantity] for r in (a, b)] if quantity else []
     if gain is None or gain.middle <= 0:
@@ -170,40 +174,40 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
         if stated is None or stated.low < 1 < stated.high or not either:
             return []
         text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
-        return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
+        return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
     sign = -1 if faster_is_less(quantity) else 1
     before, after = ([sign * math.log(v) for v in each] for each in values)
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
     if len({*before}) == 1 and len({*after}) == 1:
         return []
-    from scipy.stats import ttest_ind  # most of the time that an audit takes to start, and seldom needed
+    from scipy.stats import ttest_ind  # importing it takes most of an audit's start, and it is seldom needed
 
     interval = ttest_ind([v + shift for v in after], before, equal_var=False).confidence_interval(CONFIDENCE)
     if not interval.low <= 0 <= interval.high:
         return []
     counts = f"{len(before)} and {len(after)} repeats of {TITLES[quantity]}"
     text = f"{counts} differ among themselves as much as the two rows do"
-    return [Finding(kind=Kind.NOISE, where=claim.text, text=text)]
+    return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
 def _no_speed(a: Run, b: Run) -> str:
-    """Why nothing can be compared."""
+    """Return why nothing can be compared, in words."""
     for run in (a, b):
         if run.out_of_memory:
-            return f"'{run.label}' ran out of memory, and what its speed would be nobody knows"
+            return f"'{run.label}' ran out of memory, so it has no speed to compare"
     return "no speed at equal work follows from the figures"
 
 
 def _weigh(
     gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str
 ) -> tuple[Judgement, str]:
-    """The judgement and its reason; `unit` is what counts equal work, or why nothing does."""
+    """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
-    unmeasured = NEVER if Kind.PROJECTED in kinds else ""
-    if Kind.BOUND in kinds:
-        return Judgement.CONTRADICTED, kinds[Kind.BOUND] + unmeasured
-    if Kind.CONTROL in kinds:
-        return Judgement.UNDECIDED, kinds[Kind.CONTROL] + unmeasured
+    unmeasured = NEVER if FindingKind.PROJECTED in kinds else ""
+    if FindingKind.BOUND in kinds:
+        return Judgement.CONTRADICTED, kinds[FindingKind.BOUND] + unmeasured
+    if FindingKind.CONTROL in kinds:
+        return Judgement.UNDECIDED, kinds[FindingKind.CONTROL] + unmeasured
     if gain is None or stated is None:
         return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
     at = f"in {unit} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
@@ -212,17 +216,18 @@ def _weigh(
         return Judgement.UNDECIDED, f"{at}; {doubt}"
     of_a_size = stated.low > 0 and stated.high < MOST
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
-        otherwise = f"; {kinds[Kind.MEASURED]}" if Kind.MEASURED in kinds else ""
+        otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     return _not_contradicted(at, kinds, _left_open(gain, stated))
 
 
 def _left_open(gain: Figure, stated: Figure) -> str:
-    """What rounding leaves open of a size that agrees; empty where all that the figures may mean bears the claim out.
+    """Return what rounding leaves open of a size that agrees; empty where all that the figures may mean agrees.
 
-    A claim of a size is left open where rounding alone may change the effect by more than half of it: 2 % where
-    it may be 0 to 6 %. A claim of no change is left open where it may be more than the claim's own rounding allows, and
-    one of a direction where it may be none.
+    - A claim of a size is left open where rounding alone may change the effect by more than half of it: 2 % where it
+      may be 0 to 6 %.
+    - A claim of no change is left open where the change may be larger than the claim's own rounding allows.
+    - A claim of a direction is left open where there may be no change.
     """
     of_a_size, equal = stated.low > 0 and stated.high < MOST, stated.low <= 1 <= stated.high
     if not of_a_size:
@@ -235,13 +240,15 @@ def _left_open(gain: Figure, stated: Figure) -> str:
     return "" if within else f"rounding allows anything from {times(gain.low)} to {times(gain.high)}"
 
 
-def _not_contradicted(at: str, kinds: Mapping[Kind, str], left_open: str) -> tuple[Judgement, str]:
-    """A claim whose size agrees holds, unless something else could have made it, or nothing was measured, or rounding
-    could."""
-    for kind in (Kind.MEASURED, Kind.PROJECTED):
-        if kind in kinds and Kind.NOISE not in kinds:
+def _not_contradicted(at: str, kinds: Mapping[FindingKind, str], left_open: str) -> tuple[Judgement, str]:
+    """Return the judgement of a claim whose size agrees. It holds unless one of three things speaks against it.
+
+    Something else could have made the gain, nothing was measured, or rounding leaves it open.
+    """
+    for kind in (FindingKind.MEASURED, FindingKind.PROJECTED):
+        if kind in kinds and FindingKind.NOISE not in kinds:
             return Judgement.UNDECIDED, kinds[kind]
-    for kind, word in ((Kind.NOISE, "and"), (Kind.CONFOUNDED, "but"), (Kind.UNLIKELY, "but")):
+    for kind, word in ((FindingKind.NOISE, "and"), (FindingKind.CONFOUNDED, "but"), (FindingKind.UNLIKELY, "but")):
         if kind in kinds:
             return Judgement.UNDECIDED, f"{at}, {word} {kinds[kind]}"
     return (Judgement.UNDECIDED, f"{at}, but {left_open}") if left_open else (Judgement.HOLDS, at)
@@ -254,7 +261,7 @@ def _claimed(stated: Figure) -> str:
 
 
 def _padded(a: Run, b: Run) -> str:
-    """The rows that can hold padding; packed ones have none."""
+    """Return the names of the rows that can hold padding; packed ones have none."""
     return " and ".join(f"'{r.label}'" for r in (a, b) if not r.packed)
 
 
@@ -280,6 +287,6 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     elif not b.projected:
         found.append(
             f"How often was '{b.label}' measured, over how many steps after its warm-up, and in turns with '{a.label}' "
-            "or on another occasion?"
+            "or at another time?"
         )
     return found

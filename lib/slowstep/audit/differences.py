@@ -1,4 +1,4 @@
-"""In which factors of the catalogue two runs differ."""
+"""The factors of the catalogue in which two runs differ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DETAILS = {
     "batched_fetching": "tokenize",
     "torch_compile": "torch_compile_mode",
 }
-"""Factors that mean nothing of their own where another changes."""
+"""Factors that have no meaning of their own where another factor changes, with that other one."""
 
 FOLLOWS = {"tf32": ("torch_compile", "training_arguments.tf32")}
-"""Factors that another switches where their own key is not given in either run (Trainer compiles with tf32)."""
+"""Factors that another one switches where their own key is not set in either run (Trainer compiles with tf32)."""
 
 
 def changed(a: Settings, b: Settings) -> dict[str, object]:
-    """The settings that differ, by their own names, with `b`'s values; what only details another is left out."""
+    """Return the settings that differ, by their own names, with the values of `b`; details of others are left out."""
     before, after = ({s: to_plain(getattr(x, s)) for s in TRAINED} for x in (a, b))
     found: dict[str, object] = {}
     for section, now in after.items():
@@ -34,17 +34,17 @@ def changed(a: Settings, b: Settings) -> dict[str, object]:
 
 
 def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
-    """The levels that make `a` into `b`, as far as the catalogue knows them.
+    """Return the levels that turn `a` into `b`, as far as the catalogue knows them.
 
-    What only details another change is left out: the format of quantised weights that are no longer quantised.
+    Details of another change are left out, such as the format of quantised weights that are no longer quantised.
     """
     found = []
     for factor in CATALOGUE.values():
-        value = factor.current(b)
-        if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a):
+        value = factor.current(b.run)
+        if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a.run):
             continue
-        if factor.accepts(value) is None and factor.refuses(value, a) is None:
-            found.append((factor, factor.level(value, a)))
+        if factor.accepts(value) is None and factor.refuses(value, a.run) is None:
+            found.append((factor, factor.level(value, a.run)))
     names = {factor.name for factor, _ in found}
     left_out = {detail for detail, whole in DETAILS.items() if whole in names}
     left_out |= {
@@ -57,8 +57,8 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
         left_out.add("per_device_train_batch_size")
         parts, rest = divmod(a.effective_batch_size, int(b.training("per_device_train_batch_size")))
         factor = CATALOGUE["gradient_accumulation_steps"]
-        if not rest and parts != factor.current(a):
-            found = [(f, factor.level(parts, a) if f is factor else level) for f, level in found]
+        if not rest and parts != factor.current(a.run):
+            found = [(f, factor.level(parts, a.run) if f is factor else level) for f, level in found]
     return [pick for pick in found if pick[0].name not in left_out]
 
 

@@ -1,7 +1,7 @@
-"""Figures as they were reported: a number stands for all that its digits round from.
+"""Figures as they were reported: a number stands for all values that round to its digits.
 
-2.13 is anything from 2.125 to 2.135. Arithmetic keeps both ends, so two figures contradict each other only if no
-numbers that round to them agree: whatever rounding explains is no contradiction.
+2.13 is anything from 2.125 to 2.135. Arithmetic keeps both ends. So two figures contradict each other only if no
+numbers that round to them agree: rounding is no contradiction.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 SPOKEN = {"k": 1e3, "m": 1e6, "b": 1e9}
-"""600K, 1.8M: the letter moves the digits, and the digits say how far it was rounded."""
+"""The factors of letters, as in 600K and 1.8M. The digits before the letter say how far the number was rounded."""
 
 DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
 NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
 SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
 RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
 COMMA = re.compile(r"[~≈]?[-+]?\d+,\d+(?![\d,.])")
-"""A comma that could be a decimal point: 0,281 and 1,5 always, 1,281 where nothing says that it parts thousands."""
+"""Numbers with a comma that could be a decimal point: 0,281 and 1,5 always, 1,281 unless it separates thousands."""
 
 ABOUT = 0.1
-"""A figure with a tilde may be off by so much."""
+"""The share by which a figure with a tilde may be off."""
 
 LARGE = 1e4
-"""From here on people round: 110,000 for 112,500."""
+"""The number from which on people round to zeros: 110,000 for 112,500."""
 
 LARGEST = 1e100
-"""No figure of a training run is beyond it, nor below its inverse but for 0."""
+"""The limit of figures: none of a training run exceeds it, and none but 0 is below its inverse."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """All values from `low` to `high`, and the one that was written, which is shown; their middle if none is given.
+    """All values from `low` to `high`. The one that was `written` is shown, or their middle if none was.
 
-    What is known from one side only has an end at infinity, or at 0.
+    A figure that is known from one side only has its other end at infinity, or at 0.
     """
 
     low: float
@@ -46,16 +46,16 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise ValueError(f"from {self.low} to {self.high} lies nothing")
+            raise ValueError(f"the lower end {self.low} is above the upper end {self.high}")
 
     @property
     def middle(self) -> float:
-        """The value that is shown."""
+        """Return the value that is shown."""
         return (self.low + self.high) / 2 if self.written is None else self.written
 
     @property
     def bounded(self) -> bool:
-        """Whether it is more than 0 and not without end: of anything else no ratio says much."""
+        """Return whether the figure is above 0 and below infinity: ratios of other figures say little."""
         return self.low > 0 and self.high < math.inf
 
     def __mul__(self, other: Figure | float) -> Figure:
@@ -66,7 +66,7 @@ class Figure:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Figure | float) -> Figure:
-        """By a figure that may be 0 it is without end, and nothing over nothing may be anything."""
+        """Return the quotient. It has an infinite end if `other` may be 0, and both ends if 0 is divided by 0."""
         o = _figure(other)
         if max(self.low, o.low) <= 0 <= min(self.high, o.high):
             return Figure(-math.inf, math.inf, math.inf)
@@ -89,13 +89,13 @@ class Figure:
         return Figure(self.low - o.high, self.high - o.low, self.middle - o.middle)
 
     def meets(self, other: Figure) -> bool:
-        """Whether one number could be both; two rounded figures that only touch at their edges could not."""
+        """Return whether one number could be both figures; not if two rounded figures only touch at their ends."""
         if 0 in (self.high - self.low, other.high - other.low):
             return self.low <= other.high and other.low <= self.high
         return self.low < other.high and other.low < self.high
 
     def gap(self, other: Figure) -> float:
-        """By what share two positive figures miss each other at least; 0 where they meet."""
+        """Return the least share by which two positive figures differ; 0 where they meet."""
         if self.meets(other):
             return 0.0
         apart = (other.low, self.high) if self.high <= other.low else (self.low, other.high)
@@ -106,8 +106,10 @@ class Figure:
 
 
 def roughly(figure: Figure) -> Figure:
-    """As it is if the zeros at its end round: 110,000 may be anything from 105,000 to 115,000. Numbers below 10,000 are
-    written out, and two digits at the least are meant."""
+    """Return the figure, wider if the zeros at its end may be rounding: 110,000 may be from 105,000 to 115,000.
+
+    Numbers below 10,000 are taken as they are, and at least two digits of any number are.
+    """
     digits, zeros = Decimal(str(figure.middle)).normalize().as_tuple()[1:]
     if not figure.bounded or figure.middle < LARGE or zeros <= 0:
         return figure
@@ -116,25 +118,25 @@ def roughly(figure: Figure) -> Figure:
 
 
 def shown(value: float) -> str:
-    """Four digits, and all of those before the point."""
+    """Return a number as a text with four digits, or with all digits before the point."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def exact(value: float) -> Figure:
-    """A figure that was counted or set and not rounded."""
+    """Return a figure that was counted or set, and not rounded."""
     return Figure(float(value), float(value))
 
 
 def hull(figures: Iterable[Figure]) -> Figure:
-    """From the smallest to the largest; what is shown is their mean."""
+    """Return the figure that reaches from the smallest to the largest of several; their mean is shown."""
     each = list(figures)
     return Figure(min(f.low for f in each), max(f.high for f in each), statistics.fmean(f.middle for f in each))
 
 
 def figure(value: object, counted: bool = False, rounded: bool = True) -> Figure:
-    """What was reported as a figure: a number, a text, or a list of repeated measurements; ValueError if it is none.
+    """Return a reported number, text or list of repeated measurements as a figure; ValueError if it is none.
 
-    If nothing is taken for `rounded`, the digits are meant to the letter.
+    A whole number of something `counted` is exact. Unless it is `rounded`, so is any number.
     """
     if isinstance(value, list):
         if not value:
@@ -144,11 +146,11 @@ def figure(value: object, counted: bool = False, rounded: bool = True) -> Figure
 
 
 def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
-    """A reported number as a figure; ValueError with what was found if it is none.
+    """Return a reported number as a figure; ValueError with what was found if it is none.
 
-    `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number that
-    YAML has read has lost its last zeros, and counts as less exact than it was written. A whole number of something
-    `counted` is exact, and so is 0.
+    Examples: `2.13`, `"2.10"`, `"34,221"`, `"600K"`, `"~1.8"`, `"20-24"`, `"2.1 ± 0.05"`, `"47%"`, `"1.88x"`. A number
+    that YAML has read has lost its last zeros, and counts as less exact than it was written. A whole number of
+    something `counted` is exact, and so is 0.
     """
     if isinstance(text, bool) or text is None or isinstance(text, list | dict):
         raise ValueError(f"expected a number, found {_short(text)}")
@@ -169,12 +171,12 @@ def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
 
 
 def comma(said: str) -> str:
-    """The question that it asks."""
+    """Return the question about a number whose comma could be a decimal point."""
     return f"found {said!r}; is the comma a decimal point? Write {said.replace(',', '.')!r} then"
 
 
 def _single(said: str, counted: bool, rounded: bool) -> Figure:
-    """One number; ValueError if it is none."""
+    """Return one number as a figure; ValueError if it is none."""
     found = NUMBER.fullmatch(said)
     if not found or not any(c.isdigit() for c in found[3]):
         raise ValueError(f"expected a number, found {_short(said)}")
@@ -193,7 +195,7 @@ def _single(said: str, counted: bool, rounded: bool) -> Figure:
 
 
 def _product(a: float, b: float) -> float:
-    """Of nothing, however often, comes nothing."""
+    """Return the product, where 0 times infinity is 0."""
     return a * b if a and b else 0.0
 
 

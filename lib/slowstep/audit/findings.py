@@ -1,4 +1,4 @@
-"""What an audit finds: the kinds of findings, and what can be said of a claim."""
+"""The results of an audit: kinds of findings, and judgements of claims."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from slowstep.audit.run import Run
 from slowstep.settings.reported import Claim
 
 
-class Kind(StrEnum):
-    """What is wrong, or to be minded."""
+class FindingKind(StrEnum):
+    """The kinds of faults and notes."""
 
     UNIT = "unit trap"
     ARITHMETIC = "arithmetic"
@@ -30,12 +30,12 @@ class Kind(StrEnum):
     MEMORY = "out of memory"
 
 
-NOTES = (Kind.NEIGHBOURS, Kind.MEANING, Kind.PROJECTED, Kind.RANKING, Kind.MEMORY)
-"""What is to be minded and is no fault."""
+NOTES = (FindingKind.NEIGHBOURS, FindingKind.MEANING, FindingKind.PROJECTED, FindingKind.RANKING, FindingKind.MEMORY)
+"""Kinds of findings that are worth a note but no fault."""
 
 
 class Judgement(StrEnum):
-    """What the figures say of a claim."""
+    """The possible judgements of a claim by the figures."""
 
     HOLDS = "holds"
     CONTRADICTED = "contradicted"
@@ -44,18 +44,18 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing, in words, with the row or the claim where it is."""
+    """A fault or a note in words, with the row or the claim that it is about."""
 
-    kind: Kind
+    kind: FindingKind
     where: str
     text: str
     small: bool = False
-    """Beyond rounding, but of no consequence."""
+    """True for a slip: beyond rounding, but without consequence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim with what the figures say."""
+    """A claim with its judgement by the figures."""
 
     claim: Claim
     judgement: Judgement
@@ -63,10 +63,10 @@ class Judged:
     gain: Figure | None
     """The treatment's speed over the baseline's, at equal work."""
     unit: str
-    """What counts that work."""
+    """The unit that counts that work."""
     findings: Sequence[Finding] = field(default_factory=list)
     questions: Sequence[str] = field(default_factory=list)
-    """What would have to be known to decide."""
+    """Questions whose answers would decide the claim."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,49 +76,49 @@ class Audit:
     runs: Sequence[Run]
     claims: Sequence[Judged]
     findings: Sequence[Finding]
-    """On the rows, not on a claim."""
+    """Findings about the rows, not about a claim."""
     questions: Sequence[str]
     impossible: Collection[str] = ()
-    """Rows whose figures can't be true; they take no part in what is said of all rows."""
+    """Names of rows whose figures can't be true. They are left out of statements about all rows."""
 
     @property
     def faults(self) -> list[Finding]:
-        """What is wrong, of consequence, on rows and on claims."""
+        """Return the faults of consequence, of rows and of claims."""
         return [f for f in self.everything if not f.small and f.kind not in NOTES]
 
     @property
     def notes(self) -> list[Finding]:
-        """What is to be minded, each once; that figures were only expected stands in their claim's reason."""
+        """Return the notes, each once. That figures were only expected is said in their claim's reason."""
         first: dict[str, Finding] = {}
         for f in self.everything:
-            if f.kind in NOTES and f.kind is not Kind.PROJECTED:
+            if f.kind in NOTES and f.kind is not FindingKind.PROJECTED:
                 first.setdefault(f.text, f)
         return list(first.values())
 
     @property
     def beside(self) -> list[Finding]:
-        """Faults and notes that no claim's reason has said."""
+        """Return the faults and notes that no claim's reason names."""
         return [f for f in (*self.faults, *self.notes) if not any(f.text in c.reason for c in self.claims)]
 
     @property
     def first_questions(self) -> list[str]:
-        """What would have to be known before all: of the whole, and of each claim that is not decided its first two."""
+        """Return the first questions to ask: those on the whole report, and two on each claim that is undecided."""
         undecided = (c for c in self.claims if c.judgement is Judgement.UNDECIDED)
         return list(dict.fromkeys([*self.questions, *(q for c in undecided for q in c.questions[:2])]))
 
     @property
     def everything(self) -> list[Finding]:
-        """Notes and slips, too."""
+        """Return all findings, notes and slips included."""
         return [*self.findings, *(f for c in self.claims for f in c.findings)]
 
 
 def times(ratio: float) -> str:
-    """A ratio in words: 2.11 times."""
+    """Return a ratio in words: 2.11 times."""
     return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
 
 
 def spread(figure: Figure, written: Figure | None = None) -> str:
-    """A figure as it follows from what was `written`, and behind it what rounding makes of that."""
+    """Return a figure that follows from what was `written`, in words, and in brackets its ends with rounding."""
     written = written or exact(figure.middle)
     ends = [shown(written.low), shown(written.high)]
     known = " to ".join(dict.fromkeys(ends))

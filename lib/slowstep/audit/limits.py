@@ -1,4 +1,4 @@
-"""What a change can't do: bring more than what it acts on, and move what it can't touch."""
+"""Limits of a change: it can't bring more than the time it acts on, and it can't move phases that it can't touch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slowstep.audit.differences import changed, differences
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
 from slowstep.audit.run import Run, batches
 from slowstep.factors import CATALOGUE
@@ -16,19 +16,19 @@ from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
 
 CHECKPOINTING = {"the whole model is trained": 4 / 3, "the base is frozen": 3 / 2, "the base may be frozen": 3 / 2}
-"""FLOPs of a step with a recomputed forward pass over those without: 8 N to 6 N, and 6 N to 4 N where the weights need
-no gradients of their own (`slowstep.judgement.flops`)."""
+"""FLOPs of a step with a recomputed forward pass, divided by those without: 8 N / 6 N, and 6 N / 4 N where the weights
+need no gradients of their own (`slowstep.judgement.flops`)."""
 
 OVERHEADS = 1.15
-"""Recomputing also launches kernels and allocates anew, and FLOPs are not time."""
+"""An allowance for what FLOPs do not count: recomputing also launches kernels and allocates memory anew."""
 
 ALL_OF_IT = 2.0
-"""What recomputes a forward pass holds two of them, and one is left without: it can't be more than twice as fast. Where
-a forward pass takes longer than its FLOPs it can be more than those say; the kit itself measured 1.64 with the dropout
-of a small GPT-2 on a CPU, whose forward pass takes longer than its backward pass (docs/cases.md)."""
+"""The most that stopping recomputation can bring, as a ratio: two forward passes become one. It may be more than FLOPs
+say where a forward pass takes longer than its FLOPs. The kit measured 1.64 with the dropout of a small GPT-2 on a CPU,
+whose forward pass takes longer than its backward pass (docs/cases.md)."""
 
 APART = math.exp(MOVED)
-"""What two rows measured on two occasions may differ by, whatever else they differ in."""
+"""The ratio by which two rows may differ just because they were measured at different times."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +36,29 @@ class Limit:
     """The most that a change can bring."""
 
     expected: float
-    """Beyond it the size has to be explained."""
+    """The ratio beyond which a size must be explained."""
     most: float
-    """Beyond it the size can't be."""
+    """The ratio beyond which a size is impossible."""
     why: str
 
 
 def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Sizes | None) -> list[Finding]:
-    """A size that the factor can't have, or hardly: for a length an explanation, else a contradiction or a doubt."""
+    """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation."""
     limit = _limit(claim, a, b, sizes)
     if limit is None or stated is None or stated.low <= limit.expected:
         return []
-    beyond = Kind.BOUND if stated.low > limit.most else Kind.UNLIKELY
-    kind = Kind.PHYSICS if claim.factor == "max_length" else beyond
+    beyond = FindingKind.BOUND if stated.low > limit.most else FindingKind.UNLIKELY
+    kind = FindingKind.PHYSICS if claim.factor == "max_length" else beyond
     said = "claimed" if claim.speed_up else "expected" if b.projected else "reported"
     return [Finding(kind=kind, where=claim.text, text=f"{times(stated.middle)} as fast is {said}, and {limit.why}")]
 
 
 def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
-    """The most that a factor can bring, from what it is or from the phases that it acts on."""
+    """Return the most that a factor can bring, by its nature or by the phases that it acts on; None if not known."""
     if claim.factor == "max_length":
         bound, why = most_of_length(a, b, sizes) or (math.inf, "")
         return Limit(bound, bound, why)
-    acting = _acting(claim, a, b)
+    acting = _acting_settings(claim, a, b)
     alone = len(acting) <= 1
     if claim.factor == "gradient_checkpointing" and alone:
         if not a.settings.training("gradient_checkpointing") or b.settings.training("gradient_checkpointing"):
@@ -72,17 +72,21 @@ def _limit(claim: Claim, a: Run, b: Run, sizes: Sizes | None) -> Limit | None:
     return Limit(most.high, APART * most.high, why)
 
 
-def _acting(claim: Claim, a: Run, b: Run) -> set[str]:
-    """The settings that differ and may act on what the claim is read from: what is only saved or evaluated otherwise
-    leaves the speed of a step as it is, where it is that of a step and not Trainer's mean over all of its time."""
+def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
+    """Return the settings that differ and may act on the figure of the claim.
+
+    Settings of saving and evaluating do not act on the speed of a step. They do act on Trainer's mean over all time.
+    """
     of_a_step = claim.quantity in ("seconds_per_step", "steps_per_second") and not (a.from_file or b.from_file)
     idle = (level for f, level in differences(a.settings, b.settings) if f.event and of_a_step)
     return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.overrides}
 
 
 def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure | None:
-    """How many times as fast a step is without any of the phases that the changes `names` act on; None where `a` does
-    not say how long they are."""
+    """Return how many times as fast a step is without the phases that the changed settings `names` act on.
+
+    None where `a` does not say how long these phases take.
+    """
     factors = [CATALOGUE.get(name or "") for name in ({factor} if len(names) <= 1 else names)]
     step = a.solved.known.get("seconds_per_step")
     if None in factors or not step or not step.bounded:
@@ -110,7 +114,7 @@ def _without_recomputation(trained: str) -> Limit:
 
 
 def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
-    """Phases that nothing which differs between the rows can touch, and that moved by a part of the step."""
+    """Find phases that moved by a good part of the step although no difference between the rows can touch them."""
     factor = CATALOGUE.get(claim.factor or "")
     if factor is None:
         return []
@@ -118,15 +122,17 @@ def controls(claim: Claim, a: Run, b: Run) -> list[Finding]:
     moved = {phase: _moved(phase, a, b) for phase in CONTROLS if phase not in touched}
     text = "the phase {} took {} its time, which {} can't cause: something else changed, and the comparison is void"
     return [
-        Finding(kind=Kind.CONTROL, where=claim.text, text=text.format(phase, times(ratio.middle), claim.factor))
+        Finding(kind=FindingKind.CONTROL, where=claim.text, text=text.format(phase, times(ratio.middle), claim.factor))
         for phase, ratio in moved.items()
         if ratio
     ]
 
 
 def _moved(phase: str, a: Run, b: Run) -> Figure | None:
-    """How many times its time a phase took for as much work; None where that is little, of the step or of what the
-    whole step changed (`slowstep.judgement.controls`)."""
+    """Return how many times its time a phase took for the same work; None where it moved little.
+
+    Little is meant as a share of the step and of the step's change (`slowstep.judgement.controls`).
+    """
     step, then = (r.solved.known.get("seconds_per_step") for r in (a, b))
     if not step or not step.bounded or phase not in b.phases or phase not in a.phases or a.phases[phase].low <= 0:
         return None
@@ -135,7 +141,7 @@ def _moved(phase: str, a: Run, b: Run) -> Figure | None:
     was = a.phases[phase] * (1 if phase == "optimizer" else work)
     ratio, more = b.phases[phase] / was, b.phases[phase] - was
     if phase == "data" and more.middle > 0:
-        more = more - _given_up(a, b, work)  # a shorter computation lengthens the wait that it hid
+        more = more - _computation_saved(a, b, work)  # a shorter computation hides less of the wait
         if more.middle <= 0:
             return None
     whole = step * work
@@ -146,8 +152,8 @@ def _moved(phase: str, a: Run, b: Run) -> Figure | None:
     return ratio if beyond else None
 
 
-def _given_up(a: Run, b: Run, work: Figure) -> Figure:
-    """Seconds by which everything but the wait for data became shorter."""
+def _computation_saved(a: Run, b: Run, work: Figure) -> Figure:
+    """Return the seconds by which everything but the wait for data became shorter."""
     steps = [r.solved.known.get("seconds_per_step") for r in (a, b)]
     if None in steps:
         return exact(0)

@@ -1,4 +1,4 @@
-"""Figures against what the model needs and the device can do. Nothing here is known without the model's sizes."""
+"""Checks of figures against the needs of the model and the peak of the device. Most need the model's sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowstep.audit.figures import Figure, exact
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.run import BESIDE, Run
 from slowstep.judgement.devices import peak_of
 from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
@@ -14,14 +14,14 @@ from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 
 CACHEABLE = 1e9
-"""Bytes of weights below which a device's caches may hold some of them from one pass to the next."""
+"""Bytes of weights below which a device's caches may keep some of them from one pass to the next."""
 
 Sizes = Mapping[str, Any]
-"""What a trial would observe of the model: parameters that multiply and that are trained, layers, hidden size."""
+"""Sizes of the model as a trial would observe them: parameters that multiply or are trained, layers, hidden size."""
 
 
 def per_token(run: Run, sizes: Sizes | None) -> TokenFlops | None:
-    """FLOPs a token of the run's model, at its full length."""
+    """Return the FLOPs a token of the run's model at its full length; None if sizes or length are not known."""
     if not sizes or not run.length:
         return None
     s = run.settings
@@ -32,18 +32,22 @@ def per_token(run: Run, sizes: Sizes | None) -> TokenFlops | None:
 
 
 def mfu(run: Run, sizes: Sizes | None, device: str | None) -> Figure | None:
-    """Model FLOPs utilisation, by the tokens that are given, else as if every sample were as long as it may be."""
+    """Return the model FLOPs utilisation as a share, by the given tokens, or as if every sample had its full length."""
     rate, flops, peak = run.tokens_at_full_length, per_token(run, sizes), peak_of(device)
     return rate * (flops.needed / (peak.tflops * 1e12)) / run.devices if rate and flops and peak else None
 
 
 def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """More than the device can compute, read or hold: the figures, the device or the model are not what is given."""
-    return [*_computed(run, sizes, device), *_read(run, sizes, device), *_held(run, sizes, device)]
+    """Find more than the device can compute, read or hold: the figures, the device or the model are wrong."""
+    return [
+        *_beyond_compute(run, sizes, device),
+        *_beyond_bandwidth(run, sizes, device),
+        *_beyond_memory(run, sizes, device),
+    ]
 
 
 def weight_bytes(run: Run, sizes: Sizes) -> float:
-    """Bytes of the weights that multiply, as they are stored; constants of quantisation come on top."""
+    """Return the bytes of the stored weights that multiply, without the constants of quantisation."""
     quantised = run.settings.quantization or {}
     bits = (
         4 if quantised.get("load_in_4bit") else 8 if quantised.get("load_in_8bit") else BITS[run.settings.model.dtype]
@@ -51,8 +55,12 @@ def weight_bytes(run: Run, sizes: Sizes) -> float:
     return sizes["matmul_parameters"] * bits / 8
 
 
-def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """Each micro-batch reads the weights forward and backward, and once more to recompute; 16 bit of each at most."""
+def _beyond_bandwidth(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """Find a step that is too short to read the weights.
+
+    Each micro-batch reads them in the forward pass, in the backward pass, and once more to recompute; at most 16 bit of
+    each weight count.
+    """
     peak, step = peak_of(device), run.solved.known.get("seconds_per_step")
     if not sizes or not peak or not step or run.devices.high > 1:
         return []
@@ -66,15 +74,15 @@ def _read(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
         f"a step of {step} s is shorter than the {least:.2g} s in which {device} can read the {size / 1e9:.3g} GB of "
         f"weights {passes * micro_batches:.0f} times: the speed, the device or the model is not what is given"
     )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
 DECIMAL = 2**30 / 1e9
 """A device of 80 GiB holds 86 GB, as scripts print that divide bytes by 1e9; a report seldom says which it means."""
 
 
-def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """Memory beyond the device's, or less than the weights alone take where they all lie on one device."""
+def _beyond_memory(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+    """Find more memory than the device has, or less than the weights alone take where one device holds them all."""
     peak, found = peak_of(device), []
     alone = run.devices.high <= 1 and not run.elsewhere
     for name in (n for n in ("memory_allocated_gib", "memory_reserved_gib", "memory_used_gib") if n in run.given):
@@ -85,36 +93,36 @@ def _held(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
             found.append(
                 f"{used} {what} are less than the {weight_bytes(run, sizes) / 2**30:.3g} GiB of the weights alone"
             )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
-def _computed(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
+def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     used = mfu(run, sizes, device)
-    if used is None or used.low <= 1 or _shorter(run):
+    if used is None or used.low <= 1 or _may_be_shorter(run):
         return []
     text = (
         f"at {run.tokens_at_full_length} tokens/s the model would need {used.middle:.0%} of what {device} can compute: "
         "the speed, the device or the model is not what is given"
     )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text)]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
 
 def unknown(sizes: Sizes | None) -> list[str]:
-    """That nothing was held against the model, where its sizes were looked for and not found."""
+    """Ask for the model where its sizes were looked for and not found, so that nothing was compared with it."""
     if sizes is None or sizes:
         return []
     return [
-        "Which model is it? It could not be had here (model.name_or_path, or init: random with a model_type), and no "
-        "figure was held against what it needs"
+        "Which model is it? It could not be loaded here (model.name_or_path, or init: random with a model_type), so no "
+        "figure was compared with what it needs"
     ]
 
 
 def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> list[str]:
-    """What has to be asked of measured rows that no device could reach if their samples were as long as they may be."""
+    """Ask about measured rows whose speed no device could reach if all their samples had the full length."""
     found = []
     for run in (r for r in runs if not r.projected):
         used = mfu(run, sizes, device)
-        if used and used.low > 1 and _shorter(run):
+        if used and used.low > 1 and _may_be_shorter(run):
             found.append(
                 f"How many tokens has a sample of '{run.label}'? With {run.length} each the model would need "
                 f"{used.middle:.0%} of what {device} can compute: most are shorter, or the speed, the device or the "
@@ -123,13 +131,16 @@ def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> lis
     return found
 
 
-def _shorter(run: Run) -> bool:
-    """Whether samples may be shorter than their length at most, which nobody has counted."""
+def _may_be_shorter(run: Run) -> bool:
+    """Return whether samples may be shorter than the full length, as their tokens were not counted."""
     return "tokens_per_second" not in run.solved.known and run.settings.dataset.padding == "longest"
 
 
 def most_of_length(a: Run, b: Run, sizes: Sizes | None) -> tuple[float, str] | None:
-    """How much a shorter sequence can bring per token: only attention's quadratic part shrinks."""
+    """Return the most that a shorter length can bring per token, as a ratio, and why; None if not known.
+
+    Only attention's quadratic part shrinks.
+    """
     long, short = per_token(a, sizes), per_token(b, sizes)
     if long is None or short is None or b.length >= a.length:
         return None

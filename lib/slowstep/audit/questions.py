@@ -1,4 +1,4 @@
-"""What a report would have to say, and cures that it did not try."""
+"""Questions to the author of a report: facts that it does not give, and cures that it did not try."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 
 BESIDE_STEPS = 0.25
-"""A share of an epoch beside its steps from which it is worth a question."""
+"""The share of an epoch that is not in its steps, from which on it is worth a question."""
 
 WAITING = 0.1
-"""A share of the step from which the wait for data is worth a question."""
+"""The share of a step from which on the wait for data is worth a question."""
 
 
 def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
-    """Of the report as a whole; those on a claim stand with it."""
+    """Return the questions on the whole report. Those on a claim are in its judgement."""
     return [
         *_tokenising(runs),
         *_starting(runs),
@@ -37,7 +37,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
 
 
 def _tokenising(runs: Sequence[Run]) -> list[str]:
-    """Tokenising once is the cheapest cure where tokenising is what is waited for."""
+    """Ask about tokenising once, which is the cheapest cure where steps wait for tokenising."""
     if any(r.settings.dataset.tokenize == "once" for r in runs):
         return []
     for run in runs:
@@ -52,7 +52,7 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
 
 
 def _starting(runs: Sequence[Run]) -> list[str]:
-    """Workers that start anew with each short epoch."""
+    """Ask about workers that start anew with each short epoch."""
     found = []
     for run in runs:
         epoch, s = run.solved.known.get("seconds_per_epoch"), run.settings
@@ -66,7 +66,7 @@ def _starting(runs: Sequence[Run]) -> list[str]:
 
 
 def _alike(runs: Sequence[Run]) -> list[str]:
-    """The same figures under other settings: one of the two was not measured."""
+    """Ask about equal figures under different settings: one of the two was not measured."""
     found = []
     for i, a in enumerate(runs):
         for b in runs[:i]:
@@ -79,7 +79,7 @@ def _alike(runs: Sequence[Run]) -> list[str]:
 
 
 def _devices(runs: Sequence[Run]) -> list[str]:
-    """Figures that fit several devices of which nobody said a word."""
+    """Ask about figures that fit several devices where their number is not given."""
     fits = {r.label: (n, c) for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
     return [
         f"Was '{label}' trained on {n} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on one"
@@ -88,7 +88,7 @@ def _devices(runs: Sequence[Run]) -> list[str]:
 
 
 def _device(name: str | None) -> list[str]:
-    """A device that is not in the list is skipped, and not guessed."""
+    """Ask about a device that is not in the list: it is skipped, not guessed."""
     if name is None or peak_of(name):
         return []
     several = family_of(name)
@@ -100,7 +100,7 @@ def _device(name: str | None) -> list[str]:
 
 
 def _unread(runs: Sequence[Run]) -> list[str]:
-    """Columns with numbers of which nobody said what they are."""
+    """Ask about columns of numbers whose meaning is not given."""
     names = dict.fromkeys(name for run in runs for name in run.unread)
     if not names:
         return []
@@ -108,16 +108,18 @@ def _unread(runs: Sequence[Run]) -> list[str]:
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
-    """A table with batch sizes seldom says what else makes up a step."""
+    """Ask about accumulation and devices: a table with batch sizes seldom says what else makes up a step."""
     assumed = [r for r in runs if "samples_per_step" in r.solved.known and "samples_per_step" not in r.given]
     said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
     if said or not assumed:
         return []
-    return ["Are batches accumulated, or spread over devices, and alike in all rows? Samples are reckoned as if not"]
+    return [
+        "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
+    ]
 
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:
-    """Epochs and jobs of which a good part is not in their steps: they also evaluate and save, or had other steps."""
+    """Ask about epochs and jobs with much time outside their steps: they also evaluate and save, or had other steps."""
     found = []
     for run in runs:
         for whole, steps in (("seconds_per_epoch", "steps_per_epoch"), ("seconds", "steps")):
@@ -136,7 +138,7 @@ def _beside_steps(runs: Sequence[Run]) -> list[str]:
 
 
 def _ignored(settings: Settings) -> list[str]:
-    """What a trial can't have."""
+    """Ask about settings of the report's run that a trial can't have."""
     held = settings.reported.ignored if settings.reported else {}
     return [
         f"The report's run has {name}={show(value)}, which a trial here leaves out: does it matter for the claim?"

@@ -1,7 +1,7 @@
-"""What must hold between the figures of one run, and what follows from those that are given.
+"""Relations that must hold between the figures of one run, and the figures that follow from the given ones.
 
-Each relation is a product: seconds an epoch are steps an epoch times seconds a step. What can be reckoned from the
-others is, until nothing new comes; where a figure is both given and reckoned, the two must meet.
+Each relation is a product: seconds an epoch are steps an epoch times seconds a step. Figures are computed from others
+until nothing new follows. Where a figure is both given and computed, the two must meet.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from slowstep.audit.figures import Figure, exact, roughly
 
 CONSEQUENCE = 0.01
-"""A contradiction beyond rounding, but smaller than this, is a slip and changes no conclusion."""
+"""The relative size below which a contradiction beyond rounding is a slip and changes no conclusion."""
 
 ONE = "1"
-"""The quantity that is always 1, for relations of two."""
+"""The quantity that is always 1, for relations of two quantities."""
 
 TITLES = {
     "seconds_per_step": "s/step",
@@ -50,24 +50,24 @@ TITLES = {
     "samples_per_second_per_device": "samples/s a device",
     "tokens_per_second_per_device": "tokens/s a device",
 }
-"""The quantities, and how tables show them."""
+"""The quantities, each with its name in tables."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """`product` is `a` times `b`."""
+    """A relation of three quantities: `product` is `a` times `b`."""
 
     product: str
     a: str
     b: str
     counted: str = ""
-    """The quantity of it that is a whole number, where the product need not be a multiple: it may be off by one."""
+    """The one of them that is a whole number and may be off by one, as the other figures need not be multiples."""
     least: bool = False
-    """Whether the product may be more: an epoch also saves and evaluates, a job also starts."""
+    """True if the product may be more: an epoch also saves and evaluates, a job also starts."""
 
     @property
     def quantities(self) -> tuple[str, str, str]:
-        """All three."""
+        """Return all three quantities."""
         return self.product, self.a, self.b
 
     def __str__(self) -> str:
@@ -110,10 +110,10 @@ RELATIONS = (
 )
 
 SHORT = ("samples_per_step", "steps_per_epoch", "steps")
-"""What an epoch's last batch makes inexact if it is short: its step is one, and is neither as large nor as long."""
+"""Quantities that a short last batch of an epoch makes inexact: it is a whole step, but smaller and shorter."""
 
 FEWEST = 10
-"""Steps that an epoch is taken to have at least where nothing says how many."""
+"""The number of steps that an epoch is assumed to have at least if nothing says how many."""
 
 CONSTANTS = {ONE: exact(1), "60": exact(60), "3600": exact(3600)}
 
@@ -133,7 +133,7 @@ COUNTS = (
     "forward_passes_per_step",
     "backward_passes_per_step",
 )
-"""What is counted and not measured: a whole number of them is exact."""
+"""Quantities that are counted and not measured: a whole number of them is exact."""
 
 
 @dataclass(frozen=True)
@@ -144,38 +144,40 @@ class Contradiction:
     given: Figure
     follows: Figure
     relation: Relation | None
-    """The last one on the way; None where the settings themselves say it."""
+    """The last relation by which it follows; None where the settings themselves say it."""
     among: frozenset[str]
     """The given quantities that can't all be true."""
     rounded: bool = False
-    """Whether it is gone if zeros at the end of large numbers round."""
+    """True if there is no contradiction once zeros at the end of large numbers count as rounding."""
 
     @property
     def ratio(self) -> float:
-        """Given over what follows."""
+        """Return the given figure divided by the one that follows."""
         return (self.given / self.follows).middle
 
     @property
     def small(self) -> bool:
-        """Beyond rounding, and of no consequence."""
+        """Return whether it is a slip without consequence."""
         return self.rounded or math.isclose(self.given.middle, self.follows.middle, rel_tol=CONSEQUENCE)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Every quantity that the given ones allow, and the relations that fail."""
+    """Every quantity that follows from the given ones, and the contradictions among them."""
 
     known: Mapping[str, Figure]
     contradictions: tuple[Contradiction, ...]
 
 
 @dataclass(frozen=True)
-class Reckoned:
-    """What follows for a quantity, by which relation at last, and from which given ones."""
+class Derived:
+    """A figure that follows for a quantity."""
 
     figure: Figure
     relation: Relation | None
+    """The last relation by which it follows; None if it was given."""
     leaves: frozenset[str]
+    """The given quantities that it follows from."""
 
 
 def solve(
@@ -183,12 +185,12 @@ def solve(
     counted: Mapping[str, Figure] | None = None,
     assumed: Mapping[str, Figure] | None = None,
 ) -> Solved:
-    """Reckon what follows from what was `reported`, and `counted` from the settings.
+    """Compute what follows from figures that were `reported`, and from those `counted` by the settings.
 
-    What is `assumed` contradicts nothing; it stands in where nothing better follows.
+    `assumed` figures contradict nothing; they are used where nothing better follows.
 
-    What contradicts the rest is reported as such and then left aside: of figures that can't all be true the one that
-    people reckon from the others, and not the time that they measured.
+    A figure that contradicts the rest becomes a contradiction and is not used any further. Of figures that can't all be
+    true this is the one that people compute from the others, and not the time that they measured.
     """
     counted = dict(counted or {})
     given = counted | dict(reported)
@@ -206,23 +208,23 @@ def solve(
 
 
 def _contradictions(reported: Mapping[str, Figure], counted: Mapping[str, Figure]) -> list[Contradiction]:
-    """What was reported against the settings, which count exactly, and against itself."""
+    """Return the contradictions of reported figures with the settings, which count exactly, and with each other."""
     given = {**counted, **reported}
     steps = _follow(given).get("steps_per_epoch")
     short = 1 / max(1.0, steps.figure.middle if steps else FEWEST)
     found = [
         Contradiction(q, f, counted[q], None, frozenset({q}))
         for q, f in reported.items()
-        if q in counted and not f.meets(_short(counted[q], short) if q in SHORT else counted[q])
+        if q in counted and not f.meets(_with_short_batch(counted[q], short) if q in SHORT else counted[q])
     ]
     return found + _among_themselves(reported, given, short)
 
 
 def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure], short: float) -> list[Contradiction]:
-    """Each reported quantity against what the others say of it; each set of figures is told once, and so is each
-    quantity that is doubted.
+    """Return the contradictions of each reported quantity with what follows from the others.
 
-    `short` is the share of an epoch that its last batch may lack.
+    Each set of figures is reported once, and so is each quantity that is doubted. `short` is the share of an epoch that
+    its last batch may lack.
     """
     found: dict[frozenset[str], Contradiction] = {}
     doubted: set[str] = set()
@@ -230,7 +232,7 @@ def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure
         others = {q: f for q, f in given.items() if q != quantity and q not in doubted}
         for way in _ways(quantity, others):
             among = way.leaves | {quantity}
-            lenient = _short(way.figure, short) if among & {*SHORT} else way.figure
+            lenient = _with_short_batch(way.figure, short) if among & {*SHORT} else way.figure
             if quantity in doubted or among in found or given[quantity].meets(lenient):
                 continue
             found[among] = Contradiction(quantity, given[quantity], way.figure, way.relation, among)
@@ -238,29 +240,31 @@ def _among_themselves(reported: Mapping[str, Figure], given: Mapping[str, Figure
     return list(found.values())
 
 
-def _short(figure: Figure, share: float) -> Figure:
-    """With room for a last batch that lacks up to a share of the epoch."""
+def _with_short_batch(figure: Figure, share: float) -> Figure:
+    """Widen a figure for a last batch that lacks up to a share of the epoch."""
     high = figure.high / (1 - share) if share < 1 else math.inf
     return Figure(min(figure.low, figure.low * (1 - share)), max(figure.high, high), figure.middle)
 
 
 def _better(assumed: Figure, follows: Figure) -> bool:
-    """Whether what is assumed lies within what follows, which is a bound only."""
+    """Return whether the assumed figure agrees with the one that follows, and that one is only a bound."""
     return not follows.bounded and assumed.meets(follows)
 
 
-def _follow(given: Mapping[str, Figure], without: str = "") -> dict[str, Reckoned]:
-    """Everything that follows, by the shortest way, without ever reckoning the quantity `without`; bounds only where
-    nothing else follows."""
-    known = {q: Reckoned(f, None, frozenset({q})) for q, f in given.items()}
-    known |= {q: Reckoned(f, None, frozenset()) for q, f in CONSTANTS.items()}
+def _follow(given: Mapping[str, Figure], without: str = "") -> dict[str, Derived]:
+    """Return everything that follows, by the shortest way, but never the quantity `without`.
+
+    Bounds are used only where nothing else follows.
+    """
+    known = {q: Derived(f, None, frozenset({q})) for q, f in given.items()}
+    known |= {q: Derived(f, None, frozenset()) for q, f in CONSTANTS.items()}
     while True:
-        new: dict[str, Reckoned] = {}
+        new: dict[str, Derived] = {}
         for relation in RELATIONS:
             missing = [q for q in relation.quantities if q not in known]
             if len(missing) != 1 or missing[0] == without:
                 continue
-            held, found = new.get(missing[0]), _reckoned(missing[0], relation, known)
+            held, found = new.get(missing[0]), _derived(missing[0], relation, known)
             if found and (not held or (found.figure.bounded and not held.figure.bounded)):
                 new[missing[0]] = found
         if not new:
@@ -268,19 +272,19 @@ def _follow(given: Mapping[str, Figure], without: str = "") -> dict[str, Reckone
         known |= {q: way for q, way in new.items() if way.figure.bounded} or new
 
 
-def _ways(quantity: str, others: Mapping[str, Figure]) -> list[Reckoned]:
-    """What each relation says of `quantity`, the others reckoned first where they are not known."""
+def _ways(quantity: str, others: Mapping[str, Figure]) -> list[Derived]:
+    """Return what each relation says about `quantity`. Other quantities that are not known are computed first."""
     known = _follow(others, without=quantity)
     found = []
     for relation in RELATIONS:
         if quantity in relation.quantities and all(q in known for q in relation.quantities if q != quantity):
-            way = _reckoned(quantity, relation, known)
+            way = _derived(quantity, relation, known)
             found += [way] if way is not None else []
     return sorted(found, key=lambda way: (not way.figure.bounded, len(way.leaves)))
 
 
-def _reckoned(quantity: str, relation: Relation, known: Mapping[str, Reckoned]) -> Reckoned | None:
-    """What a relation says of one of its quantities, if it says anything."""
+def _derived(quantity: str, relation: Relation, known: Mapping[str, Derived]) -> Derived | None:
+    """Return what a relation says about one of its quantities; None if it says nothing."""
 
     def value(name: str) -> Figure:
         figure = known[name].figure
@@ -290,14 +294,14 @@ def _reckoned(quantity: str, relation: Relation, known: Mapping[str, Reckoned]) 
     divisor = "" if quantity == relation.product else next(q for q in parts if q != relation.product)
     try:
         found = value(relation.product) / value(divisor) if divisor else value(parts[0]) * value(parts[1])
-    except ValueError:  # beyond all numbers
+    except ValueError:  # the numbers are too large
         return None
     if relation.least:
         found = Figure(min(0.0, found.low), found.high, found.middle) if divisor else replace(found, high=math.inf)
     if not math.isfinite(found.middle) or math.isinf(found.low) or (found.low <= 0 and math.isinf(found.high)):
         return None
     leaves = frozenset().union(*(known[q].leaves for q in parts))
-    return Reckoned(_off_by_one(found) if quantity == relation.counted else found, relation, leaves)
+    return Derived(_off_by_one(found) if quantity == relation.counted else found, relation, leaves)
 
 
 def _off_by_one(figure: Figure) -> Figure:

@@ -1,4 +1,4 @@
-"""The settings of a row: what it says, laid over the parameter file's own."""
+"""The settings of a row: the parameter file's own, replaced where the row says something else."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from slowstep.audit.relations import TITLES
 from slowstep.factors import CATALOGUE
 from slowstep.settings import TRAINED, Settings, SettingsError, override
 from slowstep.settings.convert import to_plain
-from slowstep.settings.ecosystem import RENAMED, SECTIONS
 from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import RENAMED, SECTIONS
 
 Path = tuple[str, ...]
-"""The names on the way to a value."""
+"""The names that lead to a value, from the section inwards."""
 
 
 def row_settings(said: Mapping[str, Any], base: Settings, key: str, cells: Mapping[str, str] | None = None) -> Settings:
-    """The file's settings with what a row says; SettingsError with the key, or the cell, of what can't be so.
+    """Return the file's settings with those of a row; SettingsError names the key, or the cell, of impossible ones.
 
-    A row may name a setting (`max_length`), its place (`dataset.max_length`), a section that holds several, or a factor
-    of the catalogue (`weights`), whose level then applies. What a section does not mention stays as in the file.
+    A row may name a setting (`max_length`), its place (`dataset.max_length`), a section with several settings, or a
+    factor of the catalogue (`weights`), whose level then applies. Keys that a section does not mention stay as they
+    are in the file.
     """
     cells, problems = cells or {}, []
     leaves: dict[Path, Any] = {}
@@ -49,8 +50,7 @@ def row_settings(said: Mapping[str, Any], base: Settings, key: str, cells: Mappi
 
 
 def place_of(name: str) -> str:
-    """The dotted key of a setting that is given by its own name, `per_device_train_batch_size`; empty if there is no
-    such setting."""
+    """Return the dotted key of a setting that is given by its own name (`max_length`); empty if there is none."""
     if "." in name or name in TRAINED:
         return name
     name = RENAMED.get(name, name)
@@ -61,19 +61,19 @@ def place_of(name: str) -> str:
 
 
 def _with_level(own: Settings, name: str, value: Any, key: str) -> Settings:
-    """The settings at a level of a factor, with what the level needs."""
+    """Return the settings at a level of a factor, with what the level needs; SettingsError if they can't have it."""
     factor = CATALOGUE[name]
-    if value == factor.current(own):
+    if value == factor.current(own.run):
         return own
-    wrong = factor.accepts(value) or factor.refuses(value, own)
+    wrong = factor.accepts(value) or factor.refuses(value, own.run)
     if wrong:
         raise SettingsError(f"{key}: {wrong}.")
-    level = factor.level(value, own)
-    return override(own, level.given | level.overrides, key)
+    level = factor.level(value, own.run)
+    return override(own, level.held_constant | level.overrides, key)
 
 
 def _unknown(name: str) -> str:
-    """Why a name is no setting, and which was meant."""
+    """Return why a name is no setting, and which one was probably meant."""
     if name in TITLES:
         return f"'{name}' is a figure and no setting; write it in the row's `figures`."
     known = {*TRAINED, *CATALOGUE, *_fields("dataset"), *_fields("model")}
@@ -86,7 +86,7 @@ def _fields(section: str) -> Iterator[str]:
 
 
 def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    """The single values of a section, each with its way."""
+    """Yield the single values of a section, each with its path."""
     if not isinstance(value, Mapping) or not value:
         yield path, value
         return
@@ -95,7 +95,7 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _put(data: dict[str, Any], path: Path, value: Any) -> None:
-    """Set one value, in sections that are made where there are none; an empty section leaves one that is there."""
+    """Set one value. Missing sections are made, and an empty section does not replace one that is there."""
     *sections, last = path
     for section in sections:
         if not isinstance(data.get(section), dict):

@@ -1,4 +1,4 @@
-"""The rows of a report as runs: settings, figures by quantity, phases; and what is wrong with how they are written."""
+"""The rows of a report as runs: settings, figures by quantity, phases. Mistakes in writing them are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUESTIONS = {
         "driver shows (memory_used_gib)?",
     ),
 }
-"""Names that could mean several things, and what has to be answered."""
+"""Names that could mean several things, each with the question to answer."""
 
 BESIDE = {
     "memory_allocated_gib": "GiB allocated",
@@ -45,7 +45,7 @@ BESIDE = {
     "mfu": "% MFU",
     "hfu": "% HFU",
 }
-"""Figures that stand in no relation to the others."""
+"""Figures that have no relation to the others, each with its name in tables."""
 
 
 TEXT = ("finetune", "plain_loop")
@@ -61,20 +61,20 @@ READ_FROM = (
     "hours",
     "cost",
 )
-"""What a claim on speed is mostly read from."""
+"""Figures that most claims on speed are read from."""
 
 WRITE = "Write 1.4 for 40 % more a second, '1/3' for three times slower, '>1' for faster by any amount."
 
 SHARES = ("mfu", "hfu")
-"""Percentages; written as a share, without a sign and up to 1, they are turned into one."""
+"""Percentages. One that is written as a share, up to 1 and without a sign, is turned into a percentage."""
 
 TIMED = ("seconds", "minutes", "hours", "steps_per_second", "samples_per_second", "tokens_per_second")
-"""Figures that can't be 0 or less, by how they begin."""
+"""The first letters of the figures that can't be 0 or less."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A row that can be reckoned with."""
+    """A row whose settings and figures were read."""
 
     label: str
     settings: Settings
@@ -83,49 +83,49 @@ class Run:
     repeats: Mapping[str, list[float]]
     """Figures that were measured several times."""
     phases: Mapping[str, Figure]
-    """Seconds a step."""
+    """Seconds a step, by phase."""
     projected: bool
     out_of_memory: bool
     elsewhere: bool
-    """Whether the report's run had what a trial leaves out, sharded or offloaded weights perhaps."""
+    """True if the report's run had something that a trial leaves out, perhaps sharded or offloaded weights."""
     from_file: bool
-    """Whether a file that a run left says it, which counts no devices."""
+    """True if the row is from a file that a run left. Such a file counts no devices."""
     unread: Sequence[str]
-    """Columns of its table with numbers that say nothing here."""
+    """Columns of its table whose numbers could not be read."""
     length: int | None
-    """Tokens that a sample has at most; None where samples are no texts, or nobody said how long they are."""
+    """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
 
     @property
     def measured(self) -> bool:
-        """Whether its figures are those of a training that was seen to run."""
+        """Return whether its figures were measured on a training that ran."""
         return not self.projected and not self.out_of_memory
 
     @property
     def devices(self) -> Figure:
-        """How many it was trained on; one where nobody said."""
+        """Return the number of devices that it was trained on; one if that is not given."""
         return self.solved.known.get("devices", exact(1))
 
     @property
     def counts_text(self) -> bool:
-        """Whether its tokens are those of the samples themselves, without padding."""
+        """Return whether its tokens are those of the samples themselves, without padding."""
         each = self.given.get("tokens_per_sample")
         full = each and self.length and each.meets(exact(self.length))
         return self.packed or bool(each and not (full and self.settings.dataset.padding == "max_length"))
 
     @property
     def tokens_of_a_sample(self) -> Figure | None:
-        """Tokens that a sample has, where they were counted or where packing fills it."""
+        """Return the tokens of a sample, if they were counted or if packing fills it; else None."""
         each = self.solved.known.get("tokens_per_sample")
         return exact(self.length) if self.packed and self.length and not each else each
 
     @property
     def packed(self) -> bool:
-        """Whether a sample is several of the data set's, put together."""
+        """Return whether a sample is packed from several samples of the data set."""
         return self.settings.workload in TEXT and self.settings.dataset.padding == "packing"
 
     @property
     def tokens_at_full_length(self) -> Figure | None:
-        """Tokens a second as they are given, or as they would be if each sample were as long as it may be."""
+        """Return the tokens a second as they are given, or as they would be if each sample had the full length."""
         known = self.solved.known
         if "tokens_per_second" in known:
             return known["tokens_per_second"]
@@ -134,12 +134,12 @@ class Run:
 
 
 def batches(a: Run, b: Run) -> list[Figure | None]:
-    """Samples a step of both, as far as they are known."""
+    """Return the samples a step of both runs; None for one where they are not known."""
     return [r.solved.known.get("samples_per_step") for r in (a, b)]
 
 
 def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
-    """Rows as runs; SettingsError with everything that can't be read, or not without a guess."""
+    """Return the rows as runs; SettingsError with everything that can't be read, or only by a guess."""
     reported = settings.reported or Reported()
     problems: list[str] = []
     found = []
@@ -164,7 +164,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
             problems.append(f"reported.claims[{i}].factor: no such factor as '{claim.factor}'.{near}")
     for i, percentage in enumerate(reported.percentages):
         if percentage.quantity and percentage.quantity not in (*TITLES, *BESIDE):
-            near = _known(percentage.quantity)
+            near = _nearest_figure(percentage.quantity)
             problems.append(f"reported.percentages[{i}].quantity: '{percentage.quantity}' is no figure.{near}")
     problems += _unreadable(reported)
     if problems:
@@ -173,7 +173,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
 
 
 def _unreadable(reported: Reported) -> list[str]:
-    """Numbers of claims, sums and percentages that are none."""
+    """Return the problems with values of claims, sums and percentages that are no numbers."""
     problems: list[str] = []
     places = [(f"claims[{i}].speed_up", c.speed_up) for i, c in enumerate(reported.claims) if c.speed_up is not None]
     for i, s in enumerate(reported.sums):
@@ -202,7 +202,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         if name in QUESTIONS:
             problems.append(f"{key}figures.{name}: {QUESTIONS[name]}")
         elif name not in TITLES and name not in BESIDE:
-            problems.append(f"{key}figures.{name}: no such figure.{_known(name)}")
+            problems.append(f"{key}figures.{name}: no such figure.{_nearest_figure(name)}")
         else:
             _read(given, name, value, f"{key}figures.{name}", problems)
             if isinstance(value, list) and len(value) > 1 and name in given:
@@ -223,7 +223,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
     counted = _counted(settings, own, devices)
     assumed = {"samples_per_step": own.effective_batch_size * devices} if _says_batch(own) else {}
     length = own.dataset.max_length if own.workload in TEXT and (described(settings) or _says_length(row)) else None
-    if own.dataset.padding == "packing":  # a step's samples and an epoch's are not the same things
+    if own.dataset.padding == "packing":  # the samples of a step are packed from several samples of the epoch
         counted = {q: f for q, f in counted.items() if not q.startswith("samples")}
         assumed = {"tokens_per_step": assumed["samples_per_step"] * length} if assumed and length else {}
     if any(name.endswith("_per_device") for name in given):
@@ -245,7 +245,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
 
 
 def _devices(given: Mapping[str, Figure]) -> Figure:
-    """How many devices the figures are of: as it is said, or as the whole is so many times one device's; else one."""
+    """Return the number of devices: as given, or by a figure that is so many times one device's; else one."""
     for whole in (q for q in given if f"{q}_per_device" in given and "devices" not in given):
         ratio = given[whole] / given[f"{whole}_per_device"]
         if ratio.bounded and round(ratio.middle) and ratio.meets(exact(round(ratio.middle))):
@@ -254,13 +254,15 @@ def _devices(given: Mapping[str, Figure]) -> Figure:
 
 
 def described(settings: Settings) -> bool:
-    """Whether the parameter file says how the run was trained, so that what it leaves out is the default; a table or a
-    log by itself says nothing of what it leaves out."""
+    """Return whether the parameter file says how the run was trained. Then settings that it leaves out are defaults.
+
+    A table or a log by itself says nothing about what it leaves out.
+    """
     return bool(settings.training_arguments)
 
 
 def _says_batch(s: Settings) -> bool:
-    """Whether a batch is given; how often it is accumulated may be unknown, and as often in all rows."""
+    """Return whether a batch is given. How often it is accumulated may be unknown, but is the same in all rows."""
     return "per_device_train_batch_size" in s.training_arguments
 
 
@@ -271,7 +273,7 @@ def _says_length(row: Row) -> bool:
 
 
 def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure]:
-    """What the settings say of the run's counts, as far as somebody said them."""
+    """Return the counts of the run that follow from its settings, as far as they are given."""
     given, found = own.training_arguments, {}
     parts = described(base) or "gradient_accumulation_steps" in given
     if parts and "per_device_train_batch_size" in given:
@@ -289,15 +291,15 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
 
 
 def _percentage(value: object) -> Figure:
-    """A percentage, which may be written as a share: without a sign, and up to 1."""
+    """Return a percentage, which may be written as a share: up to 1, and without a sign."""
     if isinstance(value, list) and value:
         return hull(_percentage(each) for each in value)
     found = figure(value)
     return found * 100 if found.high <= 1 and "%" not in str(value) else found
 
 
-def _known(name: str) -> str:
-    """The figure that was meant, or all there are."""
+def _nearest_figure(name: str) -> str:
+    """Return a hint with the figure that was probably meant, or with all figures."""
     names = (*TITLES, *BESIDE)
     return nearest(name, names) or f" Known are {', '.join(names)}."
 

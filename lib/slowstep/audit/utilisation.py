@@ -1,6 +1,6 @@
-"""Reported MFU and HFU against each other, against throughput, and against what a device can do.
+"""Checks of reported MFU and HFU against each other, against throughput, and against the device's peak.
 
-MFU counts the FLOPs that the model needs, HFU also those of recomputation (PaLM, arXiv 2204.02311, appendix B).
+MFU counts the FLOPs that the model needs. HFU also counts those of recomputation (PaLM, arXiv 2204.02311, appendix B).
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from collections.abc import Sequence
 
 from slowstep.audit.differences import changed
 from slowstep.audit.figures import Figure, shown
-from slowstep.audit.findings import Finding, Kind, times
+from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, per_token
 from slowstep.audit.run import Run
 from slowstep.judgement.devices import peak_of
 
 RECOMPUTED = 3 / 2
-"""HFU over MFU at most: a frozen base needs 4 N FLOPs a token, and 6 N where its forward pass is computed again; where
-all weights are trained it is 8 N over 6 N."""
+"""The most that HFU over MFU can be. A frozen base needs 4 N FLOPs a token, and 6 N if its forward pass is computed
+again. If all weights are trained the ratio is less: 8 N over 6 N."""
 
 SPARE = 0.1
-"""People count a model's FLOPs in several ways, and round: so much beyond all of them is no contradiction."""
+"""The share by which a utilisation may lie beyond every known way to count FLOPs, since people count differently."""
 
 APART = 1.25
-"""MFU a token of two rows may differ by so much without a question."""
+"""The ratio by which the MFU a token of two rows may differ without a question."""
 
 
 def impossible_utilisation(run: Run) -> list[Finding]:
-    """More than the device, and model FLOPs beyond all FLOPs."""
+    """Find utilisation beyond the device's peak, and model FLOPs beyond all FLOPs."""
     mfu, hfu = run.given.get("mfu"), run.given.get("hfu")
     texts = [
         f"{name} of {value} % is more than the device can compute: it, the FLOPs or the peak is not what is given"
@@ -42,15 +42,15 @@ def impossible_utilisation(run: Run) -> list[Finding]:
             f"an HFU of {hfu} % is {times((hfu / mfu).middle)} the MFU of {mfu} %, and computing the forward pass "
             f"again makes it {RECOMPUTED:g} times at most"
         )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in texts]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in texts]
 
 
 def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
-    """A reported MFU or HFU that does not follow from tokens a second, the model's FLOPs and the device's peak."""
+    """Find a reported MFU or HFU that does not follow from tokens a second, the model's FLOPs and the device's peak."""
     flops, peak, rate = per_token(run, sizes), peak_of(device), run.tokens_at_full_length
     if not flops or not peak or not rate or not rate.bounded:
         return []
-    whole = 6.0 * sizes["matmul_parameters"]  # what is also counted where most weights are frozen
+    whole = 6.0 * sizes["matmul_parameters"]  # some people count this even where most weights are frozen
     least, most = flops.weights + flops.adapter, max(flops.needed, whole + flops.attention)
     counted = "tokens_per_second" in run.solved.known
     found = []
@@ -69,11 +69,11 @@ def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> lis
                 f"{shown(run.devices.middle)} × {device}): {times((said / follows).middle)} what it should be, if the "
                 "model, the device and its number are as given"
             )
-    return [Finding(kind=Kind.PHYSICS, where=run.label, text=text) for text in found]
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
 def unlike_tokens(runs: Sequence[Run]) -> list[str]:
-    """What has to be asked of rows whose MFU and tokens a second do not keep their ratio."""
+    """Ask about rows whose ratio of MFU to tokens a second differs from the first row's."""
     rates = [(r, r.tokens_at_full_length / r.devices) for r in runs if "mfu" in r.given and r.tokens_at_full_length]
     rates = [(r, rate) for r, rate in rates if rate.bounded and r.given["mfu"].bounded]
     for run, rate in rates[1:]:

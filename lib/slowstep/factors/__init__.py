@@ -1,4 +1,4 @@
-"""What can be changed about a training run, and what each change means."""
+"""Factors: the things that can be changed about a training run, and what each change means."""
 
 from slowstep.factors.arms import (
     Arm,
@@ -6,19 +6,21 @@ from slowstep.factors.arms import (
     check_levels,
     clash,
     combine,
-    family,
+    comparison_family,
     label,
+    levels_to_try,
     matrix,
     plan,
     without_refused,
 )
 from slowstep.factors.catalogue import CATALOGUE
-from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.factors.factor import ALL_PHASES, Binding, Factor, Level, Meaning
 
 __all__ = [
     "ALL_PHASES",
     "CATALOGUE",
     "Arm",
+    "Binding",
     "Contrast",
     "Factor",
     "Level",
@@ -26,8 +28,9 @@ __all__ = [
     "check_levels",
     "clash",
     "combine",
-    "family",
+    "comparison_family",
     "label",
+    "levels_to_try",
     "matrix",
     "plan",
     "without_refused",

@@ -1,4 +1,4 @@
-"""Arms and contrasts: which settings stand against which."""
+"""Arms and contrasts: the settings that are compared with each other."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.factors.catalogue import CATALOGUE
+from slowstep.environment.machine import Machine
+from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
-from slowstep.machine import Machine
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
-from slowstep.settings.events import EVENTS, steps_between
+from slowstep.settings.periodic_events import EVENTS, steps_between
+from slowstep.settings.sections import CROSSED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +23,13 @@ class Arm:
     settings: Settings
 
     def determinants(self) -> dict[str, object]:
-        """The settings that decide what the trial does, for the identity of its record."""
+        """Return the settings that decide what the trial does, for the identity of its record."""
         named = {section: getattr(self.settings, section) for section in TRAINED}
-        # an epoch is as large as the job says, and a local file's content may change under its name
-        intervals = [steps_between(self.settings, e, float(self.settings.effective_batch_size)) for e in EVENTS]
+        # job.samples sets the size of an epoch
+        intervals = [steps_between(self.settings.run, e, float(self.settings.effective_batch_size)) for e in EVENTS]
         return named | {
             "job.samples": self.settings.job.samples,
-            "intervals": intervals,  # of events by a share of the job they depend on its epochs
-            "content": self.settings.local_content(),
+            "intervals": intervals,  # where an interval is a share of the job, it depends on the job's epochs
         }
 
 
@@ -41,59 +41,55 @@ class Contrast:
     baseline: Arm
     treatment: Arm
     untestable: str | None = None
-    """Why it can't be tested on this machine."""
+    """The reason why it can't be tested on this machine; None if it can."""
     unmet: str | None = None
-    """Why trials of these settings can't meet what the factor acts on."""
+    """The reason why trials of these settings can't meet what the factor acts on; None if they can."""
     against: tuple[tuple[Factor, Level], ...] = ()
-    """Levels that the baseline has beyond the run's own, where one change stands against another."""
+    """Levels that the baseline has beyond the run's own, where one change is compared with another."""
 
     @property
     def name(self) -> str:
-        """As labels show it: `dataloader_num_workers=2`."""
+        """Return the contrast's name in labels: `dataloader_num_workers=2`."""
         return label(self.levels)
 
     @property
     def expects(self) -> dict[str, object]:
-        """What the treatment must observe for the change to have taken effect."""
+        """Return the facts that the treatment must observe if the change took effect."""
         return {k: v for _, level in self.levels for k, v in level.expects.items()}
 
     @property
     def overrides(self) -> dict[str, object]:
-        """Every value that differs from the investigation's baseline; what was given yields to what was chosen."""
-        return self.given | {k: v for _, level in self.levels for k, v in level.overrides.items()}
+        """Return every value that differs from the investigation's baseline. A chosen value replaces a given one."""
+        return self.held_constant | {k: v for _, level in self.levels for k, v in level.overrides.items()}
 
     @property
     def meaning(self) -> Meaning:
-        """The costliest meaning among the levels in which the arms differ."""
+        """Return the costliest meaning among the levels in which the arms differ."""
         differ = (*self.levels, *self.against)
         return max((f.meaning_of(level) for f, level in differ), key=list(Meaning).index)
 
     @property
-    def given(self) -> dict[str, object]:
-        """What both arms have and the investigation's own run lacks, so that it is not the baseline."""
-        return {k: v for _, level in self.levels for k, v in level.given.items()}
+    def held_constant(self) -> dict[str, object]:
+        """Return the settings held constant in both arms that the investigation's own run lacks.
+
+        Where there are any, that run is not the baseline.
+        """
+        return {k: v for _, level in self.levels for k, v in level.held_constant.items()}
 
     @property
     def events(self) -> frozenset[str]:
-        """The occasional events that count in the comparison, however rare they are."""
+        """Return the periodic events that count in the comparison, even if they are rare."""
         return frozenset(f.event for f, _ in (*self.levels, *self.against) if f.event)
 
     def touched(self, device: str) -> frozenset[str]:
-        """The phases the change can touch."""
+        """Return the phases that the change can touch on `device` ('cpu' or 'cuda')."""
         return frozenset().union(*(f.touched(device) for f, _ in (*self.levels, *self.against)))
 
 
-CROSSED = {
-    "gradient_checkpointing": ("gradient_checkpointing", "per_device_train_batch_size"),
-    "sequence_length": ("max_length", "per_device_train_batch_size"),
-}
-"""The sections whose factors are also tried in combination, because they compete for the same memory or time."""
+def comparison_family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
+    """Return all contrasts of a section: each level by itself, and every combination of the factors that are crossed.
 
-
-def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
-    """All that a section asks for: each level by itself, and every combination of the factors that are crossed.
-
-    These are the comparisons that Holm's correction counts together.
+    Holm's correction counts these comparisons together.
     """
     alone = plan(settings, section, machine)
     cells = matrix(settings, section, CROSSED.get(section, ()), machine)
@@ -101,19 +97,37 @@ def family(settings: Settings, section: str, machine: Machine) -> list[Contrast]
 
 
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
-    """One contrast for each level that a section of the settings lists and the baseline does not already have."""
+    """Return one contrast for each level that a section of the settings lists and the baseline does not have."""
     return [
-        combine(settings, [(factor, level)], machine)
-        for factor, values in _chosen(settings, section)
-        for level in _levels(factor, values, settings)
+        combine(settings, [(CATALOGUE[factor], level)], machine)
+        for factor, values in levels_to_try(settings, section, machine).items()
+        for level in _changed_levels(CATALOGUE[factor], values, settings)
     ]
 
 
+def levels_to_try(settings: Settings, section: str, machine: Machine) -> dict[str, list]:
+    """Return the values of each factor that a section tries, by the factor's name.
+
+    They are those that the file lists. With `levels: auto`, a section that lists nothing tries what its own factors
+    propose for this run on this machine.
+    """
+    listed = {factor.name: values for factor, values in _listed_factors(settings, section)}
+    if listed or settings.levels != "auto":
+        return listed
+    proposed = {
+        factor.name: [
+            v for v in factor.proposals(settings.run, machine) if not _level_problems(factor, v, settings, "")
+        ]
+        for factor in BY_SECTION[section]
+    }
+    return {name: values for name, values in proposed.items() if values}
+
+
 def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Machine) -> list[Contrast]:
-    """Every combination of the listed levels of `factors`, the baseline's own level among them, but the baseline."""
-    levels = getattr(settings, section)
+    """Return every combination of levels of `factors`, listed or the baseline's own, but for the baseline itself."""
+    levels = levels_to_try(settings, section, machine)
     axes = [
-        [None, *((factor, level) for level in _levels(factor, levels.get(factor.name, []), settings))]
+        [None, *((factor, level) for level in _changed_levels(factor, levels.get(factor.name, []), settings))]
         for factor in (CATALOGUE[name] for name in factors)
     ]
     cells = ([pick for pick in cell if pick] for cell in itertools.product(*axes))
@@ -121,33 +135,35 @@ def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Ma
 
 
 def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine: Machine) -> Contrast:
-    """The contrast that changes `levels` together."""
+    """Return the contrast that changes `levels` together; SettingsError if such settings can't be."""
     levels = tuple(levels)
-    given = {k: v for _, level in levels for k, v in level.given.items()}
+    held_constant = {k: v for _, level in levels for k, v in level.held_constant.items()}
     changed = {k: v for _, level in levels for k, v in level.overrides.items()}
-    given = {k: v for k, v in given.items() if k not in changed}
+    held_constant = {k: v for k, v in held_constant.items() if k not in changed}
     name = label(levels)
-    base = override(settings, given, name)
+    base = override(settings, held_constant, name)
     treated = override(base, changed, name)
-    reasons = [f.requires(level.value, treated, machine) for f, level in levels]
-    extra = f" with {show_all(given)}" if given else ""
+    reasons = [f.requires(level.value, treated.run, machine) for f, level in levels]
+    extra = f" with {show_all(held_constant)}" if held_constant else ""
     return Contrast(
         levels=levels,
         baseline=Arm(label="baseline" + extra, settings=base),
         treatment=Arm(label=name, settings=treated),
         untestable=next((r for r in reasons if r), None),
-        unmet=next((r for r in (f.unmet(settings) for f, _ in levels) if r), None),
+        unmet=next((r for r in (f.unmet(settings.run) for f, _ in levels) if r), None),
     )
 
 
 def label(levels: Iterable[tuple[Factor, Level]]) -> str:
-    """A combination of levels as every report names it: `dataloader_num_workers=2 + tokenize=once`."""
+    """Return the name of a combination of levels in every report: `dataloader_num_workers=2 + tokenize=once`."""
     return " + ".join(f"{f.name}={show(level.value)}" for f, level in levels)
 
 
 def clash(settings: Settings, levels: Sequence[tuple[Factor, Level]], machine: Machine) -> str | None:
-    """Why levels that such a run can have one by one can't be had together, or None: one sets what another sets, or
-    removes what another needs."""
+    """Return why levels that a run can have one by one can't be had together; None if they can.
+
+    One may set what another sets, or remove what another needs.
+    """
     name = label(levels)
     try:
         together = combine(settings, levels, machine)
@@ -156,56 +172,56 @@ def clash(settings: Settings, levels: Sequence[tuple[Factor, Level]], machine: M
     for factor, level in levels:
         rest = combine(settings, [pick for pick in levels if pick[0] is not factor], machine).treatment.settings
         undone = any(together.overrides[key] != value for key, value in level.overrides.items())
-        undone = undone or factor.level(level.value, together.treatment.settings).given
-        why = factor.refuses(level.value, rest) or (f"the others undo {factor.name}" if undone else None)
+        undone = undone or factor.level(level.value, together.treatment.settings.run).held_constant
+        why = factor.refuses(level.value, rest.run) or (f"the others undo {factor.name}" if undone else None)
         if why:
             return f"{name}: {why}"
     return together.untestable
 
 
 def check_levels(settings: Settings, source: str) -> list[str]:
-    """What is wrong with the levels a user listed: unknown factors, values a factor can't take, impossible arms."""
+    """Return all that is wrong with the listed levels: unknown factors, values a factor can't take, impossible arms."""
     names = [(f"allow.never[{i}]", name) for i, name in enumerate(settings.allow.never)]
     names += [(f"{section}.{name}", name) for section in LEVEL_SECTIONS for name in getattr(settings, section)]
     unknown = [(key, name) for key, name in names if name not in CATALOGUE]
     problems = [f"{source}: {key}: no such factor.{nearest(name, CATALOGUE)}" for key, name in unknown]
     for section in LEVEL_SECTIONS:
-        for factor, values in _chosen(settings, section):
+        for factor, values in _listed_factors(settings, section):
             for i, value in enumerate(values):
-                problems += _wrong(factor, value, settings, f"{source}: {section}.{factor.name}[{i}]")
+                problems += _level_problems(factor, value, settings, f"{source}: {section}.{factor.name}[{i}]")
     return problems
 
 
 def without_refused(settings: Settings) -> Settings:
-    """The settings without the levels that such a run can't have."""
+    """Return the settings without the levels that such a run can't have."""
     kept = {
         section: {
             factor.name: fitting
-            for factor, values in _chosen(settings, section)
-            if (fitting := [v for v in values if not _wrong(factor, v, settings, "")])
+            for factor, values in _listed_factors(settings, section)
+            if (fitting := [v for v in values if not _level_problems(factor, v, settings, "")])
         }
         for section in LEVEL_SECTIONS
     }
     return replace(settings, **kept)
 
 
-def _wrong(factor: Factor, value: object, settings: Settings, key: str) -> list[str]:
-    """Why a run of these settings can't have a level."""
-    wrong = factor.accepts(value) or factor.refuses(value, settings)
+def _level_problems(factor: Factor, value: object, settings: Settings, key: str) -> list[str]:
+    """Return the reasons why a run of these settings can't have a level, each as a message about `key`."""
+    wrong = factor.accepts(value) or factor.refuses(value, settings.run)
     if wrong:
         return [f"{key}: {wrong}."]
-    level = factor.level(value, settings)
+    level = factor.level(value, settings.run)
     try:
-        override(settings, level.given | level.overrides, key)
+        override(settings, level.held_constant | level.overrides, key)
     except SettingsError as error:
         return error.problems
     return []
 
 
-def _chosen(settings: Settings, section: str) -> list[tuple[Factor, list]]:
+def _listed_factors(settings: Settings, section: str) -> list[tuple[Factor, list]]:
     return [(CATALOGUE[name], values) for name, values in getattr(settings, section).items() if name in CATALOGUE]
 
 
-def _levels(factor: Factor, values: list, settings: Settings) -> list[Level]:
-    current = factor.current(settings)
-    return [factor.level(value, settings) for value in values if value != current]
+def _changed_levels(factor: Factor, values: list, settings: Settings) -> list[Level]:
+    current = factor.current(settings.run)
+    return [factor.level(value, settings.run) for value in values if value != current]

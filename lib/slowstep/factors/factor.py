@@ -1,45 +1,76 @@
-"""The shape of a catalogue entry."""
+"""The shape of a catalogue entry: a factor and its levels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slowstep.machine import Machine
-from slowstep.settings import Settings
+from slowstep.environment.machine import Machine
+from slowstep.settings.run import Run
 
 ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate"})
 
 
 class Meaning(StrEnum):
-    """What a change costs in meaning, from nothing to everything."""
+    """The classes of changes, by what they do to the meaning of training, from nothing to everything."""
 
     EXACT = "exact"
     """The same mathematics: only speed and memory change."""
     NUMERICS = "numerics"
     """The same training in another arithmetic."""
     SEMANTICS = "semantics"
-    """Other data or another optimisation: not the same training."""
+    """Training with other data or another optimisation: not the same training."""
     DIAGNOSTIC = "diagnostic"
-    """Shows a limit; nothing that one would train with."""
+    """Shows a limit; nobody would train with it."""
+
+
+class Binding(StrEnum):
+    """The places where a change can be made."""
+
+    TRAINING_ARGUMENTS = "TrainingArguments"
+    DATA_LOADER = "DataLoader"
+    OPTIMIZER = "optimizer"
+    MODEL = "model"
+    TORCH = "torch"
+    ENVIRONMENT = "environment"
+    OPTION = "an option of the command"
+    WORKLOAD = "the kit's own workload"
+
+
+BINDS = {
+    "training_arguments": Binding.TRAINING_ARGUMENTS,
+    "model": Binding.MODEL,
+    "model.sdpa_backend": Binding.TORCH,
+    "peft": Binding.MODEL,
+    "quantization": Binding.MODEL,
+    "dataset": Binding.WORKLOAD,
+    "optimizer_kwargs": Binding.OPTIMIZER,
+    "freed_memory": Binding.ENVIRONMENT,
+}
+"""The binding of each section of the settings, and of keys that bind elsewhere than their section."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """One value of a factor as a change of settings.
 
-    `overrides` make the treatment; `given` is changed on both sides, for a factor that only exists in its presence
-    (persistent workers need workers). `expects` is what the trial must observe if the change took effect. `meaning` is
-    given where this step costs less than the factor's costliest.
+    `overrides` make the treatment. `held_constant` is set in both arms, for a factor that exists only beside it
+    (persistent workers need workers). `expects` holds the facts that the trial must observe if the change took effect.
+    `meaning` is set where this level costs less than the factor's costliest.
     """
 
     value: Any
     overrides: dict[str, Any]
-    given: dict[str, Any] = field(default_factory=dict)
+    held_constant: dict[str, Any] = field(default_factory=dict)
     expects: dict[str, Any] = field(default_factory=dict)
     meaning: Meaning | None = None
+
+    @property
+    def binds(self) -> frozenset[Binding]:
+        """Return the places where the change is made."""
+        return frozenset(BINDS.get(key) or BINDS[key.partition(".")[0]] for key in self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,52 +80,70 @@ class Factor:
     name: str
     title: str
     hypothesis: str
-    """What is claimed when the factor is tested; a reader of the report sees this sentence."""
+    """The claim that is tested, as one sentence; readers of the report see it."""
     meaning: Meaning
-    """Of its costliest level."""
+    """The meaning of its costliest level."""
     changes: str
-    """What the change means beside speed, in words."""
-    current: Callable[[Settings], Any]
-    level: Callable[[Any, Settings], Level]
+    """The effect of the change beside speed, in words."""
+    current: Callable[[Run], Any]
+    """Returns the run's own value."""
+    level: Callable[[Any, Run], Level]
+    """Returns a value as a change of the run's settings."""
     touches: frozenset[str]
     """The phases it can touch; the others are negative controls."""
     examples: tuple[Any, ...]
     """Levels worth trying: documented, and each one run by the tests."""
     bound: str | None = None
-    """Name of the bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
+    """The name of its bound in `slowstep.judgement.bounds`; None where nothing is known before the trial."""
     event: str | None = None
-    """The occasional event that it changes, 'save' or 'evaluate': it counts in the comparison however rare it is."""
+    """The periodic event that it changes, 'save' or 'evaluate'. It counts in the comparison even if it is rare."""
     shares_cores: bool = False
-    """It moves work between CPU cores; where training itself runs on the CPU, that touches every phase."""
-    requires: Callable[[Any, Settings, Machine], str | None] = lambda value, settings, machine: None
-    """What this machine lacks for a level, or None."""
-    refuses: Callable[[Any, Settings], str | None] = lambda value, settings: None
-    """Why a run of these settings can't have a level, whatever the machine, or None."""
-    unmet: Callable[[Settings], str | None] = lambda settings: None
-    """Why trials of these settings can't meet what the factor acts on, or None; asked if no bound refutes it."""
+    """True if it moves work between CPU cores. Where training itself runs on the CPU, that touches every phase."""
+    requires: Callable[[Any, Run, Machine], str | None] = lambda value, run, machine: None
+    """Returns what this machine lacks for a level, or None."""
+    refuses: Callable[[Any, Run], str | None] = lambda value, run: None
+    """Returns why a run of these settings can't have a level on any machine, or None."""
+    unmet: Callable[[Run], str | None] = lambda run: None
+    """Returns why trials can't meet what the factor acts on, or None. It is asked only if no bound refutes it."""
     accepts: Callable[[Any], str | None] = lambda value: None
-    """What is wrong with a level's value as a user wrote it, or None."""
+    """Returns what is wrong with a level's value as a user wrote it, or None."""
+    proposes: Callable[[Run, Machine], Sequence[Any]] | None = None
+    """Returns the values that are worth trying for a run on a machine; its examples where nothing is said."""
+
+    def proposals(self, run: Run, machine: Machine) -> list[Any]:
+        """Return the values that a run could have on this machine, and that train the same.
+
+        Semantics is never proposed: another batch size or length is another training, which nobody asked for.
+        """
+        values = self.examples if self.proposes is None else self.proposes(run, machine)
+        return [value for value in values if self._can_propose(value, run, machine)]
+
+    def _can_propose(self, value: Any, run: Run, machine: Machine) -> bool:
+        if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
+            return False
+        costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
+        return not costly and self.requires(value, run, machine) is None
 
     def meaning_of(self, level: Level) -> Meaning:
-        """What this level costs in meaning."""
+        """Return the meaning of this level."""
         return level.meaning or self.meaning
 
     def touched(self, device: str) -> frozenset[str]:
-        """The phases this factor can touch on `device` ('cpu' or 'cuda')."""
+        """Return the phases that this factor can touch on `device` ('cpu' or 'cuda')."""
         if device == "cpu":
             return ALL_PHASES if self.shares_cores else self.touches
-        # the device runs the optimizer while the host fetches the next batch: a shorter one lengthens the other's wait
+        # the device runs the optimizer while the host fetches the next batch, so a shorter update means a longer wait
         behind = {"data", "host_to_device"} if "optimizer" in self.touches else set()
         return self.touches | behind
 
 
 def show(value: Any) -> str:
-    """A level's value as labels show it: `true`, not `True`."""
+    """Return a level's value as labels show it: `true`, not `True`."""
     if isinstance(value, list):
         return ",".join(map(show, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def show_all(values: Mapping[str, Any]) -> str:
-    """Settings by their own names: `dataloader_num_workers=2, tokenize=once`."""
+    """Return settings by the last part of their keys: `dataloader_num_workers=2, tokenize=once`."""
     return ", ".join(f"{key.rpartition('.')[2]}={show(value)}" for key, value in values.items())

@@ -1,4 +1,4 @@
-"""final/: what a person would otherwise type."""
+"""The folder final/: configuration files that a person would otherwise write by hand."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import yaml
 
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
-from slowstep.final.decision import decision
+from slowstep.final.decision_record import decision
 from slowstep.final.script import script
-from slowstep.investigation import Investigation
+from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.convert import to_plain
 
 
-def write_files(inv: Investigation, choice: Choice) -> list[Path]:
-    """Configuration files as the ecosystem reads them, a script, a parameter file, and the decision record."""
-    folder, s = inv.folder / "final", choice.settings
+def write_files(lab: Lab, choice: Choice) -> list[Path]:
+    """Write configuration files for the ecosystem, a script, a parameter file and the decision record.
+
+    Return their paths. OSError names a file that can't be written.
+    """
+    folder, s = lab.folder / "final", choice.settings
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:
@@ -29,10 +32,10 @@ def write_files(inv: Investigation, choice: Choice) -> list[Path]:
     texts = {
         name: yaml.safe_dump(to_plain(content), sort_keys=False, allow_unicode=True) for name, content in values.items()
     }
-    if s.workload == "finetune":  # what a workload of one's own trains, its own code knows
+    if s.workload == "finetune":  # only the code of a user's own workload knows what it trains
         texts["train.py"] = script(s)
-    texts["decision.md"] = decision(inv, choice)
-    for name in FINAL_FILES.keys() - texts.keys():  # an earlier run's, of another configuration
+    texts["decision.md"] = decision(lab, choice)
+    for name in FINAL_FILES.keys() - texts.keys():  # files of an earlier run with another configuration
         (folder / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_atomically(folder / name, text)

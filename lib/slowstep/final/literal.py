@@ -1,4 +1,4 @@
-"""Values and names as Python source: what a generated script takes from settings, and nothing else."""
+"""Values and names as Python source. A generated script takes nothing else from settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Name(str):
-    """An identifier, which stands in a script as it is."""
+    """An identifier, which is written into a script without quotes."""
 
 
 def name(text: str) -> Name:
@@ -21,14 +21,14 @@ def name(text: str) -> Name:
 
 
 def literal(value: Any) -> str:
-    """Return a value as one writes it in a script; TypeError for what no literal can say.
+    """Return a value as the source text of a script; TypeError for a value that has no literal.
 
-    No number but a finite one has a literal, so `float("inf")` and `float("nan")` are the two calls that this makes.
+    Infinity and NaN have none, so they are written as the calls `float("inf")` and `float("nan")`.
     """
     if isinstance(value, Name):
         return str(value)
     if isinstance(value, str):
-        # what is not printable (control characters, marks that turn the direction of reading) is written as escapes
+        # characters that are not printable (control characters, marks of the reading direction) are written as escapes
         return json.dumps(value, ensure_ascii=False) if value.isprintable() else repr(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in value.items()) + "}"

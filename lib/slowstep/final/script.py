@@ -1,7 +1,7 @@
-"""final/train.py: the final configuration as a script of plain transformers and peft; nothing of this kit is in it.
+"""The script final/train.py: the final configuration in plain transformers and peft, without anything of this kit.
 
-The script's code is the template's alone. Everything that the template writes between braces becomes a literal, or an
-identifier where it says `| name`; so no key and no value of a parameter file can become code.
+Only the template has code. Everything that the template writes between braces becomes a literal, or an identifier
+where it says `| name`. So no key and no value of a parameter file can become code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from slowstep.final.literal import literal, name
 from slowstep.settings import Settings
-from slowstep.settings.events import happens
+from slowstep.settings.periodic_events import happens
 from slowstep.workloads import stdlib_text
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -29,9 +29,9 @@ BACKENDS = {
 
 
 def script(s: Settings) -> str:
-    """Return the text of train.py; it trains the whole job of `s`, on all of its data."""
+    """Return the text of train.py, which trains the whole job of `s` on all of its data."""
     text = _template().render(_values(s))
-    ast.parse(text)  # a script that can't be read is never written
+    ast.parse(text)  # a script that can't be parsed is never written
     return text
 
 
@@ -50,7 +50,7 @@ def _template() -> Template:
 
 
 def _values(s: Settings) -> dict[str, Any]:
-    """What the template asks for."""
+    """Return the values that the template asks for."""
     return {
         "name": s.name,
         "job": s.job,
@@ -91,7 +91,7 @@ def _data(s: Settings) -> dict[str, Any]:
 
 def _model(s: Settings) -> dict[str, Any]:
     m = s.model
-    own = not m.tokenizer and m.init == "random"  # the small one that the kit trains for a model that has none
+    own = not m.tokenizer and m.init == "random"  # the kit trains a small tokenizer for a model that has none
     return {
         "random": m.init == "random",
         "name_or_path": m.name_or_path,
@@ -108,7 +108,7 @@ def _model(s: Settings) -> dict[str, Any]:
 
 def _training(s: Settings) -> dict[str, Any]:
     given = s.training_arguments
-    # these the script sets itself; the number of epochs where the job has one
+    # the script sets these arguments itself; the number of epochs only where the job has one
     own = {"output_dir", "max_steps", "remove_unused_columns"}
     own |= {"num_train_epochs"} if s.job.epochs else set()
     return {
@@ -116,11 +116,11 @@ def _training(s: Settings) -> dict[str, Any]:
         "max_steps": given.get("max_steps", -1),
         "cpu_without_gpu": bool(given.get("bf16") or given.get("fp16")) and "use_cpu" not in given,
         "optimizer_kwargs": s.optimizer_kwargs,
-        "evaluates": happens(s, "evaluate"),
+        "evaluates": happens(s.run, "evaluate"),
     }
 
 
 def _saved(s: Settings) -> bool:
-    """Whether the data is a folder that `datasets` saved."""
+    """Return whether the data is a folder that `datasets` saved."""
     local = Path(s.dataset.name_or_path).expanduser()
     return local.is_dir() and (local / "dataset_info.json").is_file()

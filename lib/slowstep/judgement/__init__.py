@@ -1,1 +1,1 @@
-"""From records to verdicts: pure functions on numbers. Nothing here imports torch."""
+"""Pure functions that make verdicts from records. Nothing here imports torch."""

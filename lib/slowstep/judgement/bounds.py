@@ -1,11 +1,12 @@
-"""The most that a factor could bring, known before its trial. A claim beyond its bound needs no trial to be refuted.
+"""Bounds: the most that a factor could bring, known before its trial. A bound can refute a claim without a trial.
 
-Each bound rests on the upper end of a measured share, so it carries the noise of the measurement. Each takes the
-facts, the level's value and the size of an epoch, and gives a speed-up ratio with the reason in words.
+A bound is a function of the facts, the level's value and the size of an epoch. It returns a speed-up ratio with the
+reason in words. The ratio rests on the upper end of a measured share, so it includes the noise of the measurement.
 
-**Arithmetic and waits.** A pass, the optimizer and what FLOPs tell do the same work in each step, so a few steps show
-them. A wait for something outside (a disk, a network, a tracker) may come in one step of hundreds and take a fifth of
-the time, and the steps that have not met it say nothing of it. So the bound of a wait refutes only if stalls as rare as
+**Arithmetic.** A pass and the optimizer do the same work in each step, so a few steps are enough to measure it.
+
+**Waits.** A wait for something outside (a disk, a network, a tracker) may come in one step of hundreds and take a fifth
+of the time. Steps without such a wait say nothing about it. So the bound of a wait refutes only if stalls as rare as
 `budget.rarest_stall` would have been met (`slowstep.judgement.timeline`).
 """
 
@@ -16,37 +17,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import ALLOWANCE
 from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
 from slowstep.judgement.suspects import PROFILED_TO
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
-from slowstep.judgement.units import speed_up
 
 IMPLAUSIBLE = 0.9
-"""Nothing trains at more of a device's peak than this; where it seems to, the peak or the FLOPs are not the run's."""
+"""The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""
 
 WORKER_START_SECONDS = 10.0
-"""Generous: starting loader workers at an epoch's begin, imports included."""
+"""Seconds to start loader workers at the begin of an epoch, imports included: a generous guess."""
 
 
 BUSY = 0.1
-"""A device that stands idle for no more of the time is kept busy by its kernels."""
+"""The share of the time that a device may stand idle and still count as busy with its kernels."""
 
 TELLS_NOTHING = 2.0
-"""That a device could train twice as fast at its peak is true of nearly every run, and no reason to expect a gain."""
+"""The ratio from which on a bound says nothing. Nearly every run could be twice as fast at its device's peak, and that
+is no reason to expect a gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """At most `ratio` times the throughput, because of `why`."""
+    """A bound: the throughput can grow to `ratio` times the baseline's at most, because of `why`."""
 
     ratio: float
     why: str
     evidence: Evidence | None = None
-    """What a measured share rests on; None where the bound rests on FLOPs or on the change itself."""
+    """The steps that the measured share rests on; None where the bound rests on FLOPs or on the change itself."""
     suffices: bool = True
-    """Whether it may refute without a trial."""
+    """True if the bound may refute without a trial."""
 
     def __str__(self) -> str:
         text = f"at most {self.ratio - 1:+.1%}: {self.why}"
@@ -55,52 +57,57 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be bounded."""
+    """The question to a bound."""
 
     value: Any
+    """The level's value."""
     epoch_samples: int | None
+    """Samples of an epoch; None if not known."""
 
 
 def bound(name: str | None, facts: BaselineFacts, value: Any, epoch_samples: int | None) -> Bound | None:
-    """The bound called `name` in the catalogue; None where there is none or its facts were not measured."""
+    """Return the bound called `name` in the catalogue; None where there is none or its facts were not measured.
+
+    KeyError for a name that is not in `BOUNDS`.
+    """
     return BOUNDS[name](facts, Asked(value=value, epoch_samples=epoch_samples)) if name else None
 
 
 def _arithmetic(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Bound]:
-    """The share of a phase that does the same work in each step."""
+    """Make the bound of a phase that does the same work in each step: it can save its share at most."""
 
-    def of_phase(facts: BaselineFacts, asked: Asked) -> Bound:
+    def phase_bound(facts: BaselineFacts, asked: Asked) -> Bound:
         share = facts.most(phase)
         why = f"{words} is at most {share:.1%} of the step"
         return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
 
-    return of_phase
+    return phase_bound
 
 
 def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Asked], Bound]:
-    """The share of phases that wait for something outside of the training."""
+    """Make the bound of phases that wait for something outside the training: they can save their share at most."""
 
-    def of_phases(facts: BaselineFacts, asked: Asked) -> Bound:
+    def wait_bound(facts: BaselineFacts, asked: Asked) -> Bound:
         share = facts.most(*phases)
         why = f"{words} is at most {share:.1%} of the step"
         evidence = facts.data_evidence if "data" in phases else facts.evidence
         return Bound(ratio=speed_up(share), why=why, evidence=evidence, suffices=facts.sees_stalls(evidence))
 
-    return of_phases
+    return wait_bound
 
 
 def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """The wait that was measured, unless batches ready in memory bring more than it explains.
+    """Return the bound by the measured wait, unless batches ready in memory bring more than that wait explains.
 
-    That happens when preparing data slows the computation without being waited for (it holds the interpreter's lock,
-    or workers take cores that training computes on): no phase shows it, only the ceiling does.
+    They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
+    or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
     """
-    ceiling, waiting = facts.data_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
+    ceiling, waiting = facts.cached_batch_ceiling, _waiting(("data",), "waiting for data")(facts, asked)
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
     if ceiling.low <= waiting.ratio:
-        return waiting  # a few pairs may have met none of the waits that many steps have
+        return waiting  # many steps met waits that these few pairs may have missed
     why = "that is the most that batches ready in memory bring"
     return replace(waiting, ratio=max(1.0, ceiling.high), why=why)
 
@@ -123,7 +130,7 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
 
 def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if not facts.observed.get("gradient_checkpointing"):
-        return None  # both sides are given checkpointing, and of that run nothing is known yet
+        return None  # both arms will have checkpointing, and nothing is known of that run yet
     now, layers = int(facts.observed.get("every_n_layers") or 1), int(facts.observed.get("layers") or 0)
     if not layers:
         return None
@@ -133,12 +140,12 @@ def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 
 def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """What attention takes: another implementation of it can save no more."""
+    """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
         known = [PROFILED_TO * share_of(facts.profile, ATTENTION)]
     if not known or facts.observed.get("compiled"):
-        return _ceiling(facts, asked)
+        return _device_peak(facts, asked)
     share = min(known[0], IMPLAUSIBLE)
     why = f"attention takes at most {share:.1%} of the time, as far as a profile of a few steps tells"
     return Bound(
@@ -147,14 +154,17 @@ def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 
 def _profiled(facts: BaselineFacts) -> bool:
-    """Whether the operators of the profile are the time: on a device that stands idle they are not, their launch is."""
+    """Return whether the profile's operators make up the time. On a device that stands idle, their launch does."""
     return facts.profile is not None and (facts.profile.device == "cpu" or facts.profile.idle <= BUSY)
 
 
 def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """What is no product of matrices: a compiled graph fuses that, and multiplies as before."""
+    """Return the bound by all that is not a product of matrices: a compiled graph fuses that, and multiplies as before.
+
+    None where the bound says nothing.
+    """
     if not _profiled(facts) or not asked.value:
-        return _ceiling(facts, asked)
+        return _device_peak(facts, asked)
     products = share_of(facts.profile, PRODUCTS) / PROFILED_TO
     bound = Bound(
         ratio=1 / max(products, 1 - IMPLAUSIBLE),
@@ -163,14 +173,14 @@ def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return bound if bound.ratio < TELLS_NOTHING else None
 
 
-def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """All the device can do: every useful token at its peak, nothing recomputed, half of the attention left out.
+def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """Return the bound by the device: every useful token at its peak, no recomputation, half of the attention left out.
 
-    None where the device could do twice as much and more, which says nothing of the change.
+    None where the device could do twice as much or more, which says nothing about the change.
     """
     rate, flops, peak = facts.throughput.useful_tokens_per_second, facts.flops, facts.peak_flops
     if rate is None or flops is None or peak is None or facts.observed.get("tf32"):
-        return None  # a peak of plain 32-bit products says nothing of TF32
+        return None  # a peak of plain 32-bit products says nothing about TF32
     used = rate * (flops.needed - flops.attention / 2) / peak
     if used > IMPLAUSIBLE or used < 1 / TELLS_NOTHING:
         return None
@@ -178,8 +188,10 @@ def _ceiling(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
-    def of_event(facts: BaselineFacts, asked: Asked) -> Bound | None:
-        rare = facts.occasional.get(event, 0.0)
+    """Make the bound of an event: its share of the job, less what stays if only its interval `every` is longer."""
+
+    def event_bound(facts: BaselineFacts, asked: Asked) -> Bound | None:
+        rare = facts.periodic_events.get(event, 0.0)
         if rare is None:
             return None
         share = min(rare + facts.most(event), 0.99)
@@ -188,16 +200,16 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
         if every and isinstance(now, int) and isinstance(asked.value, int):
             share *= max(0.0, 1 - now / asked.value)
             why += f", and with {asked.value} steps between in place of {now} this falls by {share:.1%}"
-        if rare or facts.share(event):  # it was met, and how often it comes is known
+        if rare or facts.share(event):  # the event was met, and its frequency is known
             return Bound(ratio=speed_up(share), why=why)
         suffices = facts.sees_stalls(facts.evidence)
         return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence, suffices=suffices)
 
-    return of_event
+    return event_bound
 
 
-def _on_host(known: Callable[[BaselineFacts, Asked], Bound]) -> Callable[[BaselineFacts, Asked], Bound | None]:
-    """For what makes the host wait for a device: there it moves time between all phases, and nothing is known."""
+def _cpu_only(known: Callable[[BaselineFacts, Asked], Bound]) -> Callable[[BaselineFacts, Asked], Bound | None]:
+    """Restrict a bound to runs on a CPU. With a GPU such work makes the host wait, which moves time between phases."""
     return lambda facts, asked: known(facts, asked) if facts.observed.get("device") == "cpu" else None
 
 
@@ -207,10 +219,10 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     if asked.value == "max_length":
         if facts.observed.get("compiled"):
-            return None  # one length for all batches ends compiling anew for each
+            return None  # with one length for all batches, a compiled graph is not compiled anew for each length
         return Bound(ratio=1.0, why="padding every sequence to the maximum only adds positions")
     if asked.value == "packing":
-        return None  # besides the padding it fills the step with more tokens, which can help by any amount
+        return None  # packing also fills the step with more tokens, which can help by any amount
     share = _quadratic(facts)
     if share is None:
         return None
@@ -226,7 +238,7 @@ def _sampling(facts: BaselineFacts, asked: Asked) -> Bound | None:
 
 
 def _quadratic(facts: BaselineFacts) -> float | None:
-    """Share of the time that attention's quadratic part may take."""
+    """Return the share of the time, 0 to 1, that attention's quadratic part may take; None without FLOPs."""
     return min(ALLOWANCE * facts.flops.attention_share, 0.9) if facts.flops else None
 
 
@@ -263,14 +275,14 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "data": _data,
     "batches": _waiting(("data", "host_to_device"), "waiting for batches and copying them to the device"),
     "optimizer": _arithmetic("optimizer", "the optimizer"),
-    "clipping": _on_host(_arithmetic("optimizer", "clipping with the optimizer")),
-    "host_work": _on_host(_waiting(("other",), "what Trainer does between the phases")),
-    "log": _on_host(_waiting(("log",), "logging")),
+    "clipping": _cpu_only(_arithmetic("optimizer", "clipping with the optimizer")),
+    "host_work": _cpu_only(_waiting(("other",), "what Trainer does between the phases")),
+    "log": _cpu_only(_waiting(("log",), "logging")),
     "save": _event("save"),
     "save_interval": _event("save", "save_steps"),
     "evaluate": _event("evaluate"),
     "evaluation_interval": _event("evaluate", "eval_steps"),
-    "ceiling": _ceiling,
+    "peak": _device_peak,
     "kernels": _kernels,
     "fusion": _fusion,
     "recomputation": _recomputation,

@@ -1,10 +1,12 @@
 """The comparison rule: interleaved pairs, block totals, corrected looks.
 
-A pair gives d = ln(treatment throughput / baseline throughput) over whole blocks. At each of the looks the interval of
-d is asked (`slowstep.judgement.intervals`) at the nominal p that makes 5 % over all looks: the idea is Pocock's
-(Biometrika 64, 1977), the number is calibrated in simulation. The block is the sampling unit, never the step: steps are
-autocorrelated, and a test on them calls a third of all identical arms different. Totals are judged, never medians of
-steps: a median hides a stall in every eighth step, which is a tenth of the time.
+A pair gives d = ln(treatment throughput / baseline throughput) over whole blocks. The interval of d is looked at
+several times (`slowstep.judgement.intervals`), each time at the nominal p that makes 5 % over all looks. The idea is
+Pocock's (Biometrika 64, 1977); the number is calibrated in simulation.
+
+The block is the sampling unit, never the step. Steps are autocorrelated, and a test on them calls a third of all
+identical arms different. Totals are judged, never medians of steps. A median hides a stall of +80 % in every eighth
+step, which costs a tenth of the time.
 """
 
 from __future__ import annotations
@@ -17,22 +19,24 @@ from enum import StrEnum
 import numpy as np
 
 from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
-from slowstep.judgement.units import work
+from slowstep.judgement.throughput import work
 from slowstep.records import Block, Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
-"""After so many pairs it is asked whether the comparison is decided."""
+"""The looks: numbers of pairs after which the comparison may be decided."""
 
 OVERALL_P = 0.05
+"""Two-sided p over all looks."""
+
 EQUAL = math.log(1.03)
 """Two arms within 3 % are practically equal."""
 
 STALL = 0.03
-"""Total and median throughput that differ by more than this hold a stall worth a word."""
+"""The difference of total and median throughput, as a log-ratio, from which on a stall is reported."""
 
 
-class Kind(StrEnum):
-    """What a comparison reads."""
+class Reading(StrEnum):
+    """The possible results of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -41,55 +45,55 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A comparison's result, with the medians as a second opinion that is shown and not judged."""
+class ComparisonResult:
+    """A comparison's result. The medians are a second opinion, which is shown and not judged."""
 
-    kind: Kind
+    reading: Reading
     effect: Interval
     detectable: float
     """The smallest ratio above 1 that these pairs could have told from 1."""
     median_ratio: float
     total_ratio: float
-    """All work over all time of the treatment, over the same of the baseline."""
+    """All work over all time of the treatment, divided by the same of the baseline."""
     stall: bool
-    """Whether totals and medians disagree: something stalls now and then in one arm."""
+    """True if totals and medians disagree: something stalls now and then in one arm."""
 
 
 def log_ratios(pairs: Sequence[Pair]) -> np.ndarray:
-    """d of every pair, shape (n,)."""
+    """Return d of every pair, shape (n,)."""
     return np.array([math.log(_rate(p.treatment) / _rate(p.baseline)) for p in pairs])
 
 
 def launches(pairs: Sequence[Pair]) -> list[int]:
-    """The launch of every pair."""
+    """Return the launch of every pair."""
     return [p.launch for p in pairs]
 
 
 def change(pairs: Sequence[Pair]) -> Interval:
-    """What the treatment changes, with its interval."""
+    """Return the effect of the treatment, as a log-ratio with its interval."""
     return paired(log_ratios(pairs), launches(pairs))
 
 
-def read(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Kind:
-    """The reading of log-ratios at a look."""
+def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = ()) -> Reading:
+    """Return the result that log-ratios, shape (n,), give at one look; `launches` names the launch of each."""
     ratios = np.asarray(ratios, dtype=float)
     if len(ratios) < LOOKS[0]:
-        return Kind.INCONCLUSIVE
+        return Reading.INCONCLUSIVE
     _, lower, upper = limits(ratios, launches, 2 * NOMINAL_P)
     if lower > -EQUAL and upper < EQUAL:
-        return Kind.EQUAL
+        return Reading.EQUAL
     _, lower, upper = limits(ratios, launches, NOMINAL_P)
-    return Kind.FASTER if lower > 0 else Kind.SLOWER if upper < 0 else Kind.INCONCLUSIVE
+    return Reading.FASTER if lower > 0 else Reading.SLOWER if upper < 0 else Reading.INCONCLUSIVE
 
 
-def reading(pairs: Sequence[Pair]) -> Reading:
-    """The comparison of `pairs`."""
+def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
+    """Return the result of comparing `pairs`."""
     d = log_ratios(pairs)
     medians = np.array([math.log(_median_rate(p.treatment) / _median_rate(p.baseline)) for p in pairs])
     gap = interval(d - medians)
     effect = paired(d, launches(pairs))
-    return Reading(
-        kind=read(d, launches(pairs)),
+    return ComparisonResult(
+        reading=reading(d, launches(pairs)),
         effect=effect,
         detectable=math.exp(effect.half),
         median_ratio=math.exp(float(medians.mean())) if len(pairs) else 1.0,
@@ -99,7 +103,7 @@ def reading(pairs: Sequence[Pair]) -> Reading:
 
 
 def due(n: int, most: int) -> bool:
-    """Whether `n` pairs are a look, `most` being the last whatever its number."""
+    """Return whether there is a look after `n` pairs. The last pair, number `most`, always brings one."""
     return n in LOOKS or n >= most
 
 

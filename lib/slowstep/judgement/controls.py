@@ -1,7 +1,7 @@
 """Negative controls: a phase that the factor can't touch must not move.
 
-In one of the reports this kit was conceived from, torch.compile "made data loading four times slower". It can't;
-something else had changed, and the comparison was void. A control that moves says so here.
+In one of the reports that led to this kit, torch.compile "made data loading four times slower". It can't do that:
+something else had changed, and the comparison was worthless. A control that moves shows this.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.units import work
+from slowstep.judgement.throughput import work
 from slowstep.records import Pair
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
 MOVED = math.log(1.10)
-"""A control has moved when the whole interval lies beyond 10 %; caches and clocks move phases by a few percent."""
+"""The log-ratio beyond which the whole interval of a moved control lies: 10 %, as caches and clocks move phases by a
+few percent. A control must also pass the two limits below to count as moved."""
 
 NOTICEABLE = 0.02
-"""And when it moved by 2 % of the step at least: a ratio of two tiny times means nothing."""
+"""The least move that counts, as a share of the step: a ratio of two tiny times means nothing."""
 
 MATERIAL = 0.25
-"""And by a quarter of what the whole step changed: a slow optimizer that walks through all memory leaves cold caches to
-the next forward pass, and a change that halves the step may move its neighbours by a few percent of it."""
+"""The least move that counts, as a share of what the whole step changed. A slow optimizer that walks through all
+memory leaves cold caches to the next forward pass, so a change that halves the step may move other phases by a few
+percent of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """A control that moved: time per unit of work, treatment over baseline."""
+    """A control that moved. `ratio` is its time per unit of work in the treatment, divided by that in the baseline."""
 
     phase: str
     ratio: float
@@ -37,7 +39,7 @@ class Moved:
 
 
 def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved]:
-    """The untouchable phases that moved nevertheless."""
+    """Return the phases that moved although they are not among those that the factor can touch (`touched`)."""
     from slowstep.judgement.intervals import interval  # brings scipy, and an audit needs the limits above at once
 
     found = []
@@ -59,7 +61,7 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved
 
 
 def _change(pairs: Sequence[Pair]) -> float:
-    """By how much the step changed, as a share of the baseline's."""
+    """Return the absolute change of the time per unit of work, as a share of the baseline's."""
     before = sum(p.baseline.seconds / work(p.baseline) for p in pairs)
     after = sum(p.treatment.seconds / work(p.treatment) for p in pairs)
     return abs(after / before - 1) if before else 0.0

@@ -1,4 +1,4 @@
-"""What devices can do, by the name that tools print; an unknown device is measured or left aside, never guessed."""
+"""Peaks of devices, by the name that tools print. An unknown device is measured or left out, never guessed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Peak:
 
     @property
     def most(self) -> float:
-        """FLOP/s that nothing exceeds: a data sheet's figure as it is, and more than was measured in a busy moment."""
+        """Return the FLOP/s that nothing exceeds: a data sheet's figure, or `MARGIN` times a measured one."""
         return self.tflops * 1e12 * (MARGIN if self.source.startswith(MEASURED) else 1.0)
 
 
 MARGIN = 1.25
-"""A peak that was measured may lie so much below what the device can do."""
+"""The factor by which a device's true peak may exceed a measured one, which may come from a busy moment."""
 
 MEASURED = "measured here"
-"""How the source of a peak begins that no data sheet says."""
+"""The first words of `source` for a peak that was measured and is in no data sheet."""
 
 VENDORS = {"nvidia", "amd", "geforce", "tesla", "instinct", "r", "tm", "gpu", "corporation"}
-"""Words of a name that tell no device from another."""
+"""Words of a name that distinguish no device from another."""
 
 JOINED = re.compile(r"(?<=\d)\s+(?=gb\b)|(?<=\bsxm)\s+(?=\d\b)")
 """Spaces that some tools print inside `80 GB` and `SXM 5`."""
@@ -43,22 +43,22 @@ PEAKS = {
 
 
 def peak_of(name: str | None) -> Peak | None:
-    """The peak of the device that a tool calls `name`, None where no device or several could be meant.
+    """Return the peak of the device that a tool calls `name`; None where no device or several could be meant.
 
-    Only the order of the words, and words that tell no device from another, may differ: `A10` is no `A10G`, and `H100`
-    alone is PCIe, SXM or NVL.
+    Only the order of the words, and words that distinguish no device, may differ. `A10` is not `A10G`, and `H100`
+    alone could be PCIe, SXM or NVL.
     """
     return KNOWN.get(_words(name)) if name else None
 
 
 def family_of(name: str) -> list[str]:
-    """The known devices whose name has all words of a shorter one: the several that `H100` could be."""
+    """Return the known devices whose names have all words of `name` and more: those that `H100` could be."""
     words = _words(name)
     return [names[0] for names, *_ in SHEETS if words and any(words < _words(n) for n in names)]
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words that make up a name, however they are parted: `A100-SXM4-40GB` has a100, sxm4 and 40gb."""
+    """Return the words of a name, whatever separates them: `A100-SXM4-40GB` has a100, sxm4 and 40gb."""
     text = JOINED.sub("", re.sub(r"[^a-z0-9]+", " ", name.lower()))
     text = re.sub(r"\brtx(?=\d)", "rtx ", text)
     return frozenset(word for word in text.split() if word not in VENDORS)

@@ -1,8 +1,9 @@
 """Floating-point operations of a training step, counted as the PaLM paper counts them (arXiv 2204.02311, appendix B).
 
-N = parameters that multiply (embeddings looked up are none). Forward 2N a token; backward twice that where weights
-are trained, and once (2N, for the activations) where they are frozen: full training 6N, LoRA 4N + 6 N_lora.
-Attention adds 12 * layers * hidden * T forward and backward, at T the sequence length; LoRA does not reduce it.
+N is the number of parameters that multiply; embeddings that are only looked up do not. The forward pass takes 2N a
+token. The backward pass takes twice that where weights are trained, and 2N (for the activations) where they are frozen.
+So full training takes 6N, and LoRA 4N + 6 N_lora. Attention adds 12 * layers * hidden * T for both passes, where T is
+the sequence length; LoRA does not reduce it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 ALLOWANCE = 3.0
-"""Attention and low-rank products run at a lower rate than the large products, so a share of the FLOPs is not a share
-of the time. Up to three times the FLOP share is allowed for; beyond that no one has seen it on current devices."""
+"""The most by which a share of the time may exceed a share of the FLOPs, as a factor. Attention and low-rank products
+run at a lower rate than the large products; more than three times has not been seen on current devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenFlops:
-    """FLOPs a token, by part. Recomputation is work done and not work needed, so MFU leaves it out."""
+    """FLOPs a token, by part. Recomputation is work that is done and not needed, so MFU leaves it out."""
 
     weights: float
     attention: float
@@ -27,27 +28,27 @@ class TokenFlops:
 
     @property
     def backward(self) -> float:
-        """What the backward pass does, recomputation included."""
+        """Return the FLOPs a token of the backward pass, recomputation included."""
         return self.needed - self.forward + self.recomputation
 
     @property
     def needed(self) -> float:
-        """What the model needs; MFU's numerator."""
+        """Return the FLOPs a token that the model needs: MFU's numerator."""
         return self.weights + self.attention + self.adapter
 
     @property
     def attention_share(self) -> float:
-        """The quadratic part of the needed work."""
+        """Return the share of the needed work, 0 to 1, that is attention's quadratic part."""
         return self.attention / self.needed
 
     @property
     def adapter_share(self) -> float:
-        """The adapter's part of the needed work."""
+        """Return the share of the needed work, 0 to 1, that is the adapter's."""
         return self.adapter / self.needed
 
 
 def token_flops(observed: dict[str, Any], length: float) -> TokenFlops | None:
-    """FLOPs a token of a model as the trial observed it, at sequences of `length`; None if it didn't say its sizes."""
+    """Return the FLOPs a token of a model at sequences of `length`; None if the trial did not observe its sizes."""
     try:
         matmul, trained = observed["matmul_parameters"], observed["trained_parameters"]
         layers, hidden = observed["layers"], observed["hidden_size"]

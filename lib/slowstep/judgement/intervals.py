@@ -1,15 +1,15 @@
-"""Intervals: of a mean, by Student's t, and of a change measured in pairs, which must bear more.
+"""Intervals: that of a mean (Student's t), and that of a change measured in pairs.
 
-Pairs of blocks on a real machine bring three kinds of noise, and the interval of a change answers each:
+Pairs of blocks on a real machine have three kinds of noise. The interval of a change answers each:
 
-- ordinary scatter, by Student's t on the mean of the pairs;
-- now and then a step thirty times as long, which makes the mean worthless: from eight pairs on the sign test's
-  interval of the median (exact, whatever the distribution) stands beside it, and the narrower of the two counts;
-- an offset that a launch keeps for its whole life (memory layout, clocks), which no interleaving averages out: it is
-  allowed for as a known variance, which shrinks as the pairs spread over launches.
+- **Ordinary scatter**: Student's t on the mean of the pairs.
+- **Single steps thirty times as long**: one of them makes the mean worthless. So from eight pairs on, the sign test's
+  interval of the median stands beside it, which is exact for any distribution. The narrower of the two counts.
+- **An offset of a launch**: a launch keeps it for its whole life (memory layout, clocks), so interleaving can't average
+  it out. It is allowed for as a known variance, which shrinks as the pairs spread over launches.
 
-The price of taking the narrower of two, and of looking several times, is in NOMINAL_P; `bench/validation/` holds the
-calibration in simulation.
+`NOMINAL_P` makes up for taking the narrower of two intervals and for looking several times. `bench/validation/` holds
+the calibration in simulation.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 NOMINAL_P = 0.011
-"""Two-sided p at each of nine looks; together they keep 5 %."""
+"""Two-sided p at each of nine looks; it makes 5 % over all of them."""
 
 LAUNCH = 0.01
-"""Standard deviation of a launch's own speed, on the logarithm, that is allowed for."""
+"""Standard deviation of the speed of launches, as a natural logarithm, that an interval allows for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """An estimate with its interval and the two-sided p of "nothing there", on the natural-log scale where a ratio."""
+    """An estimate with its interval and the two-sided p of "no effect". Ratios are on the natural-log scale."""
 
     mean: float
     lower: float
@@ -40,26 +40,26 @@ class Interval:
     p: float
     n: int
     median: bool = False
-    """Whether it is the median's interval, because single values lie far out."""
+    """True if this is the median's interval, because single values lie far out."""
 
     @property
     def half(self) -> float:
-        """Half the width."""
+        """Return half the width."""
         return (self.upper - self.lower) / 2
 
     @property
     def ratio(self) -> float:
-        """The effect as a throughput ratio."""
+        """Return the effect as a throughput ratio."""
         return math.exp(self.mean)
 
     @property
     def low(self) -> float:
-        """Lower end, as a ratio."""
+        """Return the lower end as a ratio."""
         return math.exp(self.lower)
 
     @property
     def high(self) -> float:
-        """Upper end, as a ratio."""
+        """Return the upper end as a ratio."""
         return math.exp(self.upper)
 
 
@@ -68,7 +68,7 @@ Limits = tuple[float, float, float]
 
 
 def interval(values: Sequence[float] | np.ndarray, p: float = NOMINAL_P) -> Interval:
-    """The t-interval of the mean at two-sided `p`; infinite for fewer than two values."""
+    """Return the t-interval of the mean of `values`, shape (n,), at two-sided `p`; infinite for fewer than two."""
     values = np.asarray(values, dtype=float)
     n = len(values)
     mean, lower, upper = _mean(values, p, 0.0) if n else (0.0, -math.inf, math.inf)
@@ -78,7 +78,7 @@ def interval(values: Sequence[float] | np.ndarray, p: float = NOMINAL_P) -> Inte
 
 
 def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = (), p: float = NOMINAL_P) -> Interval:
-    """The interval of a change, from log-ratios of pairs, each measured in the launches of that name."""
+    """Return the interval of a change, from log-ratios of pairs, shape (n,); `launches` names the launch of each."""
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return interval(values, p)
@@ -89,12 +89,12 @@ def paired(values: Sequence[float] | np.ndarray, launches: Sequence[Hashable] = 
 
 
 def one_launch(p: float = NOMINAL_P) -> float:
-    """By how much, on the logarithm, a single launch may be faster or slower than launches are on the mean."""
+    """Return how far the speed of a single launch may lie from the mean of launches, as a natural logarithm."""
     return _z(p) * LAUNCH
 
 
 def limits(values: np.ndarray, launches: Sequence[Hashable], p: float) -> Limits:
-    """`paired` without the p, which takes longest."""
+    """Return what `paired` does, without its p, which takes longest to compute."""
     return _narrower(values, p, _spread(len(values), launches))[1]
 
 
@@ -105,7 +105,7 @@ def _narrower(values: np.ndarray, p: float, spread: float) -> tuple[bool, Limits
 
 
 def _mean(values: np.ndarray, p: float, spread: float) -> Limits:
-    """Student's t, with the launches' part added in quadrature, so that it is never narrower than without."""
+    """Return Student's t-interval. The launches' part is added in quadrature, so it never makes it narrower."""
     mean = float(values.mean())
     if len(values) < 2:
         return mean, -math.inf, math.inf
@@ -114,8 +114,10 @@ def _mean(values: np.ndarray, p: float, spread: float) -> Limits:
 
 
 def _median(values: np.ndarray, p: float, spread: float) -> Limits:
-    """The interval between two order statistics that the sign test does not reject (Conover, Practical Nonparametric
-    Statistics, section 3.2); infinite while there are too few values."""
+    """Return the interval between two order statistics that the sign test does not reject; infinite for too few values.
+
+    Conover, Practical Nonparametric Statistics, section 3.2.
+    """
     ordered, dropped = np.sort(values), _dropped(p, len(values))
     median = float(np.median(ordered))
     if dropped < 0:
@@ -129,13 +131,13 @@ def _error(values: np.ndarray) -> float:
 
 
 def _spread(n: int, launches: Sequence[Hashable]) -> float:
-    """Standard deviation that the launches leave in the mean of `n` pairs: a pair's is that of two launches."""
+    """Return the standard deviation that launches leave in the mean of `n` pairs, each made in two launches."""
     shares = [count / n for count in Counter(launches).values()] or [1.0]
     return LAUNCH * math.sqrt(2 * sum(share**2 for share in shares))
 
 
 def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.ndarray, spread: float) -> float:
-    """The two-sided p at which the interval just reaches 0, by bisection."""
+    """Return the two-sided p at which the interval just reaches 0, by bisection."""
 
     def holds_zero(p: float) -> bool:
         _, lower, upper = limits_at(values, p, spread)
@@ -152,17 +154,20 @@ def _chance(limits_at: Callable[[np.ndarray, float, float], Limits], values: np.
     return math.exp(most)
 
 
-@functools.lru_cache(maxsize=4096)
 def _t(p: float, freedom: int) -> float:
-    return float(stats.t.ppf(1 - p / 2, freedom))
+    return -float(special.stdtrit(freedom, p / 2))
 
 
-@functools.lru_cache(maxsize=4096)
 def _z(p: float) -> float:
-    return float(stats.norm.ppf(1 - p / 2))
+    return -float(special.ndtri(p / 2))
 
 
-@functools.lru_cache(maxsize=4096)
 def _dropped(p: float, n: int) -> int:
-    """How many values may lie beyond each end of the median's interval at two-sided `p`; -1: there is no interval."""
-    return int(stats.binom.ppf(p / 2, n, 0.5)) - 1 if p < 1 else (n - 1) // 2
+    """Return how many values may lie beyond each end of the median's interval at two-sided `p`; -1 without interval."""
+    return int(np.searchsorted(_coins(n), p / 2)) - 1 if p < 1 else (n - 1) // 2
+
+
+@functools.lru_cache(maxsize=64)
+def _coins(n: int) -> np.ndarray:
+    """Return the chance of at most k heads in `n` throws of a coin, shape (n + 1,)."""
+    return special.bdtr(np.arange(n + 1), n, 0.5)

@@ -1,4 +1,4 @@
-"""Whether two arms trained the same: the losses of their first optimizer steps, from the same seed."""
+"""Losses of two arms from the same seed: do their first optimizer steps show that both trained the same?"""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from itertools import accumulate
 from slowstep.records import ComparisonRecord, TrialRecord
 
 TOLERANCE = 0.01
-"""Relative difference of a step's loss that an exact change may make: order of summation, nothing more."""
+"""Relative difference of a step's loss that an exact change may make, as only the order of summation differs."""
 
 EXACT_STEPS = 8
-"""Steps whose losses are held against each other one by one; later ones drift apart by rounding alone."""
+"""The number of first steps whose losses are compared one by one. Later ones drift apart by rounding alone."""
 
 MEAN_TOLERANCE = 0.03
-"""Relative difference of the mean over all losses kept: what rounding makes of the later steps, or dropout's other
-masks. A run whose updates are wrong or missing agrees in the first steps, where little is learned, and not here."""
+"""Relative difference of the mean over all losses kept that rounding in later steps, or dropout's other masks, may
+make. A run whose updates are wrong or missing agrees in the first steps, where little is learned, but not here."""
 
 DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
-"""What decides which samples come, and what of them is seen."""
+"""Facts that decide which samples come, and how much of each is seen."""
 
 
 def same(record: ComparisonRecord) -> bool | None:
-    """Whether the mean losses over the same samples agree, and without dropout the first ones one by one; None if
-    there are none to compare."""
+    """Return whether both arms trained the same; None if there are no losses to compare.
+
+    The mean losses over the same samples must agree. Without dropout the first losses must also agree one by one.
+    """
     changed = change(record)
     near = None if changed is None else abs(changed) <= MEAN_TOLERANCE
     if record.baseline.observed.get("dropout") or record.treatment.observed.get("dropout"):
@@ -32,10 +34,10 @@ def same(record: ComparisonRecord) -> bool | None:
 
 
 def change(record: ComparisonRecord) -> float | None:
-    """Relative change of the mean loss over the first samples that both arms trained on; None if those differ.
+    """Return the relative change of the mean loss over the first samples of both arms; None if the samples differ.
 
-    Steps of the two arms may hold different numbers of samples, so it is the longest stretch that ends with a step of
-    both.
+    Steps of the two arms may hold different numbers of samples, so the longest stretch counts at whose end both arms
+    end a step.
     """
     a, b = record.baseline, record.treatment
     if any(a.observed.get(fact) != b.observed.get(fact) for fact in DATA):
@@ -50,7 +52,7 @@ def change(record: ComparisonRecord) -> float | None:
 
 
 def _ends(trial: TrialRecord) -> list[int]:
-    """Samples trained on when each step ends."""
+    """Return the number of samples trained on by the end of each step."""
     names = ("per_device_train_batch_size", "gradient_accumulation_steps")
     batch, parts = (int(trial.observed.get(name) or 1) for name in names)
     return list(accumulate([batch * parts] * len(trial.losses)))

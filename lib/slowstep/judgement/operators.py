@@ -1,4 +1,4 @@
-"""What PyTorch's operators are for: which of them are the arithmetic of training, and what the others are.
+"""The purpose of PyTorch's operators: some are the arithmetic of training, and others do something beside it.
 
 The names are those of ATen, the library that runs them (`aten::addmm`), and of kernels that replace them.
 """
@@ -22,10 +22,10 @@ PRODUCTS = re.compile(
 """Products of matrices and convolutions: the arithmetic that FLOPs count."""
 
 LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy|mse_loss|l1_loss|huber|kl_div|ctc_loss|embedding_bag", re.I)
-"""What a loss is made of; it is training wherever the loop computes it."""
+"""Operators that a loss is made of. They are training wherever the loop computes them."""
 
 FRAMES = re.compile(r"Backward\d+$|^autograd::|^Optimizer\.")
-"""Frames of autograd and of optimizers around the operators, whose own time is that of launching."""
+"""Frames that autograd and optimizers put around operators. Their own time is that of launching."""
 
 HINTS = (
     (re.compile(r"bernoulli|dropout|::rand|::uniform_|::normal_", re.I), "random numbers, mostly of dropout"),
@@ -36,7 +36,7 @@ HINTS = (
     (re.compile(r"sort|topk|unique|cumsum|histc", re.I), "sorting and counting"),
     (re.compile(r"dequantize|quantize|bitsandbytes", re.I), "quantising"),
 )
-"""What operators beside the arithmetic do, in words."""
+"""Operators beside the arithmetic, and what they do, in words."""
 
 
 TINY = 2e-6
@@ -52,7 +52,7 @@ BY_PYTHON = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Something that takes a share, 0 to 1, of the profiled time."""
+    """A part of the profiled time: what it is, and its share, 0 to 1."""
 
     what: str
     share: float
@@ -62,7 +62,7 @@ class Part:
 
 
 def beside(profile: ProfileRecord, phase: str) -> list[Part]:
-    """What a pass consists of beside the arithmetic of training, largest first: operators, and time without any."""
+    """Return the parts of a pass beside the arithmetic of training, largest first: operators, and time without any."""
     parts = [
         Part(what=_shown(o), share=o.seconds / profile.seconds)
         for o in profile.by_phase.get(phase, ())
@@ -75,12 +75,12 @@ def beside(profile: ProfileRecord, phase: str) -> list[Part]:
 
 
 def pause(profile: ProfileRecord, phase: str) -> float:
-    """Share of the time in which no operator runs for a millisecond and more, within a phase."""
+    """Return the share of the time, 0 to 1, in which no operator runs for a millisecond or longer within a phase."""
     return profile.pauses.get(phase, 0.0) / profile.seconds
 
 
 def looped(profile: ProfileRecord, phase: str) -> Part | None:
-    """A loop in Python within a phase: operators that do next to nothing, one by one, at lines of the user's own code.
+    """Return the loop in Python within a phase: operators that do next to nothing, called by lines of the user's code.
 
     Its share is that of the user's lines, as far as the operators account for it; None where there is no such loop.
     """
@@ -98,19 +98,19 @@ def looped(profile: ProfileRecord, phase: str) -> Part | None:
 
 
 def training(profile: ProfileRecord, phase: str) -> float:
-    """Share of the time that products and losses take within a phase."""
+    """Return the share of the time, 0 to 1, that products and losses take within a phase."""
     found = profile.by_phase.get(phase, ())
     return sum(o.seconds for o in found if _matches(o, PRODUCTS) or _matches(o, LOSS)) / profile.seconds
 
 
 def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
-    """Share of the time that operators of a kind take, of all phases."""
+    """Return the share of the time, 0 to 1, that operators of a kind take in all phases together."""
     every: Iterable[Operator] = (o for operators in profile.by_phase.values() for o in operators)
     return sum(o.seconds for o in every if _matches(o, kind)) / profile.seconds
 
 
 def places(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
-    """The places in the code at which a phase stands for `least` of the time each, largest first."""
+    """Return the places in the code where a phase spends at least the share `least` of the time, largest first."""
     return [Part(what=p.where, share=p.share) for p in profile.places if p.phase == phase and p.share >= least]
 
 

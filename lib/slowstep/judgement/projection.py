@@ -1,4 +1,4 @@
-"""The real job's hours and cost, from all its costs: start, steps, logging, saves, evaluations."""
+"""The real job's hours and cost, summed over its parts: start, steps, logging, saves, evaluations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
-from slowstep.settings.events import is_rare, occurrences, of_whole, steps_between
+from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
+
+START_UP = ("imports", "process", "data", "model", "trainer", "first step boundary")
+"""The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Seconds by part, and the whole with the interval that the blocks' spread gives, and that a job is one launch."""
+    """Seconds by part and in all. The interval holds the spread of the blocks, and that a job is a single launch."""
 
     parts: dict[str, float]
     seconds: float
@@ -25,10 +28,10 @@ class Projection:
     price_per_hour: float | None
     currency: str
     assumed: str = ""
-    """What was taken for granted because the parameter file does not say it."""
+    """The assumption made where the parameter file says nothing; empty if there is none."""
 
     def cost(self, seconds: float) -> float | None:
-        """What `seconds` cost."""
+        """Return the cost of `seconds`, in `currency`; None without a price."""
         return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour
 
 
@@ -39,12 +42,12 @@ def project(
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
 ) -> Projection | None:
-    """The job of `settings.job` at the speed of the baseline, measured in `noise`; None if its size is not known.
+    """Return the job of `settings.job` at the baseline's speed, measured in `noise`; None if its size is not known.
 
-    With a `change` it is the job after it: the baseline's speed, times the change that those pairs measured. A change
-    is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls` is how many times as
-    long steps take on the mean, with the stalls that the blocks of `noise` were too few to meet. Where `job.samples` is
-    not given, an epoch is that of the trials' data.
+    With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
+    measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
+    is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
+    Where `job.samples` is not given, an epoch is that of the trials' data.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
     if not job.epochs or not noise.pairs:
@@ -74,16 +77,16 @@ def project(
     settled = per_step * pace
     ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
     parts = {
-        "start-up": sum(start.get(p, 0.0) for p in ("imports", "process", "data", "model", "trainer", "first border")),
+        "start-up": sum(start.get(p, 0.0) for p in START_UP),
         "warm-up and compilation": max(0.0, ramp),
         "training steps": training,
     }
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
-        if not is_rare(settings, event):
-            continue  # the steps that were measured hold it
-        seconds = _beside(blocks, settings, event) or _apart(events, settings, event)
+        if not is_rare(settings.run, event):
+            continue  # the measured steps include it
+        seconds = _seconds_beside_blocks(blocks, settings, event) or _seconds_alone(events, settings, event)
         if seconds is not None:
-            parts[name] = occurrences(settings, event, steps) * seconds
+            parts[name] = occurrences(settings.run, event, steps) * seconds
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -98,7 +101,7 @@ def project(
 
 
 def _samples_of_epoch(noise: ComparisonRecord) -> int | None:
-    """Samples that the baseline trains on in an epoch of its own data; None where its loader has no length."""
+    """Return the samples that the baseline trains on in an epoch of its data; None where its loader has no length."""
     blocks = [p.baseline for p in noise.pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
     steps = noise.baseline.observed.get("epoch_steps")
@@ -106,11 +109,11 @@ def _samples_of_epoch(noise: ComparisonRecord) -> int | None:
 
 
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
-    """Seconds a sample of the job, which is one launch of it, and half the interval around that.
+    """Return the seconds a sample in a single launch of the job, and half the width of their interval.
 
     The blocks see a small part of the data, and its batches may be shorter or longer than the job's. So where the
-    positions of a whole epoch are known, it is the time a position that is measured. Both blocks of a pair train on
-    about the same batches, so a pair is one measurement and not two.
+    positions of a whole epoch are known, the time a position is measured instead. Both blocks of a pair train on about
+    the same batches, so a pair is one measurement and not two.
     """
     positions = noise.baseline.observed.get("epoch_padded_tokens")
     pairs = [(p.baseline, p.treatment) for p in noise.pairs]
@@ -125,21 +128,21 @@ def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:
     return pace, math.hypot(interval(paces).half, pace * one_launch())
 
 
-def _apart(events: EventRecord | None, settings: Settings, event: str) -> float | None:
-    """Mean seconds of an occurrence in the baseline."""
+def _seconds_alone(events: EventRecord | None, settings: Settings, event: str) -> float | None:
+    """Return the mean seconds of an occurrence in the baseline, measured on its own; None if there are none."""
     seconds = events.seconds.get(event) if events else None
     if not seconds:
         return None
-    return sum(seconds) / len(seconds) * of_whole(settings, events.samples.get(event))
+    return sum(seconds) / len(seconds) * of_whole(settings.run, events.samples.get(event))
 
 
-def _beside(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:
-    """Mean seconds of an occurrence where it was made to happen beside each block of a changed run."""
-    between = [steps_between(settings, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
+def _seconds_beside_blocks(blocks: Sequence[Block], settings: Settings, event: str) -> float | None:
+    """Return the mean seconds of an occurrence that was made to happen beside each block; None if there are none."""
+    between = [steps_between(settings.run, event, b.work.samples / b.steps) for b in blocks if event in b.amortised]
     shares = [b.amortised[event] / b.steps for b in blocks if event in b.amortised]
     return sum(n * s for n, s in zip(between, shares, strict=True)) / len(shares) if shares else None
 
 
 def _pace(block: Block) -> float:
-    """Seconds a sample, without the shares of rare events, which the job's own number of them counts."""
+    """Return the seconds a sample, without the block's shares of rare events: the job counts its own events."""
     return (block.seconds - sum(block.amortised.values())) / block.work.samples

@@ -1,14 +1,17 @@
-"""The share of the time that a phase takes, with an interval that is honest where single steps take very long.
+"""The share of the time that a phase takes, with an interval that holds even where single steps take very long.
 
 A run that waits 3 s in every 60th step spends a fifth of its time there, and thirty steps in a row may show none of it.
-So the time of a phase is split step by step. What is ordinary is averaged over stretches of consecutive steps, since
-neighbours are alike, and Student's t gives its interval. What lies far beyond the ordinary is counted like rare events,
-each of its own weight: the interval of a weighted sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16,
-1997) allows at its upper end for one event more, of the largest weight. Here twice the largest weight is allowed for,
-since the longest stall is rarely among those that were seen. Both intervals are added in quadrature, each end by itself
-(the MOVER of Zou and Donner, Statistics in Medicine 27, 2008).
+So the time of a phase is split, step by step:
 
-The constants were chosen in simulation; `bench/validation/shares.py` holds the coverage that they give.
+- **Ordinary time** is averaged over stretches of consecutive steps, since neighbours are alike. Student's t gives its
+  interval.
+- **Time far beyond the ordinary** is counted like rare events, each with its own weight. The interval is that of a
+  weighted sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997). Its upper end allows for one more
+  event of the largest weight. Here twice the largest weight is allowed for, since the longest stall of a run is rarely
+  among those that were seen.
+
+Both intervals are added in quadrature, each end by itself (the MOVER of Zou and Donner, Statistics in Medicine 27,
+2008). The constants were chosen in simulation; `bench/validation/shares.py` holds the coverage that they give.
 """
 
 from __future__ import annotations
@@ -21,29 +24,29 @@ from scipy import stats
 from slowstep.judgement.intervals import Interval
 
 NOMINAL = 0.95
-"""What the intervals claim to cover."""
+"""The coverage that the intervals claim."""
 
 P = 0.03
-"""Two-sided p of the two intervals, which makes up for their being only approximate."""
+"""Two-sided p of each of the two intervals. It is below 5 % because the intervals are only approximate."""
 
 FAR = 2.0
-"""A step's time in a phase is far out beyond so many times the phase's median, and beyond as many robust standard
-deviations above it."""
+"""A step's time in a phase is far out if it exceeds the median by this factor, and also by as many robust standard
+deviations."""
 
 LONGEST = 2.0
-"""The longest stall may be so many times the longest seen."""
+"""The longest stall that is allowed for, as a multiple of the longest seen."""
 
 STRETCH = 12
-"""Steps of a stretch at least."""
+"""The least number of steps in a stretch, where there are enough steps."""
 
 STRETCHES = (4, 20)
-"""The number of stretches, at least and at most."""
+"""The least and the largest number of stretches."""
 
 
 def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
-    """The share of `phase` in the time of the `whole`, seconds a step in the order of training, both of shape (n,).
+    """Return the share of `phase` in the `whole`, both in seconds a step, in the order of training, shape (n,).
 
-    The interval is nearly as wide as can be, from 0 to 1, for fewer than four steps.
+    For fewer than four steps the interval is nearly as wide as can be, from 0 to 1.
     """
     n, rest = len(phase), whole - phase
     if not n or rest.sum() <= 0:
@@ -54,11 +57,12 @@ def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
     far, low, high = _rare(_episodes(phase - ordinary) / rest.sum())
     mean = odds + far
     lower, upper = mean - math.hypot(half, far - low), mean + math.hypot(half, high - far)
-    return Interval(mean=_of_odds(mean), lower=_of_odds(lower), upper=_of_odds(upper), p=1.0, n=n)
+    mean, lower, upper = map(_share_from_odds, (mean, lower, upper))
+    return Interval(mean=mean, lower=lower, upper=upper, p=1.0, n=n)
 
 
 def difference(phase: np.ndarray, other: np.ndarray, whole: np.ndarray) -> Interval:
-    """The share of the `whole` that `phase` takes beyond `other`, all in seconds a step and of shape (n,)."""
+    """Return the share of the `whole` that `phase` takes beyond `other`, all in seconds a step, shape (n,)."""
     n = len(whole)
     if n < 4 or whole.sum() <= 0:
         return Interval(mean=0.0, lower=-1.0, upper=1.0, p=1.0, n=n)
@@ -67,7 +71,7 @@ def difference(phase: np.ndarray, other: np.ndarray, whole: np.ndarray) -> Inter
 
 
 def long_steps(phase: np.ndarray) -> np.ndarray:
-    """Seconds a step that lie far beyond the ordinary, shape (n,); 0 for most steps."""
+    """Return the seconds of each step that lie far beyond the ordinary, shape (n,); 0 for most steps."""
     return phase - np.minimum(phase, _far(phase))
 
 
@@ -78,7 +82,7 @@ def _far(phase: np.ndarray) -> float:
 
 
 def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
-    """Mean odds of the phase against the rest, and half their interval."""
+    """Return the mean odds of the phase against the rest, and half the width of their interval."""
     odds, n = float(phase.sum() / rest.sum()), len(phase)
     stretches = min(max(STRETCHES[0], min(n // STRETCH, STRETCHES[1])), n // 2)
     if stretches < 2:
@@ -90,7 +94,7 @@ def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
 
 
 def _episodes(excess: np.ndarray) -> np.ndarray:
-    """Sums over consecutive steps that lie far out: a stall that lasts for two steps is one stall."""
+    """Return the sums over consecutive steps that lie far out: a stall that lasts for two steps is one stall."""
     hit = excess > 0
     begins = np.concatenate([[True], ~(hit[1:] & hit[:-1])])
     sums = np.bincount(np.cumsum(begins) - 1, weights=excess)
@@ -98,7 +102,7 @@ def _episodes(excess: np.ndarray) -> np.ndarray:
 
 
 def _rare(weights: np.ndarray) -> tuple[float, float, float]:
-    """The sum of events of these weights, and the interval of what such a sum has on the mean."""
+    """Return the sum of events of these weights, and both ends of the interval of its mean."""
     if not len(weights):
         return 0.0, 0.0, 0.0
     total, square, longest = float(weights.sum()), float((weights**2).sum()), LONGEST * float(weights.max())
@@ -108,6 +112,6 @@ def _rare(weights: np.ndarray) -> tuple[float, float, float]:
     return total, low, high
 
 
-def _of_odds(odds: float) -> float:
-    """A share from its odds against the rest."""
+def _share_from_odds(odds: float) -> float:
+    """Return a share, 0 to 1, from its odds against the rest."""
     return 1.0 if math.isinf(odds) and odds > 0 else max(odds, 0.0) / (1 + max(odds, 0.0))

@@ -1,18 +1,18 @@
-"""Time that a healthy run would not spend, phase by phase, whether or not a factor of the catalogue acts on it.
+"""Suspects: phases with time that a healthy run would not spend, whether or not a factor of the catalogue acts on it.
 
-Waiting for data, copying, logging, saving and evaluating train nothing. What lies between the phases, and what a pass
-takes beyond its arithmetic, may be a hook, a sleep or a slow operator, or merely the price of launching many small
-operations. So those are suspected only with evidence of what they consist of: lines of code, operators, or long steps.
+Waiting for data, copying, logging, saving and evaluating train nothing, so their time is always suspected. Two other
+kinds of time may be a hook, a sleep or a slow operator, but also just the price of launching many small operations.
+They are suspected only with evidence of what they consist of: lines of code, operators, or long steps.
 
-- **Between the phases** only counts what stands at places in the code that each take a good part of it, or in steps
-  that are far longer than the others. Python's way from one phase to the next is spread over many lines.
-- **A pass** is held against the other pass by their FLOPs, and only where the other pass reaches a good part of the
-  device's rate: a step that is bound by launching says nothing by its FLOPs. It counts as far as operators beside the
-  products, or stretches without any operator, account for it. Without FLOPs it is held by what Python does in it:
-  stretches without an operator, and lines of the user's own that call thousands of operators which do nothing.
+- **Time between the phases** counts where it is spent at places in the code that each take a good part of it, or in
+  steps that are far longer than the others. Python's ordinary way from one phase to the next is spread over many lines.
+- **A pass** is compared with the other pass by their FLOPs, but only where the other pass reaches a good part of the
+  device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
+  the products, or stretches without any operator, account for it. Without FLOPs, Python code counts that runs in it:
+  stretches without any operator, and lines of the user's own that call thousands of operators which do nothing.
 
-A change explains such time if the time is gone in its own blocks; what no supported change takes away stays
-"unexplained", and is never blamed on a factor that happens to be listed.
+A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
+stays "unexplained"; it is never blamed on a factor that happens to be listed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slowstep.judgement.facts import BaselineFacts
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
 from slowstep.judgement.shares import difference, long_steps
+from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
-from slowstep.judgement.units import speed_up
 
 WAITING = ("data", "host_to_device", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -34,31 +34,32 @@ WAITING = ("data", "host_to_device", "log", "save", "evaluate")
 PASSES = ("forward", "backward")
 
 UNEVEN = 1.5
-"""A pass is suspected beyond so many times its part: kernels of both passes reach similar, not equal, rates."""
+"""The multiple of its part by FLOPs beyond which a pass is suspected. Both passes reach similar, not equal, rates."""
 
 KNOWN_TO = 1.15
-"""How far the part of a pass that its FLOPs let expect may be off, for the same reason; the interval of what it loses
-is widened by it."""
+"""The factor by which the part of a pass by its FLOPs may be off, for the same reason. The interval of what the pass
+loses is widened by it."""
 
 BINDS = 0.5
-"""A pass that reaches so much of the measured rate is bound by its arithmetic, and a measure for the other."""
+"""The share of the measured rate from which on a pass is bound by its arithmetic. Then the other pass is compared with
+it."""
 
 PROFILED_TO = 1.5
-"""How far a share from a profile of a few steps may be off."""
+"""The factor by which a share from a profile of a few steps may be off."""
 
 NAMED = 0.5
-"""A place or an operator is named if it takes so much of the time that is worth anything."""
+"""The share of the least time that matters from which on a place or an operator is named."""
 
 OFTEN = 1 / 3
-"""If more of the steps than this are long, the phase is slow throughout, and not now and then."""
+"""The share of long steps beyond which a phase is slow throughout, and not now and then."""
 
 LITTLE = 0.5
-"""Of the least that a phase loses, a change that takes the loss away leaves no more than this share."""
+"""The most that a change which takes a loss away may leave of it, as a share of the least that the phase loses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A phase with the share of the wall time, 0 to 1, that a healthy run would not spend in it."""
+    """A phase with lost time: `share`, 0 to 1, is the part of the wall time that a healthy run would not spend."""
 
     phase: str
     share: Interval
@@ -66,23 +67,24 @@ class Suspect:
     consists_of: list[str] = field(default_factory=list)
     """Lines of code or operators, with their shares, largest first."""
     comparable: bool = True
-    """Whether the blocks of a changed run tell how much of it is left; a profile tells only of the baseline."""
+    """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
     @property
     def ratio(self) -> float:
-        """The speed-up if that time were gone."""
+        """Return the speed-up if that time were gone, as a ratio."""
         return speed_up(self.share.mean)
 
     @property
     def least(self) -> float:
-        """The same at the lower end of the share."""
+        """Return the same speed-up at the lower end of the share."""
         return speed_up(self.share.lower)
 
 
 def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
-    """Share of the wall time a phase that trains nothing, and of each pass what it takes beyond its FLOPs.
+    """Return the share of the wall time, 0 to 1, that each phase loses.
 
-    A pass is there only if the FLOPs are known; 0 if it takes no more than its part.
+    A phase that trains nothing loses all its time. A pass loses what it takes beyond its part by FLOPs: 0 if it takes
+    no more. A pass is absent if the FLOPs are not known.
     """
     found = {p: steps.share(p) for p in (*WAITING, "other")}
     for phase, other, part in _parts(flops):
@@ -95,30 +97,31 @@ def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
 
 
 def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
-    """The phases whose lost time would bring `minimum` at least, beyond what the noise explains; largest first."""
+    """Return the phases whose lost time is certainly worth a gain of `minimum` (0.05 for 5 %); largest first."""
     least = minimum / (1 + minimum)
-    found = [_waiting(facts, phase, least) for phase in WAITING]
-    found.append(_between(facts, least))
-    found += [_pass(facts, phase, least) for phase in PASSES]
+    found = [_suspect_wait(facts, phase, least) for phase in WAITING]
+    found.append(_suspect_between_phases(facts, least))
+    found += [_suspect_pass(facts, phase, least) for phase in PASSES]
     return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a change leaves of the time that is lost, as shares of the wall time, 0 to 1, by phase."""
+    """Lost time that a change leaves, as shares of the wall time, 0 to 1, by phase."""
 
     least: Mapping[str, float]
-    """That the changed run still loses at the least; what is not in it is not known to be gone."""
+    """The least that the changed run still loses. The time of a phase that is absent is not known to be gone."""
     most: Mapping[str, float] = field(default_factory=dict)
-    """That it loses at the most."""
+    """The most that the changed run still loses."""
     before: Mapping[str, float] = field(default_factory=dict)
-    """That the baseline spent in the same pairs: stalls that those did not meet can't be missing from the others."""
+    """What the baseline lost in the same pairs, told in the same way. If it lost nothing there, met no stalls say, the
+    absence of a loss after proves nothing."""
 
 
 def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:
-    """The suspects that no change takes away, each with the share of the wall time that stays at best.
+    """Return the suspects that no change takes away, each with the share of the wall time that stays at best.
 
-    `left` holds what each supported change leaves.
+    `left` says what each supported change leaves.
     """
     stays = [
         (s, min([s.share.mean, *(one.least.get(s.phase, s.share.mean) for one in left if met(s, one))])) for s in found
@@ -127,17 +130,20 @@ def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) 
 
 
 def met(suspect: Suspect, left: Left) -> bool:
-    """Whether the baseline of the same pairs lost about what the suspect says, so that its absence means something."""
+    """Return whether the baseline of the same pairs lost about as much as the suspect says.
+
+    Only then does it mean something that the changed run does not lose it.
+    """
     return suspect.comparable and left.before.get(suspect.phase, 1.0) >= LITTLE * suspect.share.lower
 
 
 def gone(suspect: Suspect, left: Left) -> bool:
-    """Whether a changed run is shown to lose little of what the suspect loses."""
+    """Return whether a changed run is shown to lose little of what the suspect loses."""
     return met(suspect, left) and left.most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
 
 
 def achieved(facts: BaselineFacts, phase: str) -> float | None:
-    """The rate at which a pass computes, as a share of what the device can; None where that is not known."""
+    """Return the rate at which a pass computes, as a share of the device's peak; None where that is not known."""
     tokens, peak = facts.throughput.padded_tokens_per_second, facts.peak_flops
     if facts.flops is None or not tokens or not peak or not facts.share(phase):
         return None
@@ -145,14 +151,17 @@ def achieved(facts: BaselineFacts, phase: str) -> float | None:
     return work * tokens / facts.share(phase) / peak
 
 
-def _waiting(facts: BaselineFacts, phase: str, least: float) -> Suspect:
+def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:
     named = places(facts.profile, phase, NAMED * least) if facts.profile else []
     why = "it trains nothing" + _now_and_then(facts, phase)
     return Suspect(phase=phase, share=facts.shares[phase], why=why, consists_of=_shown(named))
 
 
-def _between(facts: BaselineFacts, least: float) -> Suspect | None:
-    """What lies between the phases, as far as it stands at single places or in long steps."""
+def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | None:
+    """Return the time between the phases that is spent at single places or in long steps; None if it is too little.
+
+    `least` is the least share of the time that matters, here and in `_suspect_pass`.
+    """
     share, profile = facts.shares["other"], facts.profile
     named = places(profile, "other", NAMED * least) if profile else []
     at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
@@ -169,8 +178,8 @@ def _between(facts: BaselineFacts, least: float) -> Suspect | None:
     return Suspect(phase="other", share=share, why=why, consists_of=_shown(named))
 
 
-def _pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
-    """What a pass takes beyond its arithmetic, as far as it is known what that is."""
+def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
+    """Return the time of a pass beyond its arithmetic of which it is known what it consists of; None if too little."""
     if facts.profile is None:
         return None
     named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
@@ -186,7 +195,7 @@ def _pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:
 
 
 def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
-    """Python code in a pass, which its FLOPs need not tell: it waits, or it loops over operators that do nothing."""
+    """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
     known, why = pause(facts.profile, phase), "no operator runs there for milliseconds"
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
@@ -199,13 +208,13 @@ def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[P
 
 
 def _from_profile(known: float, within: Interval) -> Interval:
-    """A share that a profile of a few steps gives, at most the whole of that which it lies within."""
+    """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
     upper = min(known * PROFILED_TO, within.upper)
     return Interval(mean=min(known, within.upper), lower=known / PROFILED_TO, upper=upper, p=1.0, n=within.n)
 
 
 def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:
-    """What a pass takes beyond its part, where the other pass is bound by its arithmetic."""
+    """Return the share a pass takes beyond its part by FLOPs; None unless arithmetic binds the other pass."""
     rate = achieved(facts, PASSES[1 - PASSES.index(phase)])
     excess = lost(facts.timeline, facts.flops).get(phase)
     return excess if rate is not None and rate >= BINDS and excess and excess.lower > 0 else None
@@ -216,7 +225,7 @@ def _shown(parts: Sequence[Part]) -> list[str]:
 
 
 def _parts(flops: TokenFlops | None) -> list[tuple[str, str, float]]:
-    """Each pass with the other, and their ratio in FLOPs; nothing where the workload does not say its sizes."""
+    """Return each pass with the other, and their ratio in FLOPs; nothing where the model's sizes are not known."""
     if flops is None or flops.forward <= 0 or flops.backward <= 0:
         return []
     part = flops.forward / flops.backward
@@ -228,7 +237,7 @@ def _excess(steps: Timeline, phase: str, other: str, part: float) -> Interval:
 
 
 def _now_and_then(facts: BaselineFacts, phase: str) -> str:
-    """A word on how often, where a few long steps hold about as much as the phase loses."""
+    """Return a note on how often long steps come, if a few of them hold most of the phase; else an empty text."""
     taken = facts.timeline.phases[phase]
     far = long_steps(taken)
     long = far > 0.1 * facts.timeline.whole.mean()

@@ -1,8 +1,7 @@
 """Everything that is known of the steps of one arm: the steady steps of all its launches, put together.
 
-Launches train on the same samples in the same order, so steps at one position are one step seen several times. What few
-distinct steps have not met does not exist for them, however often they were measured: so it is the distinct steps that
-count as evidence.
+Launches train on the same samples in the same order, so steps at one position are one step seen several times. A stall
+that comes at none of these positions is missed, however often they are measured. So distinct steps count as evidence.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from slowstep.judgement.shares import long_steps, share
 from slowstep.records import PHASES, Steps
 
 MISSED = 0.03
-"""The chance that is allowed that stalls of a rate that matters are missed altogether."""
+"""The chance of missing all stalls of a rate that matters, as far as it is allowed."""
 
 SEEN_ONCE = -math.log(MISSED)
-"""So many times the distance between stalls has to be observed, for one of them at least to be met: stalls that come
-in one of n steps at random are all missed by N steps with the chance (1 - 1/n)^N, about exp(-N/n)."""
+"""The number of mean distances between stalls to observe, so that at least one stall is met. If stalls come at random
+in one of n steps, N steps miss them all with the chance (1 - 1/n)^N, about exp(-N/n)."""
 
 
 NOTICED = 0.01
-"""A share that moves by less is the same to whoever reads it."""
+"""The least change of a share that a reader would notice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a share, or a bound made of it, rests on."""
+    """The steps that a share, or a bound made from it, rests on."""
 
     steps: int
-    """Distinct steps."""
+    """The number of distinct steps."""
     seconds: float
     """Seconds of all the steps timed, repeated ones included."""
     limit: str = ""
-    """Why there are no more steps than these, where that is not for want of time."""
+    """The reason why there are no more steps, where it is not lack of time."""
 
     @property
     def rarest(self) -> int:
-        """Stalls that come less often than once in so many steps could have been missed altogether."""
+        """Return n such that stalls which come less often than once in n steps could all have been missed."""
         return int(self.steps / SEEN_ONCE)
 
     def __str__(self) -> str:
@@ -53,13 +52,13 @@ class Evidence:
 
 
 def steps_to_see(rarest: int) -> int:
-    """Distinct steps that meet a stall which comes in one of `rarest`."""
+    """Return the number of distinct steps that meet a stall which comes in one of `rarest`, but for `MISSED`."""
     return math.ceil(rarest * SEEN_ONCE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """Distinct steps in the order of training. Those that were timed several times count with their mean."""
+    """Distinct steps in the order of training. A step that was timed several times counts with its mean."""
 
     position: np.ndarray
     """Shape (n,): samples trained on when the step began."""
@@ -70,28 +69,29 @@ class Timeline:
 
     @property
     def whole(self) -> np.ndarray:
-        """Seconds of each step, shape (n,)."""
+        """Return the seconds of each step, shape (n,)."""
         return np.sum(list(self.phases.values()), axis=0)
 
     @property
     def evidence(self) -> Evidence:
-        """What this timeline is worth."""
+        """Return this timeline as evidence."""
         return Evidence(steps=len(self.position), seconds=self.seconds)
 
     def share(self, *phases: str) -> Interval:
-        """The share of the time that some phases take together."""
+        """Return the share of the time, 0 to 1, that some phases take together."""
         return share(np.sum([self.phases[p] for p in phases], axis=0), self.whole)
 
     def in_stalls(self, *phases: str) -> float:
-        """The share of the time by which steps wait far longer in some phases than they ordinarily do."""
+        """Return the share of the time, 0 to 1, by which steps take far longer in some phases than they usually do."""
         if not len(self.position):
             return 0.0
         return float(self._stalls(phases).sum() / self.whole.sum())
 
     def spacing(self, phases: Iterable[str], least: float) -> int:
-        """Steps from one stall in `phases` to the next on the mean; 1 where stalls take less than the share `least`.
+        """Return the mean number of steps from one stall in `phases` to the next.
 
-        Stalls of unlike size count by their size: few long ones among many short ones are few.
+        1 where stalls take less than the share `least`. Stalls count by their size: a few long ones among many short
+        ones are few.
         """
         stalls = self._stalls(phases)
         if not stalls.any() or stalls.sum() < least * self.whole.sum():
@@ -104,7 +104,7 @@ class Timeline:
 
 
 def contradicted(before: Mapping[str, Interval], now: Timeline) -> list[str]:
-    """The phases whose share lies outside of what was said `before`, by more than a hundredth of the time."""
+    """Return the phases whose share lies outside the interval known `before` by more than a hundredth of the time."""
     return [
         phase
         for phase, share in before.items()
@@ -113,7 +113,7 @@ def contradicted(before: Mapping[str, Interval], now: Timeline) -> list[str]:
 
 
 def timeline(launches: Iterable[Steps]) -> Timeline:
-    """The steps of these launches put together."""
+    """Put the steps of these launches together."""
     found = [steps for steps in launches if len(steps)]
     columns = {
         p: np.concatenate([np.asarray(s.phases.get(p) or np.zeros(len(s))) for s in found] or [np.zeros(0)])

@@ -1,4 +1,4 @@
-"""Verdicts: what the evidence says about a hypothesis declared before the measurement."""
+"""Verdicts on hypotheses that were declared before the measurement."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 from slowstep.factors import Contrast, Meaning
 from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
+from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, Kind, Reading, change, due, reading
+from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
-from slowstep.judgement.suspects import LITTLE, Left, lost
+from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
+from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
-from slowstep.judgement.units import speed_up, work
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 
 LATE_SECONDS = 2.0
-"""A start that is later by no more is not worth a word."""
+"""The seconds by which a start may be later without a note."""
 
 
 class Outcome(StrEnum):
-    """What can be said of a hypothesis."""
+    """The possible outcomes of a hypothesis."""
 
     SUPPORTED = "supported"
     REFUTED = "refuted"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A hypothesis judged. `effect` is a throughput ratio with its interval, absent where nothing was measured."""
+    """A judged hypothesis. `effect` is a throughput ratio with its interval; None where nothing was measured."""
 
     name: str
     factor: str
@@ -47,70 +47,55 @@ class Verdict:
     outcome: Outcome
     reason: str
     effect: Interval | None = None
-    kind: Kind | None = None
+    reading: Reading | None = None
     bound: Bound | None = None
     status: Status | None = None
     alone: bool = True
-    """Whether a single level was changed."""
-    given: dict[str, Any] = field(default_factory=dict)
-    """What both arms had and the investigation's own run lacks: the factor exists only in its presence."""
+    """True if a single level was changed."""
+    held_constant: dict[str, Any] = field(default_factory=dict)
+    """Settings held constant in both arms that the investigation's run lacks. The factor exists only beside them."""
     overrides: dict[str, Any] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
-    """Share of the wall time a phase that the changed run still loses at least (`slowstep.judgement.suspects`)."""
+    """Share of the wall time, by phase, that the changed run loses at least (`slowstep.judgement.suspects`)."""
     left_at_most: dict[str, float] = field(default_factory=dict)
-    """The same at most; empty where the comparison is void."""
+    """Share of the wall time, by phase, that the changed run loses at most; empty where the comparison is worthless."""
     before: dict[str, float] = field(default_factory=dict)
-    """Share of the wall time a phase that the baseline spent in the same pairs."""
+    """Share of the wall time, by phase, that the baseline spent in the same pairs; for a pass, what it lost there."""
     loss_change: float | None = None
-    """Relative change of the loss over the first samples, where both arms trained on the same."""
+    """Relative change of the loss over the first samples; None where the arms trained on different ones."""
     warnings: list[str] = field(default_factory=list)
 
     @property
     def conditional(self) -> bool:
-        """Whether it was compared with another run than the investigation's own."""
-        return bool(self.given)
+        """Return whether the change was compared with another run than the investigation's own."""
+        return bool(self.held_constant)
 
     @property
     def condition(self) -> str:
-        """What both arms were given, in words; empty for most."""
-        return f"(both arms with {show_all(self.given)})" if self.given else ""
+        """Return the settings held constant in both arms, in words; empty for most verdicts."""
+        return f"(both arms with {show_all(self.held_constant)})" if self.held_constant else ""
 
     @property
     def title_in_full(self) -> str:
-        """Its name, with what both arms were given."""
+        """Return the verdict's name with its condition."""
         return f"{self.name} {self.condition}".rstrip()
 
     @property
     def leaves(self) -> Left:
-        """What it leaves of the time that is lost."""
+        """Return the lost time that the change leaves."""
         return Left(least=self.left, most=self.left_at_most, before=self.before)
 
     @property
     def gain(self) -> float:
-        """The measured gain, 0.05 for 5 %; 0 where nothing was measured."""
+        """Return the measured gain, 0.05 for 5 %; 0 where nothing was measured."""
         return self.effect.ratio - 1 if self.effect else 0.0
 
 
-def enough(minimum_effect: float, comparisons: int, most: int) -> Any:
-    """When to stop measuring: a function of the pairs so far that is true once the hypothesis is decided.
-
-    Support must also survive Holm over the notebook's comparisons, so it is asked for at p / comparisons; that the
-    gain is below the minimum effect needs no correction, since it claims nothing.
-    """
-    least = math.log(1 + minimum_effect)
-
-    def decided(pairs: list[Pair]) -> bool:
-        if not due(len(pairs), most):
-            return False
-        effect = change(pairs)
-        certain = effect.lower > 0 and effect.p * max(comparisons, 1) <= NOMINAL_P
-        return (certain and effect.mean >= least) or effect.upper < least
-
-    return decided
-
-
 def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float, epoch: int | None) -> Verdict:
-    """The verdict that needs no trial, or an inconclusive one that says a trial is needed."""
+    """Return the verdict that needs no trial, or an inconclusive one if a trial is needed.
+
+    `minimum` is the minimum effect (0.05 for 5 %), and `epoch` the samples of an epoch.
+    """
     factor, level = contrast.levels[0]
     verdict = Verdict(
         name=contrast.name,
@@ -120,7 +105,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         meaning=contrast.meaning,
         changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
         alone=len(contrast.levels) == 1,
-        given=contrast.given,
+        held_constant=contrast.held_constant,
         overrides=contrast.overrides,
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",
@@ -144,29 +129,31 @@ def judge(
     device: str,
     stalls: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """The verdict on a comparison, `prior` being what was known before it. Holm comes afterwards (`holm`).
+    """Return the verdict on a comparison; `prior` was known before it. Holm's correction comes later (`holm`).
 
-    `stalls` holds the shares of the phases in which the baseline is known to stall now and then: pairs that did not
+    `stalls` holds the shares of the phases in which the baseline is known to stall now and then. Pairs that did not
     meet those stalls refute no change that acts there.
     """
-    failed = _failed(record)
+    failed = _failure(record)
     if failed:
         outcome, reason = failed
-        return replace(prior, outcome=outcome, reason=reason, status=_worst(record))
+        return replace(prior, outcome=outcome, reason=reason, status=_failed_status(record))
     if len(record.pairs) < LOOKS[0]:
         return replace(prior, reason=f"{len(record.pairs)} pairs of blocks are too few to judge", status=Status.OK)
-    read, left = reading(record.pairs), _left(record)
+    baseline, treatment = zip(*((p.baseline, p.treatment) for p in record.pairs), strict=True)
+    read, left = result_of(record.pairs), _time_lost(record.treatment, treatment)
+    had = {phase: share.mean for phase, share in _time_lost(record.baseline, baseline).items() if phase in PASSES}
     verdict = replace(
         prior,
         effect=read.effect,
-        kind=read.kind,
+        reading=read.reading,
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
-        before=_shares([p.baseline for p in record.pairs]),
+        before=_shares(baseline) | had,
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
     )
-    missing = _no_effect(contrast, record.treatment)
+    missing = _missing_change(contrast, record.treatment)
     if missing:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
     moved = moved_controls(record.pairs, contrast.touched(device))
@@ -188,7 +175,7 @@ def judge(
     missed = [
         phase
         for phase in contrast.touched(device)
-        if (stalls or {}).get(phase, 0.0) * LITTLE > verdict.before.get(phase, 0.0)
+        if phase in (stalls or {}) and stalls[phase] * LITTLE > verdict.before.get(phase, 0.0)
     ]
     if outcome is Outcome.REFUTED and missed:
         outcome = Outcome.INCONCLUSIVE
@@ -201,9 +188,9 @@ def judge(
 
 
 def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Holm's correction (Scandinavian Journal of Statistics 6, 1979) of support, over the comparisons measured.
+    """Correct support by Holm's method (Scandinavian Journal of Statistics 6, 1979), over the comparisons measured.
 
-    A p at one of the looks is worth OVERALL_P / NOMINAL_P times itself over all of them.
+    A p at one look stands for a p over all looks that is OVERALL_P / NOMINAL_P times as large.
     """
     measured = sorted((v for v in verdicts if v.effect is not None), key=lambda v: v.effect.p)
     rejected, still = set(), True
@@ -219,9 +206,9 @@ def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[Verdict]:
-    """Verdicts in the light of later ones on the same changes: support that fresh pairs refute is none.
+    """Return the verdicts, corrected by later ones on the same changes: support that fresh pairs refute is withdrawn.
 
-    The change that looks best of many is often one that noise flattered (the winner's curse).
+    The change that looks best of many often owes that to noise (the winner's curse).
     """
     later = {v.name: v for v in again if v.outcome is Outcome.REFUTED and v.effect is not None}
     found = []
@@ -236,7 +223,7 @@ def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[
 
 
 def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The supported changes of one factor, the best level of each, largest gain first."""
+    """Return the best supported level of each factor that was changed alone, largest gain first."""
     best: dict[str, Verdict] = {}
     for v in sorted(verdicts, key=lambda v: -v.gain):
         if v.outcome is Outcome.SUPPORTED and v.alone:
@@ -245,16 +232,16 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def percent(ratio: float) -> str:
-    """A ratio as a signed percentage: 1.052 -> +5.2 %."""
+    """Return a ratio as a signed percentage: 1.052 -> +5.2 %."""
     return f"{100 * (ratio - 1):+.1f} %"
 
 
 def span(effect: Interval) -> str:
-    """An effect with its interval, as every report shows it."""
+    """Return an effect with its interval in words, as every report shows it."""
     return f"{percent(effect.ratio)} [{percent(effect.low)}, {percent(effect.high)}]"
 
 
-def _weigh(read: Reading, minimum: float) -> tuple[Outcome, str]:
+def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     effect, least = read.effect, 1 + minimum
     if effect.high < least:
         return Outcome.REFUTED, f"the whole interval lies below the minimum effect of {percent(least)}"
@@ -270,23 +257,24 @@ def _weigh(read: Reading, minimum: float) -> tuple[Outcome, str]:
     )
 
 
-def _failed(record: ComparisonRecord) -> tuple[Outcome, str] | None:
+def _failure(record: ComparisonRecord) -> tuple[Outcome, str] | None:
     if record.baseline.status is not Status.OK:
-        return Outcome.INCONCLUSIVE, f"the baseline itself failed ({_how(record.baseline)})"
+        return Outcome.INCONCLUSIVE, f"the baseline itself failed ({_status_text(record.baseline)})"
     if record.treatment.status is not Status.OK:
-        return Outcome.NOT_TESTABLE, _how(record.treatment)
+        return Outcome.NOT_TESTABLE, _status_text(record.treatment)
     return None
 
 
-def _worst(record: ComparisonRecord) -> Status:
+def _failed_status(record: ComparisonRecord) -> Status:
     return record.treatment.status if record.baseline.status is Status.OK else record.baseline.status
 
 
-def _how(trial: TrialRecord) -> str:
+def _status_text(trial: TrialRecord) -> str:
     return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
 
 
-def _no_effect(contrast: Contrast, treatment: TrialRecord) -> str | None:
+def _missing_change(contrast: Contrast, treatment: TrialRecord) -> str | None:
+    """Return the expected fact that the trial did not show, in words; None if the change took effect."""
     for fact, wanted in contrast.expects.items():
         found = treatment.observed.get(fact)
         if found != wanted:
@@ -294,7 +282,7 @@ def _no_effect(contrast: Contrast, treatment: TrialRecord) -> str | None:
     return None
 
 
-def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[str]:
+def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) -> list[str]:
     notes = []
     if prior.bound and read.effect.low > prior.bound.ratio:
         notes.append(f"measured beyond its bound ({prior.bound}), so the bound's assumption is wrong here")
@@ -310,44 +298,46 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: Reading) -> list[s
         )
     if prior.meaning is Meaning.EXACT and losses.same(record) is None:
         notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
-    notes += _start(record, read.effect.ratio)
+    notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
-        notes.append(f"pairs measured again because the machine was taken away: {len(record.redone)}")
-    disturbed = sum(b.disturbed is not None for p in record.pairs for b in (p.baseline, p.treatment))
-    if disturbed:
-        notes.append(f"{disturbed} of {2 * len(record.pairs)} blocks are still disturbed by other work on the machine")
+        notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
+    interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
+    if interrupted:
+        notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
     return notes
 
 
 def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
-    """Whether the change takes so much waiting away, over all the time measured, that it brings the minimum effect."""
+    """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
 
-    def a_sample(side: str, phases: Sequence[str]) -> float:
+    def seconds_per_work(side: str, phases: Sequence[str]) -> float:
         blocks = [getattr(p, side) for p in pairs]
         return sum(b.phases[p] for b in blocks for p in phases) / sum(work(b) for b in blocks)
 
-    waits, whole = (a_sample("baseline", phases) for phases in (WAITS, PHASES))
-    removed = (waits - a_sample("treatment", WAITS)) / whole
-    faster = whole / a_sample("treatment", PHASES)
+    waits, whole = (seconds_per_work("baseline", phases) for phases in (WAITS, PHASES))
+    removed = (waits - seconds_per_work("treatment", WAITS)) / whole
+    faster = whole / seconds_per_work("treatment", PHASES)
     return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
 
 
 def _shares(blocks: Sequence[Block]) -> dict[str, float]:
-    """Share of the time of all blocks a phase."""
+    """Return the share of the time of all blocks, 0 to 1, that each phase takes."""
     whole = sum(b.seconds for b in blocks)
     return {phase: sum(b.phases[phase] for b in blocks) / whole for phase in PHASES}
 
 
-def _left(record: ComparisonRecord) -> dict[str, Interval]:
-    blocks, observed = [p.treatment for p in record.pairs], record.treatment.observed
-    return lost(timeline(record.treatment.steps), flops_of(blocks, observed))
+def _time_lost(trial: TrialRecord, blocks: Sequence[Block]) -> dict[str, Interval]:
+    """Return the share of the wall time that each phase of one arm loses."""
+    return lost(timeline(trial.steps), flops_of(blocks, trial.observed))
 
 
-def _start(record: ComparisonRecord, ratio: float) -> list[str]:
-    """A change that starts much later than the baseline (it compiles, it tokenises) is not free: when it has paid, by
-    the `ratio` that is judged."""
+def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
+    """Return notes on a change that starts much later than the baseline, as it compiles or tokenises.
+
+    They say after how many steps its gain, the judged `ratio`, has paid for that.
+    """
     blocks = [(p.baseline, p.treatment) for p in record.pairs]
     untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
     late = untrained[1] - untrained[0]
@@ -365,6 +355,6 @@ def _start(record: ComparisonRecord, ratio: float) -> list[str]:
 
 
 def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
-    """Seconds until it is warm that trained nothing: its warm-up steps train, at the pace of its blocks."""
+    """Return the seconds of a trial's start that trained nothing; warm-up steps train, at the pace of its blocks."""
     pace = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
     return sum(trial.startup.values()) - trial.warmup_steps * pace

@@ -5,9 +5,9 @@ from slowstep.processes.tree import (
     POLL_SECONDS,
     adopt_orphans,
     end_descendants,
-    end_family,
+    end_process_tree,
     end_with_parent,
-    family,
+    process_tree,
     reap_adopted,
 )
 
@@ -16,9 +16,9 @@ __all__ = [
     "Busy",
     "adopt_orphans",
     "end_descendants",
-    "end_family",
+    "end_process_tree",
     "end_with_parent",
-    "family",
     "locked",
+    "process_tree",
     "reap_adopted",
 ]

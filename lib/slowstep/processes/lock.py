@@ -1,4 +1,4 @@
-"""One process at a time works on an investigation, and only inside its folder."""
+"""The lock of an investigation: one process at a time works on it, and only inside its folder."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 class Busy(RuntimeError):
-    """Nobody can work on this investigation now: another process does, or its folder isn't one to write in."""
+    """An investigation that can't be worked on now: another process does so, or its folder is unsafe to write in."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of an investigation's folder, which is made if it is not there; Busy says why it can't be had.
+    """Hold the lock of an investigation's folder, which is made if it is not there; Busy says why this is impossible.
 
-    The lock is the kernel's (flock): it goes with the process that holds it, however that ends. The file `.lock` is
-    opened as it is, never emptied, and never through a link.
+    The lock is the kernel's (flock), so it is released when the process that holds it ends, in whatever way. The file
+    `.lock` is opened as it is, never emptied, and never through a link.
     """
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _refuse_links(folder: Path) -> None:
-    """Raise Busy if a link in the folder, or the folder itself, leads elsewhere: what lies there would be changed."""
+    """Raise Busy if the folder is a link, or a link in it leads out of it: files elsewhere would be changed."""
     if folder.is_symlink():
         raise Busy(
             f"{folder}: is a symbolic link to {os.readlink(folder)}, where slowstep would overwrite files; "
@@ -58,7 +58,7 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _target(link: Path) -> Path:
-    """Where a link leads; to the root if it leads in a circle."""
+    """Return the target of a link; the root folder if it leads in a circle."""
     try:
         return link.resolve()
     except (OSError, RuntimeError):

@@ -1,4 +1,4 @@
-"""The memory that is left on this machine, or to the container that the kit runs in, whichever is less."""
+"""The memory that is left, on this machine or in the container that the kit runs in, whichever is less."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def available() -> int:
-    """Return the bytes that may still be taken before the kernel ends a process for it."""
-    return min([psutil.virtual_memory().available, *_rooms(MOUNTED, MEMBERSHIP)])
+    """Return the bytes that can still be taken before the kernel kills a process for lack of memory."""
+    return min([psutil.virtual_memory().available, *_left_in_groups(MOUNTED, MEMBERSHIP)])
 
 
-def _rooms(mounted: Path, membership: Path) -> list[int]:
-    """Return what each control group that this process is in leaves, of both versions of Linux's control groups.
+def _left_in_groups(mounted: Path, membership: Path) -> list[int]:
+    """Return the bytes that are left in each control group of this process, of both versions of Linux's control groups.
 
-    https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max and memory.current; pages of files that were not used
-    lately count as free, for the kernel gives them up first.
+    https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max and memory.current. Pages of files that were not used
+    lately count as free, since the kernel gives them up first.
     """
     try:
         lines = membership.read_text(encoding="ascii", errors="replace").splitlines()
@@ -38,7 +38,7 @@ def _rooms(mounted: Path, membership: Path) -> list[int]:
             else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         )
         group = top / path.lstrip("/")
-        # a container sees its own group as the top, whatever path its host knows it by
+        # a container sees its own group as the top, whatever its path on the host
         for folder in {top, *(f for f in (group, *group.parents) if f.is_relative_to(top))}:
             most, now = _number(folder / limit), _number(folder / used)
             if most is not None and now is not None:

@@ -1,6 +1,6 @@
-"""Temporary folders and files, and how those of processes that were killed are removed at the next start.
+"""Temporary folders and files. Those of processes that were killed are removed at the next start.
 
-Their names carry the mark of the process that made them (`slowstep.processes.owner`), so that only what the kit made
+Their names hold the mark of the process that made them (`slowstep.processes.process_mark`). So only what the kit made
 itself is ever removed, and only when its owner has provably ended.
 """
 
@@ -14,29 +14,29 @@ import stat
 import tempfile
 from pathlib import Path
 
-from slowstep.processes.owner import MARK, is_dead, mark
+from slowstep.processes.process_mark import MARK, is_dead, mark
 
 FOLDER = re.compile(rf"slowstep-[a-z]+-(?P<owner>{MARK})-[a-z0-9_]{{8}}")
 FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
 
 
 def folder_prefix(kind: str) -> str:
-    """Return how the name of a temporary folder begins, for `tempfile.mkdtemp` and `TemporaryDirectory`."""
+    """Return the prefix of a temporary folder's name, for `tempfile.mkdtemp` and `TemporaryDirectory`."""
     return f"slowstep-{kind}-{mark()}-"
 
 
 def file_prefix(name: str) -> str:
-    """Return how the name of a temporary file begins that will replace the file called `name`, for `mkstemp`."""
+    """Return the prefix of a temporary file's name that will replace the file called `name`, for `mkstemp`."""
     return f".{name}.{mark()}."
 
 
 def places() -> list[Path]:
-    """Return where temporary folders are made: in TMPDIR, or elsewhere if its path is too long for a socket's name."""
+    """Return the folders where temporary folders are made: TMPDIR, and others if its path is too long for a socket."""
     return list(dict.fromkeys([Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]))
 
 
 def remove_abandoned_folders(*parents: Path) -> list[Path]:
-    """Remove the temporary folders of processes that have ended, and return them; looks into `places` by itself."""
+    """Remove the temporary folders of processes that have ended, and return them; in `places` if no parent is given."""
     removed = []
     for path in [path for parent in parents or places() for path in _entries(parent)]:
         if _abandoned(path, FOLDER, stat.S_ISDIR):
@@ -46,7 +46,10 @@ def remove_abandoned_folders(*parents: Path) -> list[Path]:
 
 
 def remove_abandoned_files(folder: Path) -> list[Path]:
-    """Remove the half-written files of processes that have ended, in `folder` and below; links are not followed."""
+    """Remove the half-written files of processes that have ended, and return them.
+
+    They are looked for in `folder` and below; links are not followed.
+    """
     removed = []
     for parent, _, _ in os.walk(folder):
         for path in _entries(Path(parent)):

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a program as Ctrl-C does: everything it started ends, and it says so."""
+"""Signals: SIGTERM and SIGHUP end a program as Ctrl-C does. Everything that it started ends, and it says so."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from slowstep.terminal import say
+from slowstep.text.terminal import say
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 _guests: list[object] = []
-"""Who had the handlers set by `watch`, and still needs them."""
+"""The objects that called `watch` and still need its handlers."""
 
 _handlers: dict[int, object] = {}
-"""The handlers that `watch` has set."""
+"""The handlers that `watch` has set, by signal."""
 
 
 class Terminated(SystemExit):
-    """SIGTERM or SIGHUP came; unwinds the program, whose exit status becomes 128 and the signal's number."""
+    """The end of the program by SIGTERM or SIGHUP. Its exit status is 128 plus the signal's number."""
 
     def __init__(self, number: int):
         super().__init__(128 + number)
@@ -30,10 +30,10 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def unwinding() -> Iterator[None]:
-    """Within it SIGTERM and SIGHUP raise Terminated, and SIGINT KeyboardInterrupt; what comes after that is ignored.
+    """Let SIGTERM and SIGHUP raise Terminated, and SIGINT KeyboardInterrupt, once; later signals are ignored.
 
-    So an impatient second Ctrl-C can't keep the first from ending what was started. A signal that the caller of this
-    program has set to be ignored (nohup) stays ignored.
+    So an impatient second Ctrl-C can't interrupt the end of what was started. A signal that the caller of this program
+    has set to be ignored (nohup) stays ignored.
     """
     if not _in_main_thread():
         yield
@@ -56,10 +56,10 @@ def unwinding() -> Iterator[None]:
 
 
 def watch(guest: object, end: Callable[[], None]) -> None:
-    """Let SIGTERM and SIGHUP end this process in an orderly way, if nobody else handles them; `end` is called first.
+    """Let SIGTERM and SIGHUP end this process in an orderly way, if nothing else handles them; `unwatch` undoes this.
 
-    Undone by `unwatch`. In a notebook's kernel, which takes the exception for one of its cells, the process ends by
-    the signal itself.
+    They raise Terminated. A notebook's kernel would take that exception for an error of a cell, so there `end` is
+    called, and then the process ends by the signal itself.
     """
     if not _in_main_thread():
         return
@@ -84,7 +84,7 @@ def watch(guest: object, end: Callable[[], None]) -> None:
 
 
 def unwatch(guest: object) -> None:
-    """Give the signals back when the last one who asked for `watch` needs it no more."""
+    """Take the handlers of `watch` back when the last guest that asked for them is gone."""
     if not _in_main_thread() or guest not in _guests:
         return
     _guests.remove(guest)

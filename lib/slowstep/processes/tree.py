@@ -1,4 +1,4 @@
-"""Processes and their descendants, of whatever group or session, and how they end to the last one."""
+"""Processes and all their descendants, in any group or session, and how to end every one of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import psutil
 POLL_SECONDS = 0.5
 
 PATIENCE = 60.0
-"""Seconds after which a process that can't be killed (it waits in the kernel for a device) is given up."""
+"""Seconds after which a process that can't be killed (it waits in the kernel for a device) is left alone."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-"""From linux/prctl.h."""
+"""Options of prctl, from linux/prctl.h."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -29,12 +29,12 @@ def descendants(pid: int) -> list[int]:
             return [process.pid for process in psutil.Process(pid).children(recursive=True)]
         return []
     found = _children(pid)
-    for child in found:  # grows as it is walked through
+    for child in found:  # the list grows during the loop
         found += [each for each in _children(child) if each not in found]
     return found
 
 
-def family(pid: int) -> list[psutil.Process]:
+def process_tree(pid: int) -> list[psutil.Process]:
     """Return a process and its descendants; an empty list if it is gone."""
     found = []
     for each in [pid, *descendants(pid)]:
@@ -44,22 +44,22 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant whose own parent ends, so that none escapes it (Linux only)."""
+    """Make this process the parent of each descendant whose own parent ends, so that none is lost (Linux only)."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when `parent`, which started it, ends; at once if it has ended already."""
+    """Have the kernel kill this process when `parent`, which started it, ends; if that has ended already, end now."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def end_descendants(pid: int, keep: Collection[int] = (), itself: bool = False) -> None:
-    """Kill all descendants of a process, and it `itself` if that is asked, until none is left but `keep` and theirs.
+    """Kill all descendants of a process, and with `itself` the process, too; only `keep` and its descendants stay.
 
-    Every process is stopped before any is killed: one that still runs could start others in the meantime. One that did
-    so before it was stopped is found in the next round, under its new parent if `pid` adopts orphans.
+    Every process is stopped before any is killed, since one that still runs could start others in the meantime. Those
+    that were started before are found in the next round, under their new parent if `pid` adopts orphans.
     """
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -86,13 +86,13 @@ def reap_adopted(keep: Collection[int] = ()) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def end_family(pid: int) -> None:
+def end_process_tree(pid: int) -> None:
     """Kill a process and all its descendants; of the calling process, only the descendants."""
     end_descendants(pid, itself=pid != os.getpid())
 
 
 def end_with_parent(parent: int, folder: str = "") -> None:
-    """End this process and its descendants when `parent` is gone, however that died, even before this was called.
+    """End this process and its descendants when `parent` has ended, in whatever way, or had ended before.
 
     The `folder` of temporary files that `parent` would have deleted is deleted then, too.
     """
@@ -117,7 +117,7 @@ def _running(pid: int, keep: Collection[int], itself: bool) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    """The letter of a process's state as the kernel tells it; empty if it is gone."""
+    """Return the letter of a process's state in the kernel; empty if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0]

@@ -1,10 +1,11 @@
-"""What was measured, as plain data: the only thing that passes between notebooks, runs and machines."""
+"""Measurements as plain data: the only thing that passes between notebooks, runs and machines."""
 
-from slowstep.records.arms import steps_of_arm
+from slowstep.records.arm_steps import steps_of_arm
 from slowstep.records.schema import (
     PHASES,
     Block,
     ComparisonRecord,
+    Environment,
     EventRecord,
     Memory,
     ObservationRecord,
@@ -23,6 +24,7 @@ __all__ = [
     "PHASES",
     "Block",
     "ComparisonRecord",
+    "Environment",
     "EventRecord",
     "Memory",
     "ObservationRecord",

@@ -9,21 +9,21 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
+from slowstep.environment.system_errors import naming
 from slowstep.processes.scratch import file_prefix
 from slowstep.settings.convert import from_plain, to_plain
-from slowstep.system import naming
 
-VERSION = 3
+VERSION = 4
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a file ends with that is no record: torn, of another shape, a folder, nested without end."""
+"""The errors of reading a file that is no record: torn, of another shape, a folder, nested without end."""
 
 T = TypeVar("T")
 
 
 def identity(*determinants: Any) -> str:
-    """A short name for what determines a measurement; equal content gives an equal name."""
+    """Return a short name for what determines a measurement. Equal content gives an equal name."""
     text = json.dumps(to_plain([VERSION, *determinants]), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -37,12 +37,14 @@ class Store:
         """Records that were asked for and can't be used, each with the reason."""
 
     def path(self, kind: str, name: str) -> Path:
-        """Where a record lies: records/<kind>/<name>.json."""
+        """Return the path of a record: records/<kind>/<name>.json."""
         return self.folder / kind / f"{name}.json"
 
     def read(self, record_type: type[T], kind: str, name: str) -> T | None:
-        """Return the record, or None where there is none. One that can't be used counts as absent, and its file is
-        noted in `unusable`; one of an earlier version is nothing to speak of."""
+        """Return the record; None where there is none, or none that can be used.
+
+        A record that can't be used is noted in `unusable`, except one of an earlier version.
+        """
         path = self.path(kind, name)
         try:
             data = _envelope(path)
@@ -56,17 +58,23 @@ class Store:
             return None
 
     def drop(self, kind: str, name: str) -> None:
-        """Let there be no such record; what is none of this kit's stays, set aside."""
+        """Remove the record. A file that is no record of this kit is renamed and kept."""
         _set_aside(self.path(kind, name))
         self.path(kind, name).unlink(missing_ok=True)
 
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all records of a kind, in their order."""
+        return sorted(path.stem for path in (self.folder / kind).glob("*.json"))
+
     def every(self, record_type: type[T], kind: str) -> list[T]:
-        """All records of a kind that can be read, in the order of their names."""
-        names = sorted(path.stem for path in (self.folder / kind).glob("*.json"))
-        return [found for name in names if (found := self.read(record_type, kind, name)) is not None]
+        """Return all records of a kind that can be read, in the order of their names."""
+        return [found for name in self.names(kind) if (found := self.read(record_type, kind, name)) is not None]
 
     def write(self, record: Any, kind: str, name: str, **about: Any) -> Path:
-        """Write `record`; `about` stands beside it for people who open the file."""
+        """Write `record` and return its path. `about` stands beside it for people who open the file.
+
+        OSError names the file.
+        """
         data = {"version": VERSION, "kind": kind, **about, "record": to_plain(record)}
         path = self.path(kind, name)
         _set_aside(path)
@@ -75,7 +83,7 @@ class Store:
 
 
 def _envelope(path: Path) -> dict[str, Any]:
-    """The file's JSON with its version; of a later version it is refused."""
+    """Return the file's JSON with its version; ValueError if it is no record or of a later version."""
     data = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise ValueError("it is no record")
@@ -97,8 +105,10 @@ def _reason(error: Exception) -> str:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename what lies where a record is to be written, if it is none of this version or an earlier one: nobody knows
-    what it is to whom."""
+    """Rename a file that is in a record's place, unless it is a record of this version or an earlier one.
+
+    Somebody may still need it.
+    """
     try:
         _envelope(path)
     except FileNotFoundError:
@@ -111,7 +121,7 @@ def _set_aside(path: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old content or the new, whatever dies in between; OSError names it."""
+    """Write a file so that a reader sees the old content or the new, even if the process dies; OSError names it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path, instead=True):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=file_prefix(path.name))

@@ -1,9 +1,8 @@
-"""What people see: figures, tables and sentences made from judgements. Imports no torch."""
+"""Figures, tables and sentences that people see, made from judgements. Nothing here imports torch."""
 
-from slowstep.report.baseline_figures import bounds, step_times, time_budget
-from slowstep.report.causes import causes
+from slowstep.report.arm_charts import intervals, matrix, memory
+from slowstep.report.baseline_charts import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
-from slowstep.report.figures import intervals, matrix, memory
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
 from slowstep.report.reported import (
@@ -30,6 +29,7 @@ from slowstep.report.tables import (
     trials,
     work_parts,
 )
+from slowstep.wording.causes import causes
 
 __all__ = [
     "Chart",

@@ -1,7 +1,7 @@
-"""A chart and a table as notebooks show them: native in JupyterLab, and all a report needs in one output.
+"""Charts and tables for notebooks: JupyterLab shows them natively, and one output holds all that a report needs.
 
-A chart carries its description and its data in the figure's own `layout.meta`, so that the HTML template can give it
-an accessible name and a data table without a second output beside it.
+A chart has its description and its data in the figure's own `layout.meta`. From there the HTML template takes an
+accessible name and a data table, without a second output beside the figure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from slowstep.report.markdown import escape, escape_cell
-from slowstep.visible import visible_lines
+from slowstep.text.markdown import escape, escape_cell
+from slowstep.text.visible import visible_lines
 
 MIME = "application/vnd.plotly.v1+json"
 
@@ -29,13 +29,13 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-"""Okabe and Ito's palette, told apart by people who see fewer colours; a marker or dash always says the same."""
+"""Okabe and Ito's palette, for people who see fewer colours. A marker or a dash always shows the same as a colour."""
 
 GREY = "#8A8A8A"
 
 
 LONG_CELL = 60
-"""Characters beyond which a cell holds a sentence, which needs room, or it becomes a tower of single words."""
+"""The number of characters beyond which a cell holds a sentence and gets more width."""
 
 
 class Chart:
@@ -61,19 +61,19 @@ class Chart:
 
 
 class Table:
-    """Rows with the same keys; what they hold is shown as text, never as markup."""
+    """Rows with the same keys. Their values are shown as text, never as markup."""
 
     def __init__(self, rows: Sequence[dict[str, Any]], empty: str = "Nothing to show."):
         self.rows, self.empty = list(rows), empty
 
     @property
     def frame(self) -> pd.DataFrame:
-        """As a DataFrame, to go on with."""
+        """Return the rows as a DataFrame, for further work."""
         return pd.DataFrame(self.rows)
 
     @property
     def turned(self) -> Table:
-        """With its rows as columns, headed by what the first column holds, if it has fewer rows than columns."""
+        """Return the table with its rows as columns, headed by its first column, if it has fewer rows than columns."""
         if not self.rows or len(self.rows) >= len(self.rows[0]):
             return self
         heading, *others = self.rows[0]
@@ -91,7 +91,7 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """As a Markdown table, for files that are read as text."""
+        """Return the rows as a Markdown table, for files that are read as text."""
         if not self.rows:
             return escape(self.empty)
 
@@ -107,13 +107,13 @@ def _shown(value: object) -> object:
 
 
 def _cell(value: object) -> str:
-    """As HTML; sentences are given room by their class."""
+    """Return a cell as HTML. A sentence gets a class that gives it more width."""
     text = html.escape(str(value))
     return f'<div class="sentence">{text}</div>' if len(text) > LONG_CELL else text
 
 
 class Text:
-    """Markdown that notebooks and reports render."""
+    """A text in Markdown that notebooks and reports render."""
 
     def __init__(self, markdown: str):
         self.markdown = markdown

@@ -1,4 +1,4 @@
-"""A notebook as one offline HTML file: verdict first, evidence, code folded away."""
+"""Writing of a notebook as one offline HTML file: the verdict first, then the evidence, with the code folded away."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from plotly.offline import get_plotlyjs
 
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import MIME
-from slowstep.visible import visible_lines
+from slowstep.text.visible import visible_lines
 
 TEMPLATES = Path(__file__).parent / "template"
 PROGRESS = "application/x-slowstep-progress"
 HIDDEN = {"hidden", "injected-parameters"}
-"""Cells tagged so appear in the notebook and not in the report."""
+"""Tags of cells that appear in the notebook and not in the report."""
 
 TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p", "div", "span", "strong", "em", "code", "ul", "li", "br"}
 
 
 def render(notebook: Path, target: Path, title: str, failed: str = "") -> None:
-    """Write the report of an executed notebook; `failed` says why it did not run to its end."""
+    """Write the report of an executed notebook. `failed` says why it did not run to its end, and is empty if it did."""
     nb = nbformat.read(notebook, as_version=4)
     body, _ = _Exporter().from_notebook_node(_prepared(nb), resources={"title": title, "failed": failed})
     write_atomically(target, body)
 
 
 class _Exporter(TemplateExporter):
-    """nbconvert with the kit's own template, and filters that trust nothing in the outputs."""
+    """An exporter of nbconvert with the kit's own template, and filters that trust nothing in the outputs."""
 
     template_name = "report"
     file_extension = ".html"
@@ -62,14 +62,16 @@ class _Exporter(TemplateExporter):
 
 
 def clean(html: str) -> str:
-    """HTML with everything but plain text and table markup taken out."""
+    """Return HTML with everything removed but plain text and the markup of texts and tables."""
     tags = (nh3.ALLOWED_TAGS - {"img"}) | TABLE_TAGS
     return unbroken(nh3.clean(visible_lines(html), tags=tags, attributes={"*": {"class"}, "a": {"href"}}))
 
 
 def figure_json(figure: Any) -> Markup:
-    """JSON of a figure, to stand in a script element: nothing in it ends that element or begins a comment, and of what
-    Plotly takes for markup only its own line ends are left."""
+    """Return a figure as JSON for a script element.
+
+    Nothing in it ends that element or begins a comment. Of the markup that Plotly knows, only its line ends are left.
+    """
     return htmlsafe_json_dumps(_plain_labels(figure))
 
 
@@ -84,17 +86,17 @@ def _plain_labels(data: Any) -> Any:
 
 
 def _visible(value: Any) -> Any:
-    """What a template shows; text that is markup already was made visible as it became that."""
+    """Return a value for a template, made visible. Markup is left alone, since its text was made visible before."""
     return visible_lines(value) if type(value) is str else value
 
 
 def unbroken(html: str) -> str:
-    """HTML in which no line ends between a figure and its percent sign."""
+    """Return HTML in which no line can end between a figure and its percent sign."""
     return re.sub(r"(?<=\d) %", "&nbsp;%", html)
 
 
 def environment() -> Environment:
-    """Jinja for pages that are no notebook."""
+    """Return a Jinja environment for pages that are not notebooks."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=select_autoescape(["html", "j2"]), finalize=_visible
     )
@@ -104,7 +106,7 @@ def environment() -> Environment:
 
 
 def _prepared(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Title first, then the verdict, then the argument; progress lines and hidden cells left out."""
+    """Return the notebook with the title first, then the verdict, then the rest, without progress and hidden cells."""
     cells = [c for c in nb.cells if not HIDDEN & set(c.metadata.get("tags", []))]
     for cell in cells:
         if cell.cell_type == "code":

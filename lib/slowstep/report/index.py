@@ -1,4 +1,4 @@
-"""outputs/index.html: an overview of every investigation there."""
+"""The page outputs/index.html: an overview of every investigation there."""
 
 from __future__ import annotations
 
@@ -6,37 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.judgement.verdict import Verdict, reconsidered
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
-from slowstep.report.causes import Cause, causes
 from slowstep.report.html import environment, unbroken
-from slowstep.report.words import SIGNS, duration, effect
-from slowstep.summary import NotebookRun, Summary
-
-FINAL = "90_final_config"
-AUDIT = "95_reported_figures"
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.wording.causes import Cause, causes
+from slowstep.wording.words import SIGNS, duration, effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """One investigation as the index shows it."""
+    """An entry of the index: one investigation."""
 
     name: str
     runs: Sequence[NotebookRun]
     verdicts: Sequence[Verdict]
     causes: Sequence[Cause]
     headline: str
-    """Where most of the time goes, for a run without a cause."""
+    """A sentence on the phase that takes most of the time, for a run without a cause."""
     gain: str
     decision: str | None
     machine: str
     trained: bool
-    """Whether any of its notebooks trains; the audit of reported figures does not."""
+    """True if any of its notebooks trains. The audit of reported figures does not."""
 
 
 def write_index(outputs: Path) -> Path:
-    """Write the index of everything under `outputs`; investigations without a notebook run are left out."""
+    """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out."""
     folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
     page = environment().get_template("index_page.html.j2")
     html = page.render(overviews=[overview(f) for f in folders], signs=SIGNS, effect=effect, duration=duration)
@@ -45,17 +43,17 @@ def write_index(outputs: Path) -> Path:
 
 
 def overview(folder: Path) -> Overview:
-    """What the records of one investigation say."""
+    """Return the entry of one investigation from its records."""
     store = Store(folder / "records")
     runs = store.every(NotebookRun, "notebooks")
     summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
-    final = summaries.get(FINAL)
+    final = summaries.get(FINAL.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
-        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL or v.name not in verdicts}
+        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL.notebook or v.name not in verdicts}
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
     adopted = final.adopted if final else None
-    baseline = summaries.get("00_baseline")
+    baseline = summaries.get(BASELINE.notebook)
     return Overview(
         name=folder.name,
         runs=runs,
@@ -65,5 +63,5 @@ def overview(folder: Path) -> Overview:
         gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
         machine=next((r.machine for r in runs if r.machine), ""),
-        trained=any(r.notebook != AUDIT for r in runs),
+        trained=any(r.notebook != AUDIT.notebook for r in runs),
     )

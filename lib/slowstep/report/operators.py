@@ -1,4 +1,4 @@
-"""What the profiled trials show: operators, and how long the device has nothing to do."""
+"""Chart and table of the profiled trials: their operators, and the time in which the device is idle."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import plotly.graph_objects as go
 
 from slowstep.records import Operator, ProfileRecord
 from slowstep.report.chart import BLUE, ORANGE, Chart, Table
-from slowstep.report.words import duration, share
+from slowstep.wording.words import duration, share
 
 SHOWN = 12
-"""Operators in the chart."""
+"""The number of operators in the chart."""
 
 COLOURS = ((BLUE, ""), (ORANGE, "/"))
 """Colour and pattern of the first profile and of the second."""
 
 Profiles = Mapping[str, ProfileRecord]
-"""By what they are of: the baseline, the final configuration."""
+"""Profiles by the name of the profiled run: the baseline, the final configuration."""
 
 
 def operators(profiles: Profiles) -> Chart:
-    """Milliseconds of a step an operator, side by side."""
+    """Draw the milliseconds a step of each operator, with the profiles side by side."""
     found = {name: _per_step(p) for name, p in profiles.items() if not p.failed}
     largest: dict[str, float] = {}
     for steps in found.values():
@@ -47,7 +47,7 @@ def operators(profiles: Profiles) -> Chart:
 
 
 def device_idle(profiles: Profiles) -> Table:
-    """How much of the time nothing runs, in how many gaps; and where the trace is."""
+    """List for each profile how much of the time nothing runs, in how many gaps, and where the trace is."""
     return Table(
         [
             {
@@ -75,5 +75,5 @@ def _milliseconds(operator: Operator, p: ProfileRecord) -> float:
 
 
 def _short(name: str) -> str:
-    """Names of kernels are whole C++ signatures, and those of a pass and its backward differ at the end."""
+    """Shorten a name in the middle. Names of kernels are long C++ signatures that may differ only at their ends."""
     return name if len(name) <= 48 else f"{name[:23]}…{name[-24:]}"

@@ -1,17 +1,17 @@
-"""The verdict in one paragraph that a manager understands: what, how sure, how much, what to do."""
+"""Verdicts in paragraphs that a manager understands: what, how sure, how much, what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.lines import sentence
+from slowstep.audit.terminal_lines import sentence
 from slowstep.factors import Meaning
+from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
-from slowstep.report.causes import Cause
 from slowstep.report.chart import Text
-from slowstep.report.markdown import escape
-from slowstep.report.words import hours, money, proviso, share, strength
-from slowstep.summary import Baseline
+from slowstep.text.markdown import escape
+from slowstep.wording.causes import Cause
+from slowstep.wording.words import hours, money, proviso, share, strength
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",
@@ -22,7 +22,7 @@ ADVICE = {
 
 
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
-    """What a notebook's verdicts say about `subject`."""
+    """Write what a notebook's verdicts say about `subject`."""
     together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
     own = [v for v in verdicts if not v.conditional]
     supported = best_levels(own) + sorted(together, key=lambda v: -v.gain)[:1]
@@ -44,13 +44,13 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
 
 
 def headline(baseline: Baseline) -> str:
-    """Where most of the time goes, for the index."""
+    """Return the sentence of the index on the phase that takes most of the time."""
     phase, largest = max(((p, s.mean) for p, s in baseline.facts.shares.items()), key=lambda x: x[1])
     return f"most of the step is {phase.replace('_', ' ')} ({share(largest)})"
 
 
 def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum_effect: float) -> Text:
-    """Where the time goes, how well this machine can tell, and what is worth testing."""
+    """Write where the time goes, how small an effect this machine can show, and what is worth testing."""
     f = baseline.facts
     largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
     where = ", ".join(f"{phase.replace('_', ' ')} {share(s)}" for phase, s in largest)
@@ -93,14 +93,17 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
 def final_conclusion(
     chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
 ) -> Text:
-    """What to change in the end, of all that was tested, and what no change accounts for."""
+    """Write what to change in the end, and what no change accounts for.
+
+    `chosen` is the final configuration, `tested` is all that was tested, and `left` names parts that were left out.
+    """
     open_ones = [f"**Still open:** {escape(c.text)}" for c in causes if c.phase]
     return Text("\n\n".join([_decision(chosen, tested, left), *open_ones]))
 
 
 def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str]) -> str:
     if chosen is None:
-        return _nothing(tested)
+        return _no_change(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
         return f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}"
     dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
@@ -111,8 +114,8 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     )
 
 
-def _nothing(tested: Sequence[Verdict]) -> str:
-    """Why nothing is changed: nothing paid, what paid may not be changed, or nobody knows yet."""
+def _no_change(tested: Sequence[Verdict]) -> str:
+    """Write why nothing is changed: nothing pays, what pays may not be changed, or it is not known yet."""
     undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE]
     refused = [escape(v.title_in_full) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
     text = f"**Change nothing{' yet' * bool(undecided)}.** Nothing that may be acted on was shown to bring anything."
@@ -128,7 +131,7 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         first = supported[0]
         return f"**{subject}: {escape(first.name)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
-        return f"**{subject}: nothing was asked.** The parameter file lists no levels for it."
+        return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
         return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
     if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):

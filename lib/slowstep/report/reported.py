@@ -1,4 +1,4 @@
-"""What the audit of reported figures shows."""
+"""Charts, tables and texts of the audit of reported figures."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from slowstep.audit import Audit, Finding, Judged, Judgement, Kind
+from slowstep.audit import Audit, Finding, FindingKind, Judged, Judgement
+from slowstep.audit.equal_work import read_from
 from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
-from slowstep.audit.lines import SIGNS, compared, sentence
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.work import read_from
+from slowstep.audit.terminal_lines import SIGNS, compared, sentence
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
-from slowstep.report.markdown import escape
+from slowstep.text.markdown import escape
 
 ONLY_IF_GIVEN = (
     *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples", "devices"),
     *("tokens_per_step", "samples_per_second_per_device", "tokens_per_second_per_device"),
 )
-"""Units that say nothing beyond the others."""
+"""Units that say nothing beyond the others. They are shown only if figures were given in them."""
 
 SPEEDS = {"steps_per_second": (ORANGE, "square"), "samples_per_second": (BLUE, "circle"), "full": (GREEN, "diamond")}
 FULL = "tokens/s at full length"
 
 
 def reported_rows(audit: Audit) -> Table:
-    """Every row in every unit that its figures allow; what was reckoned stands in brackets, a bound with its sign."""
+    """List every row in every unit that its figures allow. A computed figure is in brackets, a bound with its sign."""
     given = {q for r in audit.runs for q in r.given}
     known = {q for r in audit.runs for q in r.solved.known} - {*ONLY_IF_GIVEN}
     units = [q for q in (*TITLES, *BESIDE) if q in given | known]
@@ -48,7 +48,10 @@ def reported_rows(audit: Audit) -> Table:
 
 
 def reported_speeds(audit: Audit) -> Chart:
-    """Each measured row's speed over the first one's, in every unit: where the marks part, the unit decides."""
+    """Draw each measured row's speed over the first row's, in every unit.
+
+    Where the marks of a row lie apart, the answer depends on the unit.
+    """
     possible = [r for r in audit.runs if r.label not in audit.impossible]
     measured = [r for r in possible if not r.projected] or possible
     figure, rows = go.Figure(), []
@@ -73,7 +76,7 @@ def reported_speeds(audit: Audit) -> Chart:
 
 
 def reported_claims(audit: Audit) -> Table:
-    """Each claim with what the figures say of it."""
+    """List each claim with what the figures say about it."""
     return Table(
         [
             {
@@ -89,7 +92,7 @@ def reported_claims(audit: Audit) -> Table:
 
 
 def reported_findings(audit: Audit) -> Table:
-    """Everything that was found, of rows and of claims; slips of no consequence last."""
+    """List everything that was found in rows and claims; slips without consequence come last."""
     return Table(
         [
             {"kind": str(f.kind) + (" (slip)" if f.small else ""), "where": f.where, "what": sentence(f.text)}
@@ -100,13 +103,13 @@ def reported_findings(audit: Audit) -> Table:
 
 
 def reported_questions(audit: Audit) -> Text:
-    """What would have to be known."""
+    """List the questions that must be answered to judge further."""
     asked = list(dict.fromkeys([*audit.questions, *(q for c in audit.claims for q in c.questions)]))
     return Text("\n".join(f"- {escape(sentence(q))}" for q in asked) or "Nothing is missing.")
 
 
 def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
-    """The claims in one paragraph each, and what to do."""
+    """Write a paragraph on each claim, and what to do. `experiment` is the file of the experiment, if there is one."""
     if not audit.runs and not audit.findings:
         return Text(
             "**Nothing was reported.** Add a `reported` section to the parameter file (docs/parameter-file.md)."
@@ -118,7 +121,7 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     parts = [head, *(_claim(c) for c in audit.claims)]
     if not audit.claims:
         parts += [escape(sentence(text)) for text in compared(audit)]
-        parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is Kind.RANKING]
+        parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is FindingKind.RANKING]
         parts.append("No claim was given to judge.")
     if experiment:
         place = "/".join(experiment.parts[-3:])  # as seen from the kit's folder

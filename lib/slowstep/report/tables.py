@@ -1,4 +1,4 @@
-"""The tables."""
+"""The tables of the reports."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from pathlib import Path
 
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
+from slowstep.investigation.results import Baseline, BatchSize, Measured, worth_having
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.units import Throughput, throughput
+from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict, percent
 from slowstep.records import Status, TrialRecord
-from slowstep.report.baseline_figures import PHASE_NAMES
 from slowstep.report.chart import Table
-from slowstep.report.words import SIGNS, duration, effect, hours, loss_change, money, rate, share, share_span, size
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
-from slowstep.summary import Baseline, BatchSize, Measured, worth_having
+from slowstep.wording.words import (
+    PHASE_NAMES,
+    SIGNS,
+    duration,
+    effect,
+    hours,
+    loss_change,
+    money,
+    rate,
+    share,
+    share_span,
+    size,
+)
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
@@ -27,21 +38,22 @@ FINAL_FILES = {
     "decision.md": "the decision with its reasons, to keep beside the code",
     "train.py": "trains the job with this configuration; plain transformers and peft",
 }
-"""What the last notebook writes, and what it is for; the parameter file beside them bears the investigation's name."""
+"""Files that the last notebook writes, each with its use. The parameter file beside them is named after the
+investigation."""
 
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
-    """Each hypothesis with verdict, effect, interval and reason."""
-    read, rounded = any(v.kind for v in verdicts), _rounded(verdicts)
+    """List each hypothesis with verdict, effect, interval and reason."""
+    read, rounded = any(v.reading for v in verdicts), _rounded(verdicts)
     return Table(
         [
             {
                 "change": v.title_in_full,
                 "verdict": SIGNS[v.outcome],
                 "effect [interval]": effect(v.effect),
-                **({"reading": str(v.kind or "")} if read else {}),
+                **({"reading": str(v.reading or "")} if read else {}),
                 "class": str(v.meaning),
                 **({"loss, first samples": _loss(v)} if rounded else {}),
                 "because": f"{v.reason}. Mind: {'; '.join(v.warnings)}" if v.warnings else v.reason,
@@ -53,7 +65,7 @@ def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
 
 
 def hypotheses(verdicts: Sequence[Verdict]) -> Table:
-    """The short form, for files that are read as text."""
+    """List each hypothesis in the short form, for files that are read as text."""
     rounded = _rounded(verdicts)
     return Table(
         [
@@ -71,12 +83,12 @@ def hypotheses(verdicts: Sequence[Verdict]) -> Table:
 
 
 def _rounded(verdicts: Sequence[Verdict]) -> bool:
-    """Whether any of them changes the loss over the same samples."""
+    """Return whether any change that is not exact has losses over the same samples."""
     return any(v.loss_change is not None and v.meaning is not Meaning.EXACT for v in verdicts)
 
 
 def _loss(v: Verdict) -> str:
-    """Of a change that is not exact, where it trained on the same samples."""
+    """Return the change of the loss in words; empty for an exact change."""
     return "" if v.effect is None or v.meaning is Meaning.EXACT else loss_change(v.loss_change)
 
 
@@ -93,10 +105,10 @@ def _units(t: Throughput) -> dict[str, str]:
 
 
 def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
-    """Throughput of every arm in every unit. Seconds per step are shown and not judged: steps differ in work.
+    """List the throughput of every arm in every unit. Seconds per step are not judged, since steps differ in work.
 
-    Absolute figures of arms measured at different times also differ by the machine's drift; only the verdicts, which
-    rest on pairs adjacent in time, compare them.
+    Absolute figures of arms measured at different times also differ by the machine's drift. Only the verdicts compare
+    them, since they rest on pairs adjacent in time.
     """
     rows = [{"arm": "baseline", **_units(baseline.facts.throughput)}]
     for m in measured:
@@ -108,7 +120,7 @@ def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
 
 
 def facts(baseline: Baseline) -> Table:
-    """The baseline in figures."""
+    """List the figures of the baseline."""
     f, reading, memory = baseline.facts, baseline.reading, baseline.record.baseline.memory
     rows = [(unit, value) for unit, value in _units(f.throughput).items()]
     rows += [
@@ -124,7 +136,7 @@ def facts(baseline: Baseline) -> Table:
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
-        ("pairs measured again because the machine was taken away", str(len(baseline.record.redone))),
+        ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
@@ -138,7 +150,7 @@ def _utilisation(baseline: Baseline) -> str:
 
 
 def trial_time(baseline: Baseline) -> Table:
-    """The whole wall time of both sides of the baseline's A/A comparison: what a measurement costs, to 100 %."""
+    """List the parts of the wall time of both sides of the A/A comparison, to 100 %: the cost of a measurement."""
     rows = []
     for name, trial in (("one side", baseline.record.baseline), ("the other side", baseline.record.treatment)):
         whole = sum(trial.wall.values()) or 1.0
@@ -148,10 +160,10 @@ def trial_time(baseline: Baseline) -> Table:
 
 
 def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
-    """For each level of `factor` the combination with the highest throughput; the baseline is one of them."""
+    """List the combination with the highest throughput for each level of `factor`; the baseline counts as one."""
     if not cells:
         return Table([], empty="No combination was measured.")
-    now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings))
+    now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings.run))
     best: dict[str, tuple[float, str, str]] = {now: (0.0, "baseline", "the reference")}
     for m in (m for m in cells if m.verdict.effect):
         level = next((show(level.value) for f, level in m.contrast.levels if f.name == factor), now)
@@ -162,7 +174,7 @@ def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
 
 
 def accumulation(settings: Settings, baseline: Baseline, measured: Sequence[Measured]) -> Table:
-    """The same effective batch in other parts: as many samples at once, as often, with what that brings and takes."""
+    """List the splits of the same effective batch: samples at once, number of parts, effect and peak memory."""
 
     def row(s: Settings, shown: str, trial: TrialRecord | None) -> dict[str, str]:
         batch, parts = s.training("per_device_train_batch_size"), s.training("gradient_accumulation_steps")
@@ -178,7 +190,7 @@ def accumulation(settings: Settings, baseline: Baseline, measured: Sequence[Meas
 
 
 def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: float) -> Table:
-    """Every size that the search tried, with what it brings and takes, and the one that is worth having."""
+    """List every batch size that the search tried, with effect and peak memory, and mark the one worth having."""
     chosen = worth_having(tried, minimum_effect)
     rows = []
     for s in tried:
@@ -198,7 +210,7 @@ def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: 
 
 
 def trials(measured: Sequence[Measured]) -> Table:
-    """How each trial ended, and what was seen of it."""
+    """List the end of each trial, and its pairs, memory and start."""
     return Table(
         [
             {
@@ -220,7 +232,7 @@ def trials(measured: Sequence[Measured]) -> Table:
 
 
 def job(baseline: Baseline) -> Table:
-    """The real job at the baseline's speed, all costs included."""
+    """List the parts of the real job at the baseline's speed, with its cost."""
     p = baseline.projection
     if p is None:
         return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
@@ -241,7 +253,7 @@ def job(baseline: Baseline) -> Table:
 
 
 def work_parts(baseline: Baseline) -> Table:
-    """Where the FLOPs of a token go: weights and adapter grow with the tokens, attention with tokens times length."""
+    """List the FLOPs a token by part. Weights and adapter grow with the tokens, attention with tokens times length."""
     flops = baseline.facts.flops
     if flops is None:
         return Table([], empty="This workload does not say its sizes, so its FLOPs can't be counted.")
@@ -256,7 +268,7 @@ def work_parts(baseline: Baseline) -> Table:
 
 
 def before_after(before: Projection | None, after: Projection | None) -> Table:
-    """Hours and cost of the real job with the old configuration and the new."""
+    """List hours and cost of the real job with the old configuration and the new one."""
     if before is None:
         return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
     rows = [
@@ -268,13 +280,13 @@ def before_after(before: Projection | None, after: Projection | None) -> Table:
 
 
 def files(paths: Sequence[Path], folder: Path) -> Table:
-    """The files that were written, relative to the investigation's folder."""
+    """List the files that were written, relative to the investigation's folder, each with its use."""
     new = "the run as it now is, for the next make diagnose"
     return Table([{"file": str(p.relative_to(folder)), "use": FINAL_FILES.get(p.name, new)} for p in paths])
 
 
 def lost_time(suspects: Sequence[Suspect]) -> Table:
-    """Phases with time that a healthy run would not spend, whether or not a factor acts on them."""
+    """List the phases with time that a healthy run would not spend, whether or not a factor acts on them."""
     return Table(
         [
             {
@@ -291,7 +303,7 @@ def lost_time(suspects: Sequence[Suspect]) -> Table:
 
 
 def settings_table(loaded: Loaded) -> Table:
-    """Every value with where it came from."""
+    """List every setting with the place that it came from."""
     return Table(list(_rows(loaded, to_plain(loaded.settings), "")))
 
 

@@ -2,7 +2,8 @@
 
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.load import from_data, load, override, validate
-from slowstep.settings.schema import LEVEL_SECTIONS, TRAINED, Loaded, Settings
+from slowstep.settings.schema import TRAINED, Loaded, Settings
+from slowstep.settings.sections import LEVEL_SECTIONS
 
 __all__ = [
     "LEVEL_SECTIONS",

@@ -1,13 +1,14 @@
-"""Plain data (YAML, JSON) to typed dataclasses and back.
+"""Conversion of plain data (YAML, JSON) to typed dataclasses and back.
 
-Nothing is cast in silence, with one exception that YAML forces on us: it reads `1e-4` as text, and such a text
-becomes the number it says where a number is expected. Every problem is reported with its key, and all of them at once.
+Nothing is converted silently, with one exception: YAML reads `1e-4` as a text, and where a number is expected, such a
+text becomes that number. Every problem is reported with its key, and all of them at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import types
 import typing
@@ -19,8 +20,12 @@ from slowstep.settings.errors import nearest
 T = typing.TypeVar("T")
 
 
+NOT_IN_FILES = {"in files": False}
+"""The metadata of a dataclass field that stands neither in a parameter file nor in a record."""
+
+
 class Problems:
-    """Collects what is wrong, with the place where it was found."""
+    """A collection of problems, each with the place where it was found."""
 
     def __init__(self, source: str = "", places: Mapping[str, str] | None = None):
         self.source, self.places, self.found = source, places or {}, []
@@ -32,16 +37,16 @@ class Problems:
 
 
 def nearest_place(places: Mapping[str, str], key: str) -> str:
-    """Return where a dotted key was given, or else what holds it; empty if neither is known."""
+    """Return the place of a dotted key, or else of the nearest key that holds it; empty if neither is known."""
     while key and key not in places:
         key = key[: max(key.rfind("."), key.rfind("["), 0)]
     return places[key] if key else ""
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass as dicts, lists and scalars that JSON takes."""
+    """Return a dataclass as dicts, lists and scalars that JSON takes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: to_plain(getattr(value, f.name)) for f in _in_files(value)}
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -49,8 +54,12 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def _in_files(kind: Any) -> list[dataclasses.Field]:
+    return [f for f in dataclasses.fields(kind) if f.metadata != NOT_IN_FILES]
+
+
 def from_plain(kind: type[T], value: Any, problems: Problems | None = None, key: str = "") -> T:
-    """Plain data as `kind`; raises ValueError with every problem if none were collected by the caller.
+    """Return plain data as `kind`; problems go to `problems`, or are raised together as a ValueError without it.
 
     `kind` may be a dataclass, a scalar type, `list`/`tuple`/`dict` of those, a Literal or a union.
     """
@@ -106,14 +115,18 @@ def _literal(allowed: tuple, value: Any, problems: Problems, key: str) -> Any:
     return value
 
 
+_hints = functools.cache(get_type_hints)
+"""The types of a class's fields; working them out takes longer than all the rest."""
+
+
 def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
         value = {}
-    hints = get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
+    hints = _hints(kind)
+    fields = {f.name: f for f in _in_files(kind)}
     given = {}
     for name, item in value.items():
         path = f"{key}.{name}" if key else str(name)
@@ -148,7 +161,7 @@ def _scalar(kind: type, value: Any, problems: Problems, key: str) -> Any:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is, as YAML reads `1e-4` as a text; None if it is none."""
+    """Return the number that a text means, since YAML reads `1e-4` as a text; None if it means none."""
     try:
         number = float(text)
     except ValueError:
@@ -167,7 +180,7 @@ NAMES = {
 
 
 def describe(value: Any) -> str:
-    """A value as a message shows it: `'1e-4' (a text)`."""
+    """Return a value as messages show it: `'1e-4' (a text)`."""
     if value is None:
         return "nothing (null)"
     kind = {**NAMES, tuple: "a list"}.get(type(value), type(value).__name__)

@@ -1,4 +1,4 @@
-"""What a user got wrong, said so that it can be put right."""
+"""Messages about mistakes in a parameter file, worded so that a user can correct them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 class SettingsError(ValueError):
     """A parameter file or an override that can't be used.
 
-    `str(error)` is the whole message for the person who wrote it: one line a problem, each with the place,
-    what was found there, what is allowed, and the nearest valid name.
+    `str(error)` is the whole message for the person who wrote it. Each problem is one line, with the place, what was
+    found there, what is allowed, and the nearest valid name.
     """
 
     def __init__(self, problems: Iterable[str] | str):
@@ -19,7 +19,7 @@ class SettingsError(ValueError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """A hint that ends a message: ` Did you mean 'x'?`, or the short list of what is allowed, or nothing."""
+    """Return a hint to end a message with: ` Did you mean 'x'?`, or a short list of what is allowed, or nothing."""
     names = sorted(str(v) for v in valid)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:

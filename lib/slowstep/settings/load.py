@@ -1,4 +1,4 @@
-"""A parameter file and overrides from the command line, as validated settings."""
+"""Loading of a parameter file, with overrides from the command line, as validated settings."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.settings import ecosystem
+from slowstep.settings import library_arguments
 from slowstep.settings.convert import Problems, from_plain, to_plain
 from slowstep.settings.errors import SettingsError, nearest
 from slowstep.settings.parse import Unreadable, parse, read_yaml
 from slowstep.settings.plain import unsuitable
-from slowstep.settings.rules import impossible
-from slowstep.settings.schema import Loaded, Settings
+from slowstep.settings.rules import impossible, not_here
+from slowstep.settings.schema import OVERRIDE, Loaded, Settings
 
 LONGEST_NAME = 120
-"""Letters of an investigation's name; file systems take names of 255 bytes, and files are named after it."""
+"""The most letters of an investigation's name. Files are named after it, and file systems take names of 255 bytes."""
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
-    """Settings from a YAML file and `section.key=value` overrides; SettingsError says all that is wrong."""
+    """Return the settings of a YAML file and of `section.key=value` overrides; SettingsError says all that is wrong."""
     path = Path(path)
     data, lines = _read(path)
     return from_data(data, path, overrides, {key: f"{path}:{line}" for key, line in lines.items()})
@@ -31,29 +31,41 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Loaded:
 def from_data(
     data: dict[str, Any], path: Path, overrides: Iterable[str] = (), places: Mapping[str, str] | None = None
 ) -> Loaded:
-    """Settings from what stands in a parameter file, or would stand there, and overrides."""
+    """Return the settings of `data`, which is or could be a parameter file at `path`, and of overrides.
+
+    SettingsError says all that is wrong.
+    """
     places = dict(places or {})
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        places[key] = f"override {text[:200]}"
+        places[key] = f"{OVERRIDE}{text[:200]}"
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 
 
-def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | None = None) -> Settings:
-    """Plain data as settings; SettingsError names every problem with its key's place, or `source` if it has none."""
+def validate(
+    data: Mapping[str, Any],
+    source: str,
+    places: Mapping[str, str] | None = None,
+    defaults: Mapping[str, object] | None = None,
+) -> Settings:
+    """Return plain data as settings; SettingsError names each problem with its key's place, or else with `source`.
+
+    Settings that were used elsewhere come with the `defaults` of TrainingArguments there. They may name files that
+    are not here, and arguments of another transformers.
+    """
     problems = Problems(source, places)
     for key, message in unsuitable(data):
         problems.add(key, message)
-    if problems.found:  # what is no plain data is not looked at any closer
+    if problems.found:  # only plain data can be checked any further
         raise SettingsError(problems.found)
-    settings = from_plain(Settings, data, problems)
+    settings = replace(from_plain(Settings, data, problems), defaults=dict(defaults or {}))
     checked = {}
-    for section in ecosystem.SECTIONS:
+    for section in library_arguments.SECTIONS:
         given = getattr(settings, section)
-        if isinstance(given, dict):
-            checked[section] = ecosystem.check(section, given, problems)
+        if isinstance(given, dict) and not defaults:
+            checked[section] = library_arguments.check(section, given, problems)
     settings = replace(settings, **checked)
     if not problems.found:
         if not settings.name.isidentifier() or keyword.iskeyword(settings.name):
@@ -63,7 +75,7 @@ def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | N
             )
         if len(settings.name) > LONGEST_NAME:
             problems.add("name", f"it names a folder, and has {len(settings.name)} letters; {LONGEST_NAME} at most.")
-        for key, message in impossible(settings):
+        for key, message in (*impossible(settings), *(() if defaults else not_here(settings))):
             problems.add(key, message)
     if problems.found:
         raise SettingsError(problems.found)
@@ -73,22 +85,22 @@ def validate(data: Mapping[str, Any], source: str, places: Mapping[str, str] | N
 def override(
     settings: Settings, overrides: Mapping[str, Any], source: str = "override", places: Mapping[str, str] | None = None
 ) -> Settings:
-    """Settings with values replaced by dotted key, validated again; `None` unsets a key of an open section.
+    """Return the settings with values replaced by dotted key, validated again; SettingsError as in `validate`.
 
-    A message names `source`, or where `places` says that its key was written.
+    `None` removes a key of an open section, such as `training_arguments`.
     """
     data = to_plain(settings)
     for key, value in overrides.items():
         _set(data, key, value)
-    return validate(data, source, places)
+    return validate(data, source, places, settings.defaults)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if not path.is_file():
         if path.exists():
             raise SettingsError(f"{path}: a folder or a device is no parameter file; name a file (.yaml).")
-        here = path.parent if path.parent.is_dir() else Path("params")
-        near = nearest(path.name, [p.name for p in here.glob("*.y*ml")]) if here.is_dir() else ""
+        folder = path.parent if path.parent.is_dir() else Path("params")
+        near = nearest(path.name, [p.name for p in folder.glob("*.y*ml")]) if folder.is_dir() else ""
         raise SettingsError(f"{path}: there is no such file.{near}")
     try:
         data, lines = read_yaml(path)
@@ -100,17 +112,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def _find_local(data: dict[str, Any], path: Path) -> None:
-    """Make the paths of local files absolute that models, data and reported figures are read from."""
+    """Make the paths of local models, data and reported figures absolute."""
     for section, key in (("model", "name_or_path"), ("model", "tokenizer"), ("dataset", "name_or_path")):
         if isinstance(data.get(section), dict) and key in data[section]:
-            data[section][key] = _seen_from(path, data[section][key])
+            data[section][key] = _absolute(data[section][key], path)
     reported = data.get("reported")
     if isinstance(reported, dict) and isinstance(reported.get("files"), list):
-        reported["files"] = [_seen_from(path, name) for name in reported["files"]]
+        reported["files"] = [_absolute(name, path) for name in reported["files"]]
 
 
-def _seen_from(path: Path, name: Any) -> Any:
-    """`name` as an absolute path, if it exists here, beside the parameter file, or beside that one's folder."""
+def _absolute(name: Any, path: Path) -> Any:
+    """Return `name` as an absolute path if it exists; else as it is.
+
+    It is looked for in the working folder, beside the parameter file `path`, and beside that file's folder.
+    """
     if isinstance(name, str) and name:
         with contextlib.suppress(OSError, RuntimeError, ValueError):
             for base in (Path(), path.resolve().parent, path.resolve().parent.parent):

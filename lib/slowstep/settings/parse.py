@@ -1,7 +1,8 @@
-"""YAML text as data, with the line of every key; what can't be read is told with its line.
+"""Reading of YAML text as data, with the line of every key. An error names its line.
 
-Texts are looked at before they are turned into anything: what PyYAML would take in silence (the second of two equal
-keys), would never end with (aliases of aliases), or ends with an error of its own making is refused here.
+Texts are checked before they are turned into values. Three things are refused: those that PyYAML would accept silently
+(the second of two equal keys), those that it would never finish (aliases of aliases), and those at which it fails with
+an unclear error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from slowstep.settings.errors import SettingsError
 from slowstep.settings.plain import DEEPEST, MOST_VALUES
 
 LARGEST_FILE = 500_000
-"""Bytes. Parameter files are written by hand; the largest in params/ has 6 thousand."""
+"""The largest file, in bytes. Parameter files are written by hand; the largest in params/ has 6 thousand."""
 
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -25,7 +26,7 @@ WHERE_TO = "Figures and data stand in files of their own, named by reported.file
 
 
 class Unreadable(ValueError):
-    """What is wrong with a YAML text, and the line (from 1) where it is known."""
+    """A problem of a YAML text, with the line (from 1), or None where the line is not known."""
 
     def __init__(self, message: str, line: int | None = None):
         super().__init__(message)
@@ -42,14 +43,14 @@ def read_yaml(path: Path) -> tuple[Any, dict[str, int]]:
 
 
 def parse(text: str) -> tuple[Any, dict[str, int]]:
-    """Return the data of a text and its keys' lines; Unreadable if there is something wrong with it."""
+    """Return the data of a text and the lines of its keys; Unreadable if there is something wrong with it."""
     if found := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
         line = text.count("\n", 0, found.start()) + 1
         raise Unreadable(f"the character U+{ord(found.group()):04X} can't stand in YAML; remove it", line)
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise _told(error) from None
+        raise _unreadable(error) from None
     if node is None:
         return None, {}
     lines = _lines(node)
@@ -57,10 +58,12 @@ def parse(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _text(path: Path) -> str:
-    """The file's text; of a device or a pipe nothing is read."""
+    """Return the file's text; Unreadable if it is too large or no UTF-8."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
-        raise Unreadable(f"{size / 1e6:.0f} MB are no parameter file, which has a few thousand bytes. {WHERE_TO}")
+        raise Unreadable(
+            f"{size / 1e6:.0f} MB are too many for a parameter file, which has a few thousand bytes. {WHERE_TO}"
+        )
     data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or (b"\0" in data[:4] and data[:4].count(b"\0") > 1):
         raise Unreadable("the text is in UTF-16 or UTF-32; save it as UTF-8")
@@ -72,7 +75,7 @@ def _text(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's, which stops at a text that is nested too deeply before it has called itself that often."""
+    """PyYAML's loader, stopped at a text that is nested too deeply before its recursion fails."""
 
     depth = 0
 
@@ -86,8 +89,11 @@ class _Loader(yaml.SafeLoader):
 
 
 def _lines(root: yaml.Node) -> dict[str, int]:
-    """The line of each key, and of each item of a list. A key that is given twice is refused, and an alias that holds
-    itself; so are aliases of aliases that would make more values than a parameter file can have."""
+    """Return the line of each key, and of each item of a list, by dotted path.
+
+    Unreadable for a key that is given twice, for an alias that holds itself, and for aliases of aliases that would make
+    more values than a parameter file can have.
+    """
     found: dict[str, int] = {}
     budget = [MOST_VALUES]
 
@@ -106,7 +112,7 @@ def _lines(root: yaml.Node) -> dict[str, int]:
                 visit(item, f"{prefix}[{i}]", inside)
         elif isinstance(node, yaml.MappingNode):
             own: dict[str, int] = {}
-            # what `<<` brings yields to the keys beside it
+            # keys from `<<` come last, since the keys beside it take precedence
             for key, value in sorted(node.value, key=lambda pair: pair[0].tag == MERGE):
                 if key.tag == MERGE:
                     merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
@@ -127,7 +133,7 @@ def _lines(root: yaml.Node) -> dict[str, int]:
 
 
 def _constructed(root: yaml.Node) -> Any:
-    """The data; each scalar by itself first, so that what can't be a value is told with its line."""
+    """Return the data. Each scalar is tried by itself first, so that the line of one that can't be a value is known."""
     loader = yaml.SafeLoader("")
     try:
         for node in _scalars(root):
@@ -139,13 +145,13 @@ def _constructed(root: yaml.Node) -> Any:
                 raise Unreadable(f"'{shown}' is no value of its kind: {why}", node.start_mark.line + 1) from None
         return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
-        raise _told(error) from None
+        raise _unreadable(error) from None
     finally:
         loader.dispose()
 
 
 def _scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Every scalar once, however often aliases name it."""
+    """Yield every scalar once, however often aliases name it."""
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -161,8 +167,8 @@ def _scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
             yield node
 
 
-def _told(error: yaml.MarkedYAMLError) -> Unreadable:
-    """PyYAML's words on one line, with the mark's line beside them."""
+def _unreadable(error: yaml.MarkedYAMLError) -> Unreadable:
+    """Return PyYAML's error as ours, its words on one line."""
     mark = error.problem_mark or error.context_mark
     said = " ".join(filter(None, (error.problem, error.context and f"({error.context})")))
     if "'\\t'" in said:

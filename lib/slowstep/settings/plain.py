@@ -1,7 +1,7 @@
-"""What plain data may be: texts, numbers, true, false and null, in lists, and in mappings with texts as keys.
+"""Plain data: texts, numbers, true, false and null, in lists, and in mappings with texts as keys.
 
-Anything else has no place in JSON, in YAML that others read, or in a script: a date, bytes, a key that is a number. And
-there is a measure to it, so that nothing that reads a parameter file is kept busy for ever.
+Anything else (a date, bytes, a key that is a number) can't stand in JSON, in YAML that others read, or in a script.
+The size is limited, too, so that no reader of a parameter file is kept busy for ever.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MOST_VALUES, DEEPEST, LARGEST = 20_000, 40, 2**63
-"""Values in a file with all aliases written out, levels of nesting, and the magnitude of a whole number (a 64-bit
-integer, which is what the libraries take); the largest file in params/ has 312 values on 5 levels."""
+"""The limits: values in a file with all aliases written out, levels of nesting, and the size of a whole number (the
+libraries take 64-bit integers). The largest file in params/ has 312 values on 5 levels."""
 
 SCALARS = (str, bool, int, float, type(None))
 
 
 def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
-    """Yield (key, message) for all that is no plain data; after one that concerns the whole, nothing more."""
+    """Yield (key, message) for all that is not plain data; a message about the whole file is the last."""
     stack: list[tuple[str, Any, int]] = [("", data, 0)]
     for _ in range(MOST_VALUES):
         if not stack:
@@ -47,7 +47,7 @@ def unsuitable(data: Any) -> Iterator[tuple[str, str]]:
 
 
 def show(value: Any) -> str:
-    """A value in a few words, whatever its size."""
+    """Return a value in a few words, however large it is."""
     if isinstance(value, int) and abs(value) >= LARGEST:
         return f"a whole number of {value.bit_length()} bits"
     kind = {bool: "true or false", int: "a whole number", float: "a number", type(None): "null"}

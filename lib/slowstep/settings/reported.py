@@ -1,7 +1,7 @@
 """The `reported` section: figures of runs that somebody measured, and what was concluded from them.
 
-Figures keep the digits they were written with, so they may be texts (`"0.690"`, `"600K"`, `"20-24"`, `"~1.8"`); what
-they mean is said by their names, which carry the unit. A list of figures is the same thing measured several times.
+Figures keep the digits they were written with, so they may be texts (`"0.690"`, `"600K"`, `"20-24"`, `"~1.8"`). Their
+names say what they mean and hold the unit. A list of figures is the same thing, measured several times.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ class Row:
     figures: dict[str, object] = field(default_factory=dict)
     phases: dict[str, object] = field(default_factory=dict)
     projected: bool = False
-    """Whether the figures are an expectation and no measurement."""
+    """True if the figures are an expectation and not a measurement."""
     out_of_memory: bool = False
-    """Whether the run ended out of memory: a result, and no speed."""
+    """True if the run ended out of memory: a result without a speed."""
     unread: list[str] = field(default_factory=list)
-    """Columns of its table whose numbers nobody could read."""
+    """Columns of its table whose numbers could not be read."""
     place: str = ""
-    """Where it was read, for messages; empty for a row that is written out."""
+    """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)
-    """Where each of its settings was read, with line and column."""
+    """The line and column where each of its settings was read, by setting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A conclusion about two rows: the second is so many times as fast because of a factor."""
+    """A conclusion about two rows: the treatment is so many times as fast as the baseline, because of a factor."""
 
     text: str
     baseline: str
     treatment: str
     factor: str | None = None
     speed_up: object = None
-    """Times as fast, as it was claimed: 3 times slower is "1/3", and only faster is ">1"; a range is a text."""
+    """The claimed ratio of speeds: 3 times slower is "1/3", and just faster is ">1"; a range is a text."""
     quantity: str | None = None
     """The figure that the claim is read from."""
 
@@ -61,7 +61,7 @@ class Percentage:
     before: object
     after: object
     quantity: str | None = None
-    """Of what figure, so that one of a row that does not hold is found in it."""
+    """The figure that changed. If that figure of a row proves wrong, so does the percentage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +70,15 @@ class Reported:
 
     source: str = ""
     device: str | None = None
-    """As the driver names it, for what the device can do."""
+    """The device's name from its driver, to look up its peak."""
     table: str | None = None
     """A table as text, in Markdown or CSV."""
     columns: dict[str, str] = field(default_factory=dict)
-    """What headers mean that don't say it: `Speed: s/it`."""
+    """The meaning of headers that don't say it: `Speed: s/it`."""
     files: list[str] = field(default_factory=list)
     """Tables (.csv, .md), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B (.csv)."""
     ignored: dict[str, object] = field(default_factory=dict)
-    """What the real run has and a trial can't: `deepspeed: ZeRO-2`."""
+    """Settings of the real run that a trial can't have: `deepspeed: ZeRO-2`."""
     rows: list[Row] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)

@@ -1,26 +1,24 @@
-"""Combinations that can't be, found before anything is started. Each rule yields (key, message)."""
+"""Rules that find impossible combinations of settings before anything is started. Each yields (key, message)."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import keyword
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from slowstep.settings.ecosystem import FOREACH
 from slowstep.settings.errors import nearest
-from slowstep.settings.events import interval, strategy
+from slowstep.settings.library_arguments import FOREACH, architectures
+from slowstep.settings.model_folder import damaged
+from slowstep.settings.periodic_events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
-from slowstep.settings.weights import damaged
 
 Problem = tuple[str, str]
 
 
 def impossible(s: Settings) -> Iterator[Problem]:
-    """Everything about `s` that can't work, whatever the machine."""
+    """Yield (key, message) for everything in `s` that can't work on any machine."""
     yield from _workload(s)
     yield from _names(s)
     yield from _model(s)
@@ -29,6 +27,12 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _training(s)
     yield from _job(s)
     yield from _budget(s)
+
+
+def not_here(s: Settings) -> Iterator[Problem]:
+    """Yield (key, message) for what `s` names and this machine lacks: local files, architectures of transformers."""
+    yield from _model_here(s)
+    yield from _data_here(s)
 
 
 def _workload(s: Settings) -> Iterator[Problem]:
@@ -42,18 +46,18 @@ def _workload(s: Settings) -> Iterator[Problem]:
         )
 
 
-OF_THE_LOADER = {
+LOADER_ARGUMENTS = {
     "trust_remote_code", "use_safetensors", "weights_only", "device_map", "quantization_config",
     "torch_dtype", "dtype", "state_dict", "attn_implementation", "pretrained_model_name_or_path",
     "model_type", "config", "self", "cls", "code_revision", "gguf_file", "auto_map", "kernel_config",
     "use_kernels", "adapter_kwargs", "token", "use_auth_token", "proxies",
 }  # fmt: skip
-"""Arguments that from_pretrained and for_model take beside a configuration's values: they say where a model comes from
-and how it is loaded, which the kit decides (safetensors alone, and no code from a repository) or other keys say."""
+"""Arguments that from_pretrained and for_model take beside the values of a configuration. They say where a model comes
+from and how it is loaded. The kit decides that (only safetensors, and no code from a repository), or other keys do."""
 
 
 def _names(s: Settings) -> Iterator[Problem]:
-    """Keys that a library is given as the names of arguments."""
+    """Check the keys that become the names of a library's arguments."""
     sections = {"model.config": s.model.config, "optimizer_kwargs": s.optimizer_kwargs or {}}
     for section, given in (("training_arguments", s.training_arguments), ("peft", s.peft or {})):
         sections |= {f"{section}.{k}": v for k, v in given.items() if k.endswith("_kwargs") and isinstance(v, dict)}
@@ -61,7 +65,7 @@ def _names(s: Settings) -> Iterator[Problem]:
         for key in given:
             if not key.isidentifier() or keyword.iskeyword(key):
                 yield section, f"found the key {key[:60]!r}; the name of an argument is letters, digits, underscores."
-    for key in s.model.config.keys() & OF_THE_LOADER:
+    for key in s.model.config.keys() & LOADER_ARGUMENTS:
         yield f"model.config.{key}", "this is said by no configuration, but to what loads a model; remove it."
 
 
@@ -72,31 +76,11 @@ def _model(s: Settings) -> Iterator[Problem]:
     if m.init == "random":
         if m.model_type is None and m.name_or_path is None:
             yield "model.model_type", "init: random needs the architecture, for example 'llama' or 'mistral'."
-        elif m.model_type is not None and m.model_type not in (known := architectures()):
-            yield (
-                "model.model_type",
-                f"transformers has no architecture '{m.model_type}'.{nearest(m.model_type, known)}",
-            )
     elif m.name_or_path is None:
         yield (
             "model.name_or_path",
             "init: pretrained needs a Hub id or a local folder; init: random builds one instead.",
         )
-    if m.name_or_path is not None:
-        path = _path(m.name_or_path)
-        looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
-        is_folder = os.path.isdir(path)
-        if looks_local and not is_folder:
-            yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
-        elif is_folder and not (path / "config.json").is_file():
-            yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
-        elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
-            yield (
-                "model.name_or_path",
-                f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
-            )
-        elif is_folder:
-            yield from (("model.name_or_path", message) for message in damaged(path))
     if s.quantization:
         four, eight = s.quantization.get("load_in_4bit"), s.quantization.get("load_in_8bit")
         if four and eight:
@@ -105,6 +89,30 @@ def _model(s: Settings) -> Iterator[Problem]:
             yield "quantization", "keys of 4-bit weights are given, and load_in_4bit is not true."
         if not s.peft:
             yield "quantization", "quantised weights can't be trained themselves: add a peft section (LoRA)."
+
+
+def _model_here(s: Settings) -> Iterator[Problem]:
+    m = s.model
+    if s.figures_alone:
+        return
+    if m.init == "random" and m.model_type is not None and (known := architectures()) and m.model_type not in known:
+        yield "model.model_type", f"transformers has no architecture '{m.model_type}'.{nearest(m.model_type, known)}"
+    if m.name_or_path is None:
+        return
+    path = _path(m.name_or_path)
+    looks_local = m.name_or_path.startswith((".", "/", "~")) or m.name_or_path.count("/") > 1
+    is_folder = os.path.isdir(path)
+    if looks_local and not is_folder:
+        yield "model.name_or_path", f"there is no folder '{m.name_or_path}'."
+    elif is_folder and not (path / "config.json").is_file():
+        yield "model.name_or_path", f"'{m.name_or_path}' holds no config.json, so it is no model folder."
+    elif is_folder and m.init == "pretrained" and not list(path.glob("*.safetensors")):
+        yield (
+            "model.name_or_path",
+            f"'{m.name_or_path}' holds no .safetensors file; other weight formats are not loaded.",
+        )
+    elif is_folder:
+        yield from (("model.name_or_path", message) for message in damaged(path))
 
 
 def _attention(s: Settings) -> Iterator[Problem]:
@@ -128,17 +136,21 @@ def _dataset(s: Settings) -> Iterator[Problem]:
             "dataset.max_length",
             f"found {d.max_length}; a sequence needs at least 2 tokens to predict one.",
         )
-    if d.name_or_path.endswith((".jsonl", ".json")) and not os.path.isfile(_path(d.name_or_path)):
-        yield "dataset.name_or_path", f"there is no file '{d.name_or_path}'."
     if d.num_samples is not None and d.num_samples < 1:
         yield "dataset.num_samples", f"found {d.num_samples}; at least 1 is needed."
     for name in ("eval_samples", "cached_batches"):
         if getattr(d, name) < 0:
-            yield f"dataset.{name}", f"found {getattr(d, name)}; 0 or more."
+            yield f"dataset.{name}", f"found {getattr(d, name)}; it must be 0 or more."
     for name in ("max_position_embeddings", "n_positions"):
         limit = s.model.config.get(name)
         if isinstance(limit, int) and d.max_length > limit:
             yield "dataset.max_length", f"found {d.max_length}, beyond the model's {name} ({limit})."
+
+
+def _data_here(s: Settings) -> Iterator[Problem]:
+    name = s.dataset.name_or_path
+    if name.endswith((".jsonl", ".json")) and not os.path.isfile(_path(name)):
+        yield "dataset.name_or_path", f"there is no file '{name}'."
 
 
 def _training(s: Settings) -> Iterator[Problem]:
@@ -159,7 +171,7 @@ def _training(s: Settings) -> Iterator[Problem]:
             "there are no workers to persist: dataloader_num_workers is 0.",
         )
     if isinstance(workers, int) and workers < 0:
-        yield at + "dataloader_num_workers", f"found {workers}; 0 or more."
+        yield at + "dataloader_num_workers", f"found {workers}; it must be 0 or more."
     if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
         yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
     for name in ("deepspeed", "fsdp", "auto_find_batch_size"):
@@ -187,12 +199,12 @@ def _training(s: Settings) -> Iterator[Problem]:
 
 
 def _best_model(s: Settings) -> Iterator[Problem]:
-    """As TrainingArguments would refuse it; trials leave the best model alone, and the job would not start."""
-    if strategy(s, "save") != strategy(s, "evaluate"):
+    """Refuse what TrainingArguments would refuse: trials don't load the best model, but the job would not start."""
+    if strategy(s.run, "save") != strategy(s.run, "evaluate"):
         yield "training_arguments.load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
-    elif strategy(s, "save") == "steps":
-        # either may be a share of the job's steps
-        saved, evaluated = (round(float(interval(s, event) or 0) * 1e6) for event in ("save", "evaluate"))
+    elif strategy(s.run, "save") == "steps":
+        # either interval may be a share of the job's steps
+        saved, evaluated = (round(float(interval(s.run, event) or 0) * 1e6) for event in ("save", "evaluate"))
         if evaluated and saved % evaluated:
             yield "training_arguments.save_steps", "load_best_model_at_end needs a multiple of eval_steps."
 
@@ -220,7 +232,7 @@ def _budget(s: Settings) -> Iterator[Problem]:
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
     if b.redo_blocks < 0:
-        yield "budget.redo_blocks", f"found {b.redo_blocks}; 0 or more."
+        yield "budget.redo_blocks", f"found {b.redo_blocks}; it must be 0 or more."
     if b.launches < 1:
         yield "budget.launches", f"found {b.launches}; an arm is launched at least once."
     for name in ("max_pairs", "noise_pairs"):
@@ -229,12 +241,5 @@ def _budget(s: Settings) -> Iterator[Problem]:
 
 
 def _path(text: str) -> Path:
-    """`~` expanded where it can be; asked with os.path, since Path.is_dir raises on names that no folder can have."""
+    """Return the path with `~` expanded if possible. Ask os.path about it: Path.is_dir raises on impossible names."""
     return Path(os.path.expanduser(text))
-
-
-@functools.cache
-def architectures() -> frozenset[str]:
-    """The `model_type` names of the installed transformers: its folders under models/."""
-    root = Path(importlib.util.find_spec("transformers").submodule_search_locations[0]) / "models"
-    return frozenset(p.name for p in root.iterdir() if (p / f"configuration_{p.name}.py").is_file())

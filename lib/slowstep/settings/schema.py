@@ -1,21 +1,23 @@
-"""What a parameter file may say: one frozen dataclass a section, with the defaults.
+"""The sections of a parameter file: one frozen dataclass for each, with the defaults.
 
 The sections `training_arguments`, `peft` and `quantization` hold the ecosystem's own names (transformers'
 TrainingArguments, peft's LoraConfig, transformers' BitsAndBytesConfig), checked against the installed libraries
-by `slowstep.settings.ecosystem`. Sizes are in tokens or samples, times in seconds, memory in GiB.
+by `slowstep.settings.library_arguments`. Sizes are in tokens or samples, times in seconds, memory in GiB.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from slowstep.settings.convert import nearest_place
-from slowstep.settings.ecosystem import SECTIONS
+from slowstep.settings.convert import NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
+from slowstep.settings.run import Origin, Run, Value, training_default
+from slowstep.settings.sections import LEVEL_SECTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class Model:
     sdpa_backend: Literal["math", "flash", "efficient", "cudnn"] | None = None
     """The one kernel that scaled_dot_product_attention may use; PyTorch chooses if none is named."""
     torch_compile_dynamic: bool | None = None
-    """`dynamic` of torch.compile, for which TrainingArguments has no name."""
+    """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class Dataset:
     cached_batches: int = 0
     storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
     batched_fetching: bool | None = None
-    """Fetch the examples of a batch together (`__getitems__`); as `datasets` does it if not given."""
+    """True to fetch the examples of a batch together (`__getitems__`), False for one by one, None for the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How much to measure. `minimum_effect` is a gain in throughput: 0.05 means 5 %."""
+    """The amount of measuring, and its limits. `minimum_effect` is a gain in throughput: 0.05 means 5 %."""
 
     minimum_effect: float = 0.05
     block_seconds: float = 3.0
@@ -77,9 +79,10 @@ class Budget:
     launches: int = 9
     noise_pairs: int = 5
     rarest_stall: int = 500
-    """A wait is refuted without a trial only if stalls as rare as one in so many steps could not have been missed."""
+    """The rarity of stalls that matters. A wait is refuted without a trial only if stalls in one of so many steps would
+    have been met."""
     observe_seconds: float = 180.0
-    """How long the baseline is trained by itself at most, to see that many steps."""
+    """The most seconds that the baseline is trained by itself, to meet such stalls."""
     seed: int = 0
     redo_blocks: int = 6
     startup_timeout_seconds: float = 1800.0
@@ -87,12 +90,12 @@ class Budget:
     memory_limit_gib: float | None = None
     exhaustive: bool = False
     find_batch: bool = False
-    """Search for the batch size in 20_gradient_checkpointing, beside the sizes that are listed."""
+    """True to search for the batch size in 20_gradient_checkpointing, beside the sizes that are listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allow:
-    """What the final configuration may change; changes of class exact are always allowed."""
+    """Changes that the final configuration may hold. Those of class exact are always allowed."""
 
     numerics: bool = False
     semantics: bool = False
@@ -106,68 +109,109 @@ FreedMemory = Literal["kept", "returned"]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One investigation. `data_loading` and its like give the levels of the factors that a notebook tests."""
+    """The settings of an investigation. `data_loading` and its like list the levels that a notebook tests."""
 
     name: str
     workload: str = "finetune"
-    """A name in `WORKLOADS`, or `module:Class` of a workload of one's own."""
+    """A name in `WORKLOADS`, or `module:Class` of the user's own workload."""
     model: Model = Model()
     dataset: Dataset = Dataset()
     training_arguments: dict[str, object] = field(default_factory=dict)
     peft: dict[str, object] | None = None
     quantization: dict[str, object] | None = None
     optimizer_kwargs: dict[str, object] | None = None
-    """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, `foreach` for one."""
+    """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, such as `foreach`."""
     freed_memory: FreedMemory = "kept"
-    """What becomes of the host's memory that a step frees: kept for the next, or as glibc has it by itself."""
+    """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
     budget: Budget = Budget()
     allow: Allow = Allow()
+    levels: Literal["listed", "auto"] = "listed"
+    """The levels to try: those listed, or with 'auto' those that the factors propose in sections that list none."""
     data_loading: Levels = field(default_factory=dict)
     gradient_checkpointing: Levels = field(default_factory=dict)
     sequence_length: Levels = field(default_factory=dict)
     compute: Levels = field(default_factory=dict)
     overheads: Levels = field(default_factory=dict)
     reported: Reported | None = None
+    defaults: dict[str, object] = field(default_factory=dict, compare=False, metadata=NOT_IN_FILES)
+    """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
 
     @property
     def figures_alone(self) -> bool:
-        """Whether figures are reported, and no model is named that could be trained."""
+        """Return whether there are reported figures but no model to train."""
         named = self.model.init == "random" or self.model.name_or_path or self.model.model_type or self.model.config
         return self.reported is not None and not named
 
+    @cached_property
+    def run(self) -> Run:
+        """The run that these settings describe."""
+        return _run(self, {})
+
     @property
     def batched_fetching(self) -> bool:
-        """Whether a batch is fetched at once: a tokenised set of `datasets` does so by itself, a class of one's own
-        that tokenises what it is asked for does not."""
-        given = self.dataset.batched_fetching
-        return self.dataset.tokenize == "once" if given is None else given
+        """Return whether the examples of a batch are fetched together.
+
+        By default they are if the data is tokenised once, as `datasets` does it by itself, and else they are not.
+        """
+        return self.run.batched_fetching
 
     def training(self, name: str) -> object:
-        """A training argument as it will be: as given, else the default of the installed transformers."""
+        """Return a training argument: as given, or else the default of the installed transformers.
+
+        KeyError for a name that TrainingArguments does not have.
+        """
         if name in self.training_arguments:
             return self.training_arguments[name]
-        return SECTIONS["training_arguments"].fields()[name].default
+        return training_default(name, self.defaults)
 
     @property
     def compiled(self) -> bool:
-        """Whether the model is compiled; transformers also does so where only a mode or a backend is given."""
-        return any(self.training(f"torch_compile{of}") for of in ("", "_mode", "_backend"))
+        """Return whether the model is compiled. A mode or a backend alone makes transformers compile, too."""
+        return self.run.compiled
 
     def local_content(self) -> list[str]:
-        """Size and time of change of the local files that the settings name: what changes when their content does."""
+        """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
         return content_of(name for name in names if os.path.isabs(name))
 
     @property
     def effective_batch_size(self) -> int:
-        """Samples an optimizer step on one device."""
-        batch = self.training("per_device_train_batch_size")
-        return int(batch) * int(self.training("gradient_accumulation_steps"))
+        """Return the samples of an optimizer step on one device."""
+        return self.run.effective_batch_size
+
+
+def _run(settings: Settings, places: Mapping[str, str]) -> Run:
+    found: dict[str, Value] = {}
+
+    def give(key: str, value: object, default: object, name: str) -> None:
+        place = nearest_place(places, name) or ""
+        origin = Origin.COMMAND_LINE if place.startswith(OVERRIDE) else Origin.FILE
+        found[key] = Value(value=value, origin=Origin.DEFAULT if value == default else origin, place=place)
+
+    for name, value in settings.training_arguments.items():
+        give(name, value, object(), f"training_arguments.{name}")
+    for section in ("model", "dataset", "job"):
+        for one in fields(held := getattr(settings, section)):
+            give(f"{section}.{one.name}", getattr(held, one.name), one.default, f"{section}.{one.name}")
+    for section in ("peft", "quantization", "optimizer_kwargs"):
+        held = getattr(settings, section)
+        give(section, held, None, section)
+        for name, value in (held or {}).items():
+            give(f"{section}.{name}", value, object(), f"{section}.{name}")
+    give("workload", settings.workload, "finetune", "workload")
+    give("freed_memory", settings.freed_memory, "kept", "freed_memory")
+    listed = {
+        factor: levels
+        for section in LEVEL_SECTIONS
+        if isinstance(of_section := getattr(settings, section), dict)
+        for factor, levels in of_section.items()
+    }
+    return Run(values=found, defaults=settings.defaults, listed=listed)
 
 
 def content_of(names: Iterable[str]) -> list[str]:
-    """Size and time of change of files, and of those in folders."""
+    """Return name, size and time of change of each file, and of each file in a folder, as one text."""
     found = []
     for path in map(Path, names):
         files = sorted(path.glob("*")) if path.is_dir() else [path] if path.is_file() else []
@@ -175,12 +219,15 @@ def content_of(names: Iterable[str]) -> list[str]:
     return found
 
 
+OVERRIDE = "override "
+"""The beginning of the place of a value that was given on the command line."""
+
 WORKLOADS = {
     "finetune": "slowstep.workloads.finetune:FineTune",
     "plain_loop": "slowstep.workloads.plain_loop:PlainLoop",
-    "records": "slowstep.workloads.records:RecordsWorkload",
+    "memory_mapped": "slowstep.workloads.memory_mapped:MemoryMappedWorkload",
 }
-"""The registered workloads and their classes; as text, since settings are checked without importing torch."""
+"""The registered workloads and their classes. They are texts, since settings are checked without importing torch."""
 
 TRAINED = (
     "workload",
@@ -192,9 +239,7 @@ TRAINED = (
     "optimizer_kwargs",
     "freed_memory",
 )
-"""The sections that decide what a trial does; the others decide how it is measured and judged."""
-
-LEVEL_SECTIONS = ("data_loading", "gradient_checkpointing", "sequence_length", "compute", "overheads")
+"""The sections that decide what a trial does. The others decide how it is measured and judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +249,13 @@ class Loaded:
     settings: Settings
     source: str
     places: Mapping[str, str]
-    """`params/quick.yaml:12`, or `override a.b=c`."""
+    """The place of each key: `params/quick.yaml:12`, or `override a.b=c`."""
+
+    @property
+    def run(self) -> Run:
+        """The run that is described, each value with the place where it was given."""
+        return _run(self.settings, self.places)
 
     def place(self, key: str) -> str:
-        """Where a dotted key was given, or else what holds it."""
+        """Return the place of a dotted key, or else of the nearest key that holds it, or else the whole source."""
         return nearest_place(self.places, key) or self.source

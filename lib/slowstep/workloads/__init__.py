@@ -1,5 +1,5 @@
-"""What a trial trains."""
+"""The workloads: what trials train."""
 
-from slowstep.workloads.base import NotTestable, Occurrence, Workload, named
+from slowstep.workloads.base import EventResult, NotTestable, Workload, checked, load_workload
 
-__all__ = ["NotTestable", "Occurrence", "Workload", "named"]
+__all__ = ["EventResult", "NotTestable", "Workload", "checked", "load_workload"]

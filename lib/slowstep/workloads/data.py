@@ -1,4 +1,4 @@
-"""Examples to token ids to batches."""
+"""The data's way from examples to token ids, and from these to batches."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from slowstep.settings import Settings
-from slowstep.workloads import rows, stdlib_text
+from slowstep.workloads import data_check, stdlib_text
 
 IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
 
 LOOKED_AT_LEAST, LOOKED_AT_MOST, LOOKING_SECONDS = 500, 2000, 0.5
-"""Examples whose lengths stand for all, and the time that looking at them may take."""
+"""The least and the most examples whose lengths stand for all, and the seconds that looking at them may take."""
 
 Example = dict[str, Any]
 
 
 class Batch(dict):
-    """Tensors of a batch, with the number of examples in it and the tokens that truncation cut from them."""
+    """The tensors of a batch, with the number of examples in it and the tokens that truncation cut from them."""
 
     samples: int | None = None
     cut_tokens: int | None = None
 
 
 def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Dataset:
-    """The raw examples, `num_samples` of them at most; read from a copy in `folder` if `storage` is local_copy."""
+    """Return the raw examples, at most `num_samples` of them; ValueError if a column is missing.
+
+    They are read from a copy in `folder` if `storage` is local_copy.
+    """
     d = settings.dataset
     name = stdlib_text.source(d.name_or_path)
     memory, local = d.storage == "in_memory", Path(name).expanduser()
@@ -45,7 +48,7 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
         try:
             raw = datasets.load_dataset("json", data_files=str(local), **options)
         except Exception:
-            rows.check_file(local, settings)  # says in which line, where the library says only that
+            data_check.check_file(local, settings)  # says in which line, where the library says only that
             raise
     elif local.is_dir() and (local / "dataset_info.json").is_file():
         raw = datasets.load_from_disk(shutil.copytree(local, copy) if copy else local, keep_in_memory=memory)
@@ -68,21 +71,21 @@ def read_examples(settings: Settings, folder: Path | None = None) -> datasets.Da
 
 
 def inspect(settings: Settings) -> None:
-    """Read the examples as a trial does and look at them, for some seconds; ValueError says what is wrong and where."""
+    """Read the examples as a trial does and look at them for some seconds; ValueError says what is wrong and where."""
     d = settings.dataset
     name = stdlib_text.source(d.name_or_path)
     in_json = name.endswith((".jsonl", ".json"))
     if in_json and name == d.name_or_path:  # the built-in texts are the kit's own
-        rows.check_file(Path(name).expanduser(), settings)
+        data_check.check_file(Path(name).expanduser(), settings)
     raw = read_examples(settings)
     if not in_json:
-        rows.check_rows(raw, settings)
-    if why := rows.no_label(OnTheFly(raw, encoder(settings, load_tokenizer(settings))), settings, IGNORED):
+        data_check.check_rows(raw, settings)
+    if why := data_check.no_label(OnTheFly(raw, Encoder(settings, load_tokenizer(settings))), settings, IGNORED):
         raise ValueError(f"{d.name_or_path}: {why}.")
 
 
 def load_tokenizer(settings: Settings) -> Any:
-    """The model's tokenizer, or for a model without one a byte-level BPE trained on the built-in text."""
+    """Return the model's tokenizer; for a model without one, a byte-level BPE trained on the built-in text."""
     m = settings.model
     name = m.tokenizer or (m.name_or_path if m.init == "pretrained" else None)
     if name is None:
@@ -113,26 +116,33 @@ def _trained_tokenizer(path: Path) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token="<pad>", eos_token="<eos>")
 
 
-def encoder(settings: Settings, tokenizer: Any) -> Callable[[Example], Example]:
-    """A function from an example to `input_ids`, `labels` (prompt left out of the loss), `cut` tokens and `length`."""
-    d, eos = settings.dataset, [tokenizer.eos_token_id]
+class Encoder:
+    """Makes `input_ids`, `labels` (the prompt left out of the loss), `cut` tokens and `length` of an example."""
 
-    def encode(example: Example) -> Example:
+    def __init__(self, settings: Settings, tokenizer: Any):
+        self.columns, self.tokenizer = settings.dataset, tokenizer
+        self.max_length = settings.dataset.max_length
+        """Tokens at which an example is cut."""
+
+    def __call__(self, example: Example) -> Example:
+        """Return the encoded example."""
+        d, eos = self.columns, [self.tokenizer.eos_token_id]
         if d.text_field:
-            prompt, text = [], tokenizer(_text(example, d.text_field), add_special_tokens=False)["input_ids"] + eos
+            prompt, text = [], self._tokens(_text(example, d.text_field)) + eos
         else:
-            prompt = tokenizer(_text(example, d.prompt_field) + "\n", add_special_tokens=False)["input_ids"]
-            text = tokenizer(_text(example, d.response_field), add_special_tokens=False)["input_ids"] + eos
+            prompt = self._tokens(_text(example, d.prompt_field) + "\n")
+            text = self._tokens(_text(example, d.response_field)) + eos
         ids, labels = prompt + text, [IGNORED] * len(prompt) + text
         return {
-            "input_ids": ids[: d.max_length],
-            "labels": labels[: d.max_length],
-            "cut": max(0, len(ids) - d.max_length),
+            "input_ids": ids[: self.max_length],
+            "labels": labels[: self.max_length],
+            "cut": max(0, len(ids) - self.max_length),
             "samples": 1,
-            "length": min(len(ids), d.max_length),
+            "length": min(len(ids), self.max_length),
         }
 
-    return encode
+    def _tokens(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def _text(example: Example, column: str) -> str:
@@ -143,13 +153,12 @@ def _text(example: Example, column: str) -> str:
     return value
 
 
-def tokenised(raw: datasets.Dataset, settings: Settings, tokenizer: Any) -> Sequence[Example]:
-    """Examples ready to collate: encoded when drawn, or all of them now, packed if the settings say so."""
-    encode = encoder(settings, tokenizer)
+def tokenised(raw: datasets.Dataset, settings: Settings, encode: Encoder) -> Sequence[Example]:
+    """Return examples ready to collate: encoded when drawn, or all of them now, packed if the settings say so."""
     if settings.dataset.tokenize == "on_the_fly" and settings.dataset.padding != "packing":
         return OnTheFly(raw, encode)
     # datasets can't hash a closure over a tokenizer and would tokenise again each time, so say what it depends on
-    vocabulary = hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
+    vocabulary = hashlib.sha256(json.dumps(encode.tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
     d = settings.dataset
     depends = f"{raw._fingerprint} {d.text_field} {d.prompt_field} {d.response_field} {d.max_length} {vocabulary}"
     fingerprint = hashlib.sha256(depends.encode()).hexdigest()[:16]
@@ -171,12 +180,12 @@ class OnTheFly(torch.utils.data.Dataset):
         return self.encode(self.raw[index])
 
     def __getitems__(self, indices: list[int]) -> list[Example]:
-        """A batch, read at once."""
+        """Return the examples of a batch, read at once."""
         return [self.encode(example) for example in self.raw.__getitems__(indices)]
 
 
 def epoch(examples: Sequence[Example], settings: Settings) -> Sequence[Example]:
-    """What the sampler draws from: as many samples as an epoch of the job has, where trials have fewer.
+    """Return the examples that the sampler draws from: at least as many as an epoch of the job has.
 
     What happens once an epoch (workers start, a last batch is short) then happens in a trial as often as in the job.
     """
@@ -190,7 +199,7 @@ def epoch(examples: Sequence[Example], settings: Settings) -> Sequence[Example]:
 
 
 class Epoch(torch.utils.data.Dataset):
-    """The same examples over and over, up to a length; fetched one by one, or a batch at once where they can be."""
+    """The same examples over and over, up to `length`. They are fetched one by one, or if `batched` a batch at once."""
 
     def __init__(self, examples: Sequence[Example], length: int, batched: bool):
         self.examples, self.length = examples, length
@@ -208,10 +217,10 @@ class Epoch(torch.utils.data.Dataset):
 
 
 def lengths(examples: Sequence[Example]) -> np.ndarray | None:
-    """Tokens an example, of as many drawn at random as can be looked at in a moment; None if those are too few, or if
-    an example has none yet (it is tokenised in the collator).
+    """Return the tokens of each of some examples drawn at random, shape (examples,), as many as a moment allows.
 
-    A dataset of one's own is left alone: what it opens when it is asked here, loader workers would find open.
+    None if they are too few, or if an example has no tokens yet (the collator makes them). A dataset of the user's own
+    is left alone: what it opens when it is asked here, loader workers would find open.
     """
     if not isinstance(examples, datasets.Dataset | OnTheFly | list):
         return None
@@ -227,18 +236,21 @@ def lengths(examples: Sequence[Example]) -> np.ndarray | None:
 
 
 def longest_of(found: np.ndarray, batch: int) -> float:
-    """The mean longest of `batch` examples drawn from `found`: the expected maximum, by its distribution function."""
+    """Return the mean longest of `batch` examples drawn from `found`: the expected maximum.
+
+    It is computed by its distribution function.
+    """
     ranks = np.arange(len(found) + 1) / len(found)
     return float((np.sort(found) * np.diff(ranks**batch)).sum())
 
 
 def longest_of_alike(found: np.ndarray, batch: int) -> float:
-    """The mean longest of `batch` examples of similar length: those that follow each other in order of length."""
+    """Return the mean longest of `batch` examples of similar length, which follow each other in order of length."""
     return float(np.sort(found)[batch - 1 :: batch].mean()) if len(found) >= batch else float(found.max())
 
 
 def pack(examples: Sequence[Example], max_length: int) -> list[Example]:
-    """Whole examples one after another into sequences of at most `max_length`, in order; none is cut for it."""
+    """Return whole examples joined in order into sequences of at most `max_length` tokens. None is cut for it."""
     packed: list[Example] = []
     for example in examples:
         if packed and len(packed[-1]["input_ids"]) + len(example["input_ids"]) <= max_length:
@@ -256,7 +268,7 @@ class Collator:
         self.pad_id, self.length = pad_id, length
 
     def __call__(self, examples: list[Example]) -> Batch:
-        """A batch of tensors (len(examples), length): input_ids, attention_mask, labels."""
+        """Return a batch of tensors (len(examples), length): input_ids, attention_mask, labels."""
         length = self.length or max(len(e["input_ids"]) for e in examples)
         ids = torch.full((len(examples), length), self.pad_id)
         labels = torch.full((len(examples), length), IGNORED)
@@ -273,16 +285,16 @@ class Collator:
 
 
 def collator(settings: Settings, tokenizer: Any) -> Collator:
-    """The collator that `dataset.padding` asks for."""
+    """Return the collator that `dataset.padding` asks for."""
     fixed = settings.dataset.padding in ("max_length", "packing")
     return Collator(tokenizer.pad_token_id, settings.dataset.max_length if fixed else None)
 
 
 class Cached:
-    """Batches collated beforehand and served in place of fresh ones: the data-loading ceiling.
+    """Batches collated beforehand and served in place of new ones: the cached-batch ceiling.
 
-    It stands in for the collator; the dataset becomes the indices. The batches are those that the sampler will ask
-    for, in its order, so that this arm trains on the very examples that the baseline draws.
+    They take the place of the collator, and indices take the place of the dataset. The batches are those that the
+    sampler will ask for, in its order, so that this arm trains on the very examples that the baseline draws.
     """
 
     def __init__(self, examples: Sequence[Example], collate: Collator):
@@ -291,13 +303,13 @@ class Cached:
         self.batches: dict[tuple[int, ...], Batch] = {}
 
     def fill(self, plan: Iterable[Sequence[int]]) -> None:
-        """Collate the batches of `plan`, a list of index lists."""
+        """Collate the batches of `plan`, which holds the indices of each."""
         for indices in plan:
             self.batches[tuple(indices)] = self.collate([self.fresh[i] for i in indices])
         self.order = list(self.batches)
 
     def __call__(self, indices: list[int]) -> Batch:
-        """The batch of these indices, or one in its place when training has gone beyond the plan."""
+        """Return the batch of these indices, or another one if training has gone beyond the plan."""
         if not isinstance(indices[0], int):
             return self.collate(indices)  # an evaluation, which draws examples
         return self.batches.get(tuple(indices)) or self.batches[self.order[indices[0] % len(self.order)]]

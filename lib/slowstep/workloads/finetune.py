@@ -18,10 +18,10 @@ from torch.utils.data import DataLoader, Subset
 from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from slowstep.settings import Settings
-from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import EVENTS, is_rare
-from slowstep.workloads import data, model, rows
-from slowstep.workloads.base import NotTestable, Occurrence
+from slowstep.settings.library_arguments import REPORTERS
+from slowstep.settings.periodic_events import EVENTS, is_rare
+from slowstep.workloads import data, data_check, model
+from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
 
 ENDLESS = 10**9
@@ -35,17 +35,17 @@ SDPA = {
 
 
 def accelerator_available() -> bool:
-    """Whether PyTorch has a device other than the processor."""
+    """Return whether PyTorch has a device other than the processor."""
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
-    """The run's TrainingArguments as a trial uses them: without end, without rare events, writing to `folder`."""
+    """Return the run's TrainingArguments for a trial: without end or rare periodic events, writing to `folder`."""
     # without a device Trainer wants to be told so, or it refuses bf16
     given = {"use_cpu": not accelerator_available()} | settings.training_arguments
     given["report_to"] = _reporters(settings, folder)
     for event, name in EVENTS.items():
-        given[f"{name}_strategy"] = "no" if is_rare(settings, event) else settings.training(f"{name}_strategy")
+        given[f"{name}_strategy"] = "no" if is_rare(settings.run, event) else settings.training(f"{name}_strategy")
     given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = str(settings.model.torch_compile_dynamic)
@@ -56,7 +56,7 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
 
 
 def _warmup_steps(settings: Settings) -> float:
-    """Of the job: a share of an endless trial's steps would keep its learning rate at 0."""
+    """Return the warm-up steps of the job. A share of an endless trial's steps would keep its learning rate at 0."""
     given, job = float(settings.training("warmup_steps") or 0), settings.job
     if given >= 1:
         return given
@@ -64,7 +64,7 @@ def _warmup_steps(settings: Settings) -> float:
 
 
 def _reporters(settings: Settings, folder: Path) -> list[str]:
-    """The run's experiment trackers that are installed, each told to write to `folder` and to call no one."""
+    """Return the installed experiment trackers of the run. They are told to write to `folder` and to call no one."""
     given = settings.training("report_to")
     wanted = list(REPORTERS) if given in ("all", ["all"]) else [given] if isinstance(given, str) else given or []
     kept = [name for name in wanted if any(map(importlib.util.find_spec, REPORTERS.get(name, ())))]
@@ -76,7 +76,10 @@ def _reporters(settings: Settings, folder: Path) -> list[str]:
 
 
 class FineTune:
-    """A workload (see `slowstep.workloads.base.Workload`)."""
+    """A fine-tune by Trainer (`slowstep.workloads.base.Workload` describes the methods)."""
+
+    encode: data.Encoder | None = None
+    """The encoder of the examples; None for data without tokens."""
 
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
@@ -88,7 +91,7 @@ class FineTune:
         self.source, self.collate = self.load()
         # a dataset of one's own is left alone: what it opens when it is asked here, loader workers would find open
         own = not isinstance(self.source, datasets.Dataset | data.OnTheFly | list)
-        if not own and (why := rows.no_label(self.source, self.settings, data.IGNORED)):
+        if not own and (why := data_check.no_label(self.source, self.settings, data.IGNORED)):
             raise NotTestable(why)
         self.evaluation = Subset(self.source, range(min(d.eval_samples, len(self.source))))
         self.examples = data.epoch(self.source, self.settings)
@@ -97,10 +100,11 @@ class FineTune:
             self.examples, self.collate = cached.indices, cached
 
     def load(self) -> tuple[Sequence[Any], Callable[[list[Any]], data.Batch]]:
-        """Examples, and what makes batches of them; a workload of one's own may bring others."""
+        """Return the examples and their collator. A workload of the user's own may return others."""
         tokenizer = data.load_tokenizer(self.settings)
         raw = data.read_examples(self.settings, self.folder)
-        return data.tokenised(raw, self.settings, tokenizer), data.collator(self.settings, tokenizer)
+        self.encode = data.Encoder(self.settings, tokenizer)
+        return data.tokenised(raw, self.settings, self.encode), data.collator(self.settings, tokenizer)
 
     def build_model(self) -> None:
         self.device = self.arguments.device.type
@@ -130,7 +134,7 @@ class FineTune:
 
     @property
     def loader(self) -> DataLoader:
-        """The one that training draws from."""
+        """The loader that training draws from."""
         return self.trainer.callback_handler.train_dataloader
 
     def train(self) -> None:
@@ -141,16 +145,16 @@ class FineTune:
     def observe(self) -> dict[str, Any]:
         return trainer_facts(self)
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         events = {"save": self._save, "evaluate": self._evaluate}
-        return {event: happen for event, happen in events.items() if is_rare(self.settings, event)}
+        return {event: happen for event, happen in events.items() if is_rare(self.settings.run, event)}
 
-    def _save(self) -> Occurrence:
+    def _save(self) -> EventResult:
         self.trainer._save_checkpoint(self.trainer.model, trial=None)
         written = [f.parent for f in self.folder.glob("checkpoint-*/trainer_state.json")]
         size = sum(f.stat().st_size for folder in written for f in folder.rglob("*") if f.is_file())
-        return Occurrence(bytes=size, clear=lambda: [shutil.rmtree(folder) for folder in written])
+        return EventResult(bytes=size, clear=lambda: [shutil.rmtree(folder) for folder in written])
 
-    def _evaluate(self) -> Occurrence:
+    def _evaluate(self) -> EventResult:
         self.trainer.evaluate()
-        return Occurrence(samples=len(self.evaluation))
+        return EventResult(samples=len(self.evaluation))

@@ -11,7 +11,7 @@ from slowstep.settings import Settings
 
 
 def model_config(settings: Settings) -> PretrainedConfig:
-    """The architecture's configuration with the values that the settings change."""
+    """Return the architecture's configuration with the values that the settings change."""
     m = settings.model
     if m.model_type and not m.name_or_path:
         return AutoConfig.for_model(m.model_type, **m.config)
@@ -19,12 +19,12 @@ def model_config(settings: Settings) -> PretrainedConfig:
 
 
 def quantization_config(settings: Settings) -> BitsAndBytesConfig | None:
-    """The quantization section as transformers' own class."""
+    """Return the quantization section as transformers' own class; None if there is none."""
     return BitsAndBytesConfig(**settings.quantization) if settings.quantization else None
 
 
 def build(settings: Settings, device: torch.device) -> PreTrainedModel:
-    """The model on `device`, ready for Trainer."""
+    """Return the model on `device`, ready for Trainer."""
     model = _pretrained(settings, device) if settings.model.init == "pretrained" else _random(settings, device)
     model.config.use_cache = False
     if settings.peft:
@@ -59,7 +59,7 @@ def _random(settings: Settings, device: torch.device) -> PreTrainedModel:
 def _random_quantised(
     config: PretrainedConfig, quantization: BitsAndBytesConfig, device: torch.device, options: dict[str, Any]
 ) -> PreTrainedModel:
-    """Random weights, quantised as they are made: one layer at a time is held unquantised, never the whole model."""
+    """Return a model of random weights, quantised as they are made: only one layer at a time is held unquantised."""
     from accelerate import init_empty_weights
     from transformers.integrations import replace_with_bnb_linear
     from transformers.quantizers.auto import AutoHfQuantizer
@@ -85,7 +85,7 @@ def _random_quantised(
 
 
 def _materialise(module: torch.nn.Module, model: PreTrainedModel, device: torch.device, dtype: torch.dtype) -> None:
-    """Give `module` real parameters: the model's own initialisation, then quantised if it is a quantised layer."""
+    """Give `module` real parameters: the model's own initialisation, or quantised random ones for a quantised layer."""
     import bitsandbytes as bnb
 
     quantised = isinstance(module, bnb.nn.Linear4bit | bnb.nn.Linear8bitLt)
@@ -124,7 +124,7 @@ def _with_adapter(model: PreTrainedModel, settings: Settings) -> Any:
 
 
 def weight_bits(model: torch.nn.Module) -> int:
-    """Bits a stored weight, 32 to 4: of the quantised layers, or else of the largest matrix."""
+    """Return the bits of a stored weight, 32 to 4: of the quantised layers, or else of the largest matrix."""
     kinds = {type(m).__name__ for m in model.modules()}  # by name: a run without bitsandbytes need not import it
     if kinds & {"Linear4bit", "Linear8bitLt"}:
         return 4 if "Linear4bit" in kinds else 8

@@ -1,4 +1,4 @@
-"""The same fine-tune by a loop that a person wrote: no Trainer, no accelerate."""
+"""The fine-tune of the built-in workload in a plain loop, without Trainer and accelerate."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 from transformers import Trainer
 
 from slowstep.workloads import data
-from slowstep.workloads.base import Occurrence
+from slowstep.workloads.base import EventResult
 from slowstep.workloads.finetune import FineTune
-from slowstep.workloads.observed import loader_facts, model_facts, optimizer_facts
+from slowstep.workloads.observed import data_facts, model_facts
 from slowstep.workloads.observed.loader import period
 
 
 class PlainLoop(FineTune):
-    """A workload whose loop takes from the training arguments what such loops have: the loader's, the batch and its
-    accumulation, the optimizer, 16-bit autocast, checkpointing, and torch.compile."""
+    """A workload with a plain loop, which obeys the training arguments that such loops have.
+
+    They are those of the loader, the batch and its accumulation, the optimizer, 16-bit autocast, checkpointing, and
+    torch.compile.
+    """
 
     def build_trainer(self) -> None:
         a = self.arguments
@@ -49,7 +52,7 @@ class PlainLoop(FineTune):
         self.autocast = torch.bfloat16 if a.bf16 else torch.float16 if a.fp16 else None
 
     def _order(self) -> RandomSampler:
-        """A random order that rests on the seed alone, and not on what else was drawn before, such as weights."""
+        """Return a random order that depends on the seed alone, not on what was drawn before, such as weights."""
         seed = self.arguments.seed if self.arguments.data_seed is None else self.arguments.data_seed
         return RandomSampler(self.examples, generator=torch.Generator().manual_seed(seed))
 
@@ -71,21 +74,8 @@ class PlainLoop(FineTune):
                     self.optimizer.zero_grad()
 
     def observe(self) -> dict[str, Any]:
-        a = self.arguments
-        compiled = self.run is not self.model
-        return {
-            "device": self.device,
-            "event_period": period(self),
-            "gradient_accumulation_steps": a.gradient_accumulation_steps,
-            "optim": str(getattr(a.optim, "value", a.optim)),
-            "autocast": {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(self.autocast, "no"),
-            "compiled": compiled,
-            "torch_compile_mode": a.torch_compile_mode if compiled else None,
-            "torch_compile_dynamic": self.settings.model.torch_compile_dynamic if compiled else None,
-            **loader_facts(self),
-            **model_facts(self.model),
-            **optimizer_facts(self.optimizer),
-        }
+        autocast = {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(self.autocast, "no")
+        return {"event_period": period(self), "autocast": autocast, **data_facts(self), **model_facts(self.model)}
 
-    def occasions(self) -> dict[str, Callable[[], Occurrence]]:
+    def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         return {}  # it saves nothing and evaluates nothing

@@ -19,17 +19,18 @@ from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
 
 SHORTEST = 20
-"""Docstrings of fewer characters say nothing to learn."""
+"""The fewest characters of a text that there is anything to learn from."""
 
 
 VOCABULARY = 4096
-"""Tokens of the tokenizer that is trained on the short examples."""
+"""The number of tokens of the tokenizer that is trained on the short examples."""
 
 
 def cache_folder() -> Path:
-    """Return where things made once per machine lie: the corpus and its tokenizer.
+    """Return the folder of what is made once per machine: the corpus and its tokenizer.
 
-    Without a home that can be written they are temporary files, made anew when those have been deleted.
+    If no home can be written it is a temporary folder, and they are made anew when that has been deleted;
+    PermissionError if it belongs to somebody else.
     """
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowstep"
@@ -43,8 +44,10 @@ def cache_folder() -> Path:
 
 
 def corpus(name: str = "python_stdlib") -> Path:
-    """A .jsonl of {prompt, response} examples in a fixed shuffled order; made on first use. KeyError if `name` is none
-    of `CORPORA`."""
+    """Return a .jsonl file of {prompt, response} examples in a fixed shuffled order, made on first use.
+
+    KeyError if `name` is none of `CORPORA`.
+    """
     path = cache_folder() / f"{name}-{platform.python_version()}.jsonl"
     if not path.is_file():
         examples = sorted(CORPORA[name]())
@@ -55,12 +58,12 @@ def corpus(name: str = "python_stdlib") -> Path:
 
 
 def source(name_or_path: str) -> str:
-    """What `datasets` is asked for: the file of a built-in text, else the name as it is."""
+    """Return the name that `datasets` is asked for: the file of a built-in text, else the name as it is."""
     return str(corpus(name_or_path)) if name_or_path in CORPORA else name_or_path
 
 
 def tokenizer_file(settings: Settings) -> Path:
-    """Where the byte-level BPE trained on the corpus lies, of as many tokens as the model has room for."""
+    """Return the file of the byte-level BPE trained on the corpus, with as many tokens as the model has room for."""
     limit = settings.model.config.get("vocab_size")
     vocabulary = min(VOCABULARY, limit) if isinstance(limit, int) else VOCABULARY
     return corpus().with_name(f"{corpus().stem}-bpe{vocabulary}.json")
@@ -82,11 +85,11 @@ def _sources() -> Iterator[tuple[str, str]]:
 
 
 CORPORA = {"python_stdlib": _docstrings, "python_stdlib_modules": _sources}
-"""The built-in texts: several thousand of some hundred characters, several hundred of some ten thousand."""
+"""The built-in texts by name: several thousand of some hundred characters, or several hundred of some ten thousand."""
 
 
 def _modules() -> Iterator[tuple[str, str, ast.Module]]:
-    """Name, source and syntax tree of each."""
+    """Yield name, source and syntax tree of each module of the standard library."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for file in sorted(root.rglob("*.py")):
         parts = set(file.relative_to(root).parts)

@@ -1,4 +1,4 @@
-"""Reports as people have them (tables, logs, trainer states) as rows of the `reported` section."""
+"""Reading of reports (tables, logs, trainer states) as rows of the `reported` section."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.tables import read_table, table_rows
 from slowstep.audit.read.trainer_state import read_trainer_state
-from slowstep.audit.read.units import Unreadable
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
 from slowstep.settings.reported import Reported, Row
@@ -27,8 +27,10 @@ LOGS = (".log", ".txt", ".out", ".err")
 
 
 def rows(reported: Reported) -> list[Row]:
-    """The rows that are written out, those of the table, and those of the files, which a written row of the same name
-    completes; SettingsError says what can't be read, with line and column."""
+    """Return the rows of the parameter file, of its table and of its files; SettingsError says what can't be read.
+
+    A row of the parameter file adds to a row of the same name in a file or table.
+    """
     found: list[Row] = []
     problems: list[str] = []
     if reported.table:
@@ -41,9 +43,9 @@ def rows(reported: Reported) -> list[Row]:
 
 
 def read_file(path: Path, columns: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Rows of a file, by what kind it is; Unreadable if it is none of them.
+    """Return the rows of a file of any known kind; Unreadable if it is of no known kind, or has no rows.
 
-    A file that did not change is read once: an audit asks for it several times, and logs may be large.
+    A file that did not change is read once, since an audit asks for it several times, and logs may be large.
     """
     with contextlib.suppress(OSError):
         state = path.stat()
@@ -78,8 +80,11 @@ def _tried(read: Any, problems: list[str]) -> list[Row]:
 
 
 def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
-    """Rows that were read, with what a row written out under their name adds: settings that a log does not say.
-    SettingsError where the two say different things, or where a row without figures has no such partner."""
+    """Return the rows that were read, each with what a written row of its name adds, and the other written rows.
+
+    A written row may add settings that a log does not say. SettingsError where the two say different things, or where a
+    written row without figures has no such partner.
+    """
     said = [row.label for row in written]
     partners = {row.label: row for row in read if said.count(row.label) == 1}
     problems = []
@@ -110,8 +115,10 @@ def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
 
 
 def _distinct(found: list[Row]) -> list[Row]:
-    """Rows of one name from several files told apart by their folders, else by a number; rows that are written out
-    keep their names."""
+    """Give rows of the same name different names: by the folders of their files, or else by a number.
+
+    Rows of the parameter file keep their names.
+    """
     named: list[Row] = []
     for row in found:
         label = row.label

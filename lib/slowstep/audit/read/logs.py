@@ -1,4 +1,4 @@
-"""Console logs of Trainer and tqdm."""
+"""Reading of console logs of Trainer and tqdm."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
+from slowstep.audit.read.columns import Unreadable
 from slowstep.audit.read.progress_bars import Pace, Said, Stretch, scan
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
-from slowstep.audit.read.units import Unreadable
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
-"""Names that people give to bars over training steps; other named bars load weights or map examples."""
+"""Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
 OFF = 0.01
-"""How much steps reckoned from a rounded speed may be off, and how much of a training its bars may leave out."""
+"""The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
 
 MANY = 5
-"""Totals that a message names."""
+"""The most totals that a message names."""
 
 SETTLED = 0.5
-"""Of the bars only the later half counts: the first ones hold the start."""
+"""The share of the bars, from the first on, that does not count, since the first ones include the start."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The bars of one training: an epoch each, or all steps in one, with interruptions perhaps."""
+    """The bars of one training: one for each epoch, or one for all steps, perhaps with interruptions."""
 
     stretches: list[Stretch]
 
     @property
     def at(self) -> int:
-        """Where it begins in the log."""
+        """Return the place in the log where it begins, in characters."""
         return self.stretches[0].at
 
     @property
     def total(self) -> int:
-        """Steps that its bars go up to."""
+        """Return the number of steps that its bars go up to."""
         return self.stretches[0].total
 
     @property
     def room(self) -> float:
-        """Steps that its bars may leave out."""
+        """Return the number of steps that its bars may leave out."""
         return max(1, OFF * self.total)
 
     @property
     def epochs(self) -> list[list[Stretch]]:
-        """The bars from each beginning to the next; of an epoch each if there are several."""
+        """Return the bars from each beginning to the next; if there are several, each is an epoch."""
         found: list[list[Stretch]] = []
         for stretch in self.stretches:
             if not found or stretch.first < found[-1][-1].last:
@@ -62,19 +62,19 @@ class Training:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """A row for each training: the median pace of its later bars, or what Trainer said at its end where there are none.
+    """Return a row for each training: the median pace of its later bars, or without bars Trainer's last words.
 
-    Where there are both, the end tells how many samples make a step. Unreadable if no speed is there, or if bars
-    could be of training as well as of something else.
+    Where there are both, the last words tell how many samples make a step. Unreadable if there is no speed, or if it is
+    not clear which bars are of training.
     """
     log = scan(path)
     ends = [(at, figures) for at, figures in (_end(said, path) for said in log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
-    borders = [*(training.at for training in trainings), math.inf]
-    told = bool(ends) or len(trainings) == 1  # else bars of one length may be a plain loop's epochs, or trainings
+    boundaries = [*(training.at for training in trainings), math.inf]
+    known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     rows = [
-        _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), told)
-        for training, (first, last) in zip(trainings, pairwise(borders), strict=True)
+        _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
+        for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
     rows = rows or [figures for _, figures in ends]
     if not rows:
@@ -83,7 +83,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
-    """The bars of each training: Trainer's have no name, and there is one over all steps; others name their epochs."""
+    """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
     own = [s for s in stretches if not s.name] or [s for s in stretches if TRAINING.search(s.name)]
     if not own:
         return []
@@ -100,49 +100,49 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     for stretch in (s for s in own if s.total in chosen):
         last = found[-1].stretches[-1] if found else None
         again = last is None or stretch.first < last.last or stretch.total != last.total
-        if again and (last is None or not last.name):  # a named bar that begins anew is the next epoch
+        if again and (last is None or not last.name):  # a named bar that begins again is the next epoch
             found.append(Training([]))
         found[-1].stretches.append(stretch)
     return found
 
 
-def _row(training: Training, end: dict[str, Any], told: bool) -> dict[str, Any]:
-    """The speed of the steps themselves: start, evaluations and saves are in the time of the whole, not in it.
+def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]:
+    """Return the figures of a training: the speed of its steps, without start, evaluations and saves.
 
-    A training that was resumed or stopped early took neither all the steps nor the time of all; and whether a bar is
-    over all of them must be `told`.
+    The number of steps and the whole time are left out if the training was resumed or stopped early, or if it is not
+    `known` that a bar is over all steps.
     """
-    name, middle = _middle(training.stretches)
+    name, middle = _middle_pace(training.stretches)
     found = {middle.quantity: middle.text} | _samples(end)
-    # only epochs that came to their end count
+    # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
     if len(epochs) > 1:
-        found |= _each(epochs)
+        found |= _pace_of_epochs(epochs)
     if "epoch" in name.lower() or len(epochs) > 1:
         return found | {"steps_per_epoch": training.total}
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
-    if missing > training.room or not told:
+    if missing > training.room or not known:
         return found
     return found | {"steps": training.total} | {q: end[q] for q in ("seconds",) if q in end}
 
 
-def _middle(stretches: Sequence[Stretch]) -> tuple[str, Pace]:
-    """Of the later bars the one of the middle pace, with its name."""
+def _middle_pace(stretches: Sequence[Stretch]) -> tuple[str, Pace]:
+    """Return the name of the last bar and the median pace of the later bars."""
     paces = [pace for stretch in stretches for pace in stretch.paces]
     names = [stretch.name for stretch in stretches]
     later = sorted(paces[int(SETTLED * len(paces)) :], key=lambda pace: pace.seconds)
     return names[-1], later[len(later) // 2]
 
 
-def _each(epochs: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
-    """The pace of every epoch, as one figure that was measured several times, where all are in one unit."""
-    paces = [_middle(stretches)[1] for stretches in epochs]
+def _pace_of_epochs(epochs: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
+    """Return the paces of all epochs as one figure that was measured several times; nothing if their units differ."""
+    paces = [_middle_pace(stretches)[1] for stretches in epochs]
     same = len({pace.quantity for pace in paces}) == 1
     return {paces[0].quantity: [pace.text for pace in paces]} if same else {}
 
 
 def _samples(end: dict[str, Any]) -> dict[str, Any]:
-    """Samples a step: speeds over the whole time hold evaluations and saves too, their ratio does not."""
+    """Return the samples a step. Speeds over the whole time include evaluations and saves, but their ratio does not."""
     try:
         step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
     except (KeyError, ValueError):
@@ -151,7 +151,7 @@ def _samples(end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _steps(end: dict[str, Any]) -> float:
-    """Steps of a training, by what was said at its end."""
+    """Return the steps of a training by Trainer's last words."""
     try:
         return figure(end["steps_per_second"]).middle * figure(end["seconds"]).middle
     except (KeyError, ValueError):
@@ -159,7 +159,7 @@ def _steps(end: dict[str, Any]) -> float:
 
 
 def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
-    """What Trainer said when a training ended, over all of its time, and where."""
+    """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
     try:
         held = ast.literal_eval(said.text)
     except (ValueError, SyntaxError, RecursionError):

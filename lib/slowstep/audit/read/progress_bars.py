@@ -1,7 +1,7 @@
-"""Progress bars of tqdm and the last words of Trainer, found in a log of any size as it streams by.
+"""Progress bars of tqdm and the last words of Trainer, found in a log of any size.
 
-A log whose bars are drawn over each other holds one line, however large it is. So it is read in pieces that overlap,
-and of each bar only its pace is kept.
+A log whose bars are drawn over each other is a single line, however large it is. So the log is read in pieces that
+overlap, and only the pace of each bar is kept.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slowstep.audit.read.units import Unreadable
+from slowstep.audit.read.columns import Unreadable
 
 PIECE = 1 << 20
-"""Characters that are read at once."""
+"""The number of characters that are read at once."""
 
 OVERLAP = 1 << 13
-"""Characters that are looked at again with the next piece: longer than any bar, and than Trainer's last words."""
+"""The number of characters that are read again with the next piece: more than any bar, or Trainer's last words, has."""
 
 STEP = r"(?:it|iter|iters|step|steps|batch|batches)"
 BAR = re.compile(
     r"(?<!\d)(?P<done>\d{1,12})/(?P<total>\d{1,12}) \[(?:\d+:)?\d+:\d+<[^,\]]{0,30},\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?"
     rf"(?P<unit>s/{STEP}|{STEP}/s)[,\]]"
 )
-"""A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`; Trainer's own have no name."""
+"""A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
 PERCENT = re.compile(r"\d+%$")
 
 END = re.compile(r"\{[^{}]{0,4000}'train_runtime'[^{}]{0,4000}\}")
-"""What Trainer prints when training ends."""
+"""Trainer's last words: what it prints when training ends."""
 
 WIDEST = 400
-"""Characters of a bar before its count, at most."""
+"""The most characters of a bar before its count."""
 
 LONGEST_NAME = 60
 
@@ -48,21 +48,21 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """Of a step."""
+        """Return the seconds of a step."""
         return float(self.text) if self.quantity == "seconds_per_step" else 1 / float(self.text)
 
     @property
     def quantity(self) -> str:
-        """What the pace is of."""
+        """Return the quantity that the pace measures."""
         return "seconds_per_step" if self.unit.startswith("s/") else "steps_per_second"
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Bars of one name and total that follow each other without falling back, as their paces."""
+    """Bars of one name and total whose counts never fall, with their paces."""
 
     at: int
-    """The place of the first in the log, in characters."""
+    """The place of the first bar in the log, in characters."""
     name: str
     total: int
     first: int
@@ -72,7 +72,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was printed at a training's end, with its place in the log, and its line and column."""
+    """The text that Trainer printed at a training's end, with its place in the log (in characters), line and column."""
 
     at: int
     text: str
@@ -82,7 +82,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Scanned:
-    """All that a log holds on speed."""
+    """Everything in a log that is about speed."""
 
     stretches: list[Stretch]
     ends: list[Said]
@@ -90,15 +90,16 @@ class Scanned:
 
 
 def scan(path: Path) -> Scanned:
-    """The bars and the last words in a log; Unreadable if it can't be read."""
+    """Return the bars and the last words in a log; Unreadable if it can't be read."""
     stretches: list[Stretch] = []
     ends: list[Said] = []
     known: dict[tuple[str, str], Pace] = {}
-    buffer, began, lines, line_began = "", 0, 0, 0  # of the buffer: its place, lines before it, where its line began
-    bars_from = ends_from = 0  # up to here all was found, by places in the log
+    # the buffer's place in the log, the lines before it, and the place where its line began
+    buffer, began, lines, line_began = "", 0, 0, 0
+    bars_from = ends_from = 0  # all before these places in the log was found
     for piece, last in _pieces(path):
         buffer += piece
-        whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # what begins later may go on in the next piece
+        whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # later matches may continue in the next piece
         for found in BAR.finditer(buffer, max(0, bars_from - began)):
             if found.start() >= whole:
                 break
@@ -124,7 +125,7 @@ def scan(path: Path) -> Scanned:
 
 
 def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
-    """The text of a file in pieces, and whether a piece is the last; what is no text is replaced."""
+    """Yield the text of a file in pieces, each with True if it is the last. Bytes that are no text are replaced."""
     try:
         with path.open("rb") as file:
             start = file.read(2)
@@ -141,7 +142,7 @@ def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
 def _add(
     stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, known: dict[tuple[str, str], Pace]
 ) -> None:
-    """A bar joins those before it, if it goes on where they were."""
+    """Add a bar to the last stretch if it continues it, or else begin a new stretch."""
     name, start = _name(buffer[max(0, found.start() - WIDEST) : found.start()]), began + found.start()
     done, total = int(found["done"]), int(found["total"])
     key = (found["pace"], found["unit"])
@@ -155,7 +156,7 @@ def _add(
 
 
 def _name(before: str) -> str:
-    """What a bar is called, by what stands before its count: `Epoch 1/3:  6%|▌  | `; empty if it has no name."""
+    """Return the name of a bar from the text before its count, `Epoch 1/3:  6%|▌  | `; empty if it has none."""
     line = before[max(before.rfind("\r"), before.rfind("\n")) + 1 :].rstrip(" ")
     if not line.endswith("|"):
         return ""

@@ -1,4 +1,4 @@
-"""CSV and Markdown tables."""
+"""Reading of CSV and Markdown tables."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, comma, parse
+from slowstep.audit.read.columns import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.units import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
-from slowstep.settings.ecosystem import SECTIONS
 from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import SECTIONS
 
 Cell = tuple[str, int, int]
-"""Text, line and column, counted from 1."""
+"""The text of a cell with its line and column, counted from 1."""
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -28,11 +28,14 @@ EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 RUN_NAME = "tags.mlflow.runname"
 """The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
 
-SETTINGS = set(SECTIONS["training_arguments"].fields()) & set(CATALOGUE) | {"gradient_accumulation_steps"}
-"""Columns of an export that are taken for settings; its `max_length` is that of the model's generation."""
+NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
+"""The names of training arguments; where transformers is not installed, those of factors stand for them."""
+
+SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
+"""Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
 UNSET = ("", "none", "null", "nan", "-")
-"""How an export writes a parameter that was not given."""
+"""Texts that an export writes for a parameter that was not given."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
@@ -40,7 +43,7 @@ DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """The rows of the tables with figures in a file; `columns` says what headers mean that don't say it themselves.
+    """Return the rows of the tables with figures in a file; `columns` gives the meaning of unclear headers.
 
     Unreadable names line and column of what is missing, malformed or could mean several things.
     """
@@ -48,7 +51,7 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """As `read_table`, of a text; `source` is named where it can't be read."""
+    """Return the rows of a text as `read_table` does; Unreadable names `source`."""
     found: list[dict[str, Any]] = []
     tables = _markdown(text) if any(map(DIVIDER.match, text.splitlines())) else [list(_csv(text, source))]
     tables = [table for table in tables if len(table) > 1]
@@ -63,7 +66,7 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What its rows say; and of each the columns with numbers that say nothing here."""
+    """Return the rows of a table, each with the names of the columns whose numbers could not be read."""
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
@@ -77,10 +80,10 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of one name, with the same settings and the same kinds of figures, as one that was measured repeatedly."""
+    """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly."""
     found: list[dict[str, Any]] = []
     for row in rows:
-        known = next((r for r in found if _what(r) == _what(row)), None)
+        known = next((r for r in found if _repeat_key(r) == _repeat_key(row)), None)
         if not known or not known["figures"]:
             found.append(row)
             continue
@@ -91,7 +94,7 @@ def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _repeat_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
 
 
@@ -109,7 +112,7 @@ def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> 
             what = f"`columns` calls {cell[0]} '{text}', which is no figure or setting.{near}"
             raise Unreadable(source, *cell[1:], what)
         return known
-    # of an export's hundred columns those that are known by name are taken, and nothing is asked about the others
+    # an export has a hundred columns: those with known names are read, and nothing is asked about the others
     if name == RUN_NAME:
         return Column("label")
     known = column(TRAINER.get(name, name), SETTINGS)
@@ -132,7 +135,7 @@ def _row(
         setting = one.kind == "setting"
         try:
             found = _setting(text, one) if setting else figure(text, one)
-            _once(settings if setting else phases if one.kind == "phase" else figures, found)
+            _keep(settings if setting else phases if one.kind == "phase" else figures, found)
         except ValueError as error:
             raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
         failed = failed or (not setting and bool(OUT_OF_MEMORY.search(plain(text))))
@@ -142,8 +145,8 @@ def _row(
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 
-def _once(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
-    """Keep what a cell says; ValueError if the row has said something else of it."""
+def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
+    """Keep what a cell says; ValueError if another cell of the row says something else about the same."""
     if not found:
         return
     name, value = found
@@ -153,7 +156,10 @@ def _once(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
 
 
 def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
-    """As it is meant: yes and no, numbers, words. None where none is given, ValueError for a comma that asks."""
+    """Return the setting and value of a cell: a switch, a number or a word; None where none is given.
+
+    ValueError for a comma that could be a decimal point.
+    """
     text = plain(cell)
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if text.lower() in UNSET:
@@ -171,7 +177,7 @@ def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
 
 
 def _markdown(text: str) -> list[list[list[Cell]]]:
-    """The tables: a header over a divider, and the lines that follow."""
+    """Return the tables of a Markdown text: a header over a divider, and the lines that follow."""
     lines = text.splitlines()
     found = []
     for i, line in enumerate(lines):
@@ -201,7 +207,7 @@ def _csv(text: str, source: str) -> Iterator[list[Cell]]:
                 raise Unreadable(source, line, asked, comma(cells[asked - 1]))
             if cells:
                 yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
-            line = reader.line_num + 1  # a quoted cell may go over several
+            line = reader.line_num + 1  # a quoted cell may have several lines
     except csv.Error as error:
         record = "".join(text.splitlines(keepends=True)[line - 1 :])
         opened, ends = _open_quote(record, delimiter)
@@ -216,8 +222,10 @@ def _csv(text: str, source: str) -> Iterator[list[Cell]]:
 
 
 def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
-    """Where the quoted cell begins that makes a record no CSV, and where its quote is closed inside a cell; the
-    record's length if it never is."""
+    """Return where the quoted cell begins that makes a record malformed CSV, and where its quote is closed too early.
+
+    The first is None if there is no such cell. The second is the record's length if the quote is never closed.
+    """
     at = 0
     while at < len(record):
         if record[at] != '"':  # a quote inside a plain cell is a character like others

@@ -1,4 +1,4 @@
-"""`trainer_state.json`, as Trainer writes it beside each checkpoint."""
+"""Reading of `trainer_state.json`, which Trainer writes beside each checkpoint."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import math
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.read.units import Unreadable, text_of
+from slowstep.audit.read.columns import Unreadable, text_of
 
 FIGURES = {
     "train_samples_per_second": "samples_per_second",
     "train_steps_per_second": "steps_per_second",
     "train_runtime": "seconds",
 }
-"""What Trainer logs when training ends, which is where its speed stands."""
+"""Trainer's names for the figures that it logs when training ends, with ours. Its speed is only there."""
 
 
 def read_trainer_state(path: Path) -> dict[str, Any]:
-    """One row: steps, epochs and, where training came to its end, time and speeds.
+    """Return one row: steps, epochs and, where training came to its end, time and speeds; Unreadable without a speed.
 
-    Trainer reckons speeds as if all the steps it was to take were taken; of a training that stopped early only the
-    time counts.
+    Trainer computes speeds as if all planned steps were taken. So if a training stopped early, only its time counts.
     """
     text = text_of(path)
     try:
@@ -53,12 +52,12 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
             "holds no speed: training had not ended (no train_runtime in its log_history). Trainer writes one with it "
             "in the output folder, if asked (trainer.save_state()); a console log of the run has speeds, too",
         )
-    # its train_batch_size is that of one process, and how many there were, and how many parts, it does not say
+    # its train_batch_size is that of one process, and it does not say how many processes or parts there were
     return {"label": path.parent.name or path.stem, "figures": figures, "place": str(path)}
 
 
 def refuse_odd(name: str, value: Any, path: Path, place: tuple[int, int]) -> None:
-    """Unreadable, with its line and column, if what Trainer is to have said of its speed is none; 0.0 is rounded."""
+    """Raise Unreadable, with line and column, if a figure of Trainer is no number or negative; 0.0 may be rounded."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

@@ -1,15 +1,15 @@
-"""Every factor the kit can test, a room for each kind. Adding one is adding an entry (docs/adding-a-factor.md)."""
+"""Every factor the kit can test, by the section of a parameter file that it belongs to.
 
-from slowstep.factors.catalogue import data, length, memory, model, numerics, overheads
+To add a factor, add an entry to its section's module (docs/adding-a-factor.md).
+"""
+
+from importlib import import_module
+
 from slowstep.factors.factor import Factor
+from slowstep.settings.sections import LEVEL_SECTIONS
 
-ROOMS = {
-    "data loading": data.FACTORS,
-    "memory for speed": memory.FACTORS,
-    "numerics": numerics.FACTORS,
-    "model": model.FACTORS,
-    "overheads": overheads.FACTORS,
-    "length": length.FACTORS,
+BY_SECTION: dict[str, tuple[Factor, ...]] = {
+    section: import_module(f"slowstep.factors.catalogue.{section}").FACTORS for section in LEVEL_SECTIONS
 }
 
-CATALOGUE: dict[str, Factor] = {f.name: f for room in ROOMS.values() for f in room}
+CATALOGUE: dict[str, Factor] = {f.name: f for factors in BY_SECTION.values() for f in factors}

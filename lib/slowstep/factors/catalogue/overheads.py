@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from slowstep.environment.machine import Machine
+from slowstep.factors.entries import TRAINING, argument, number, on_cpu, one_of, only, only_if, switch, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
-from slowstep.factors.shapes import TRAINING, argument, number, on_cpu, one_of, only_if, switch, whole
-from slowstep.machine import Machine
-from slowstep.settings import Settings
 from slowstep.settings.convert import describe
-from slowstep.settings.ecosystem import REPORTERS
-from slowstep.settings.events import EVENTS, happens, steps_between, strategy
+from slowstep.settings.library_arguments import REPORTERS
+from slowstep.settings.periodic_events import EVENTS, happens, steps_between, strategy
+from slowstep.settings.run import Run
 
 SYNCHRONISES = ALL_PHASES
-"""Reading a value from the device makes the host wait for it, which moves time between all phases."""
+"""The phases that a change touches if it makes the host wait for the device. That moves time between all phases."""
 
-evaluates = only_if(lambda s: happens(s, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
-saves = only_if(lambda s: happens(s, "save"), "the run never saves (training_arguments.save_strategy)")
+evaluates = only_if(lambda run: happens(run, "evaluate"), "the run never evaluates (training_arguments.eval_strategy)")
+saves = only_if(lambda run: happens(run, "save"), "the run never saves (training_arguments.save_strategy)")
 
 
-def _every(name: str) -> dict[str, Callable]:
-    """An interval in steps: `save_steps` and its like set their strategy, too."""
+def _interval(name: str) -> dict[str, Callable]:
+    """Make `current` and `level` for an interval in steps. `save_steps` and its like set their strategy, too."""
     kind = name.replace("steps", "strategy")
 
-    def current(s: Settings) -> Any:
-        return (s.training(name) or s.training("logging_steps")) if s.training(kind) == "steps" else s.training(kind)
+    def current(run: Run) -> Any:
+        return (run[name] or run["logging_steps"]) if run[kind] == "steps" else run[kind]
 
-    def level(value: Any, s: Settings) -> Level:
+    def level(value: Any, run: Run) -> Level:
         chosen = {TRAINING + kind: "no"} if value == "no" else {TRAINING + name: value}
         overrides = {TRAINING + kind: "steps"} | chosen
-        # whatever takes its interval from logging_steps for want of one of its own keeps the one it has
-        follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(s, e) == "steps"} if "logging" in name else {}
-        kept = {TRAINING + n: s.training("logging_steps") for n in follows if not s.training(n)}
+        # events without an interval of their own take it from logging_steps: they keep the one they have
+        follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(run, e) == "steps"} if "logging" in name else {}
+        kept = {TRAINING + n: run["logging_steps"] for n in follows if not run[n]}
         return Level(value=value, overrides=kept | overrides, expects={name: value})
 
     return {"current": current, "level": level}
 
 
-def _how_often(event: str) -> Callable[[Settings], str | None]:
-    """Why nobody knows how often the event comes."""
+def _unknown_interval(event: str) -> Callable[[Run], str | None]:
+    """Make an `unmet` that says why it is not known how often the event comes."""
 
-    def unmet(s: Settings) -> str | None:
-        if happens(s, event) and steps_between(s, event, 1.0) is None:
+    def unmet(run: Run) -> str | None:
+        if happens(run, event) and steps_between(run, event, 1.0) is None:
             return f"it acts on how often the run does '{event}', which job.samples would tell and does not"
         return None
 
@@ -56,30 +55,40 @@ def _steps_or_no(value: Any) -> str | None:
     return wrong and f"expected a number of steps or the word no in quotes, found {describe(value)}"
 
 
-def _reporter_requires(value: Any, s: Settings, machine: Machine) -> str | None:
+def _reporter_requires(value: Any, run: Run, machine: Machine) -> str | None:
     """the tracker's package"""
-    if value == "none" or any(map(importlib.util.find_spec, REPORTERS[value])):
+    if value == "none" or set(REPORTERS[value]) & set(machine.tools):
         return None
     return f"reporting to {value} needs the package {REPORTERS[value][0]}, which is not installed"
 
 
-def _left_out(s: Settings) -> str | None:
-    """Which tracker trials don't report to, since it can't be told to write to a local folder."""
-    given = s.training("report_to")
+def _unused_tracker(run: Run) -> str | None:
+    """Return a note on trackers that trials don't report to, since they can't write to a local folder; or None."""
+    given = run["report_to"]
     named = {given} if isinstance(given, str) else set(given or [])
     unknown = sorted(named - REPORTERS.keys() - {"all", "none"})
     return f"it acts on {', '.join(unknown)}, to which trials don't report" if unknown else None
 
 
-def _one(value: Any) -> Any:
-    """A tracker by itself; several stay a list, which no level equals."""
+def _single_tracker(value: Any) -> Any:
+    """Return the name of a single tracker. Several stay a list, which no level equals."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return "none" if value in (None, [], "none") else value
 
 
-def _tensors_on_host(value: Any, s: Settings, machine: Machine) -> str | None:
+def _tensors_on_host(value: Any, run: Run, machine: Machine) -> str | None:
     """training on a CPU"""
-    return None if on_cpu(s, machine) else "it acts on tensors in the host's memory, and here they are on the device"
+    return None if on_cpu(run, machine) else "it acts on tensors in the host's memory, and here they are on the device"
+
+
+def _less_often(name: str) -> Callable[[Run, Machine], Sequence[Any]]:
+    """Make the proposal of an interval five times as long."""
+
+    def proposes(run: Run, machine: Machine) -> Sequence[Any]:
+        now = run[name] or run["logging_steps"]
+        return (round(5 * now),) if isinstance(now, int | float) and now >= 1 else ()
+
+    return proposes
 
 
 FACTORS = (
@@ -89,13 +98,14 @@ FACTORS = (
         hypothesis="Checkpoints are written so often that training waits for them.",
         meaning=Meaning.EXACT,
         changes="nothing in training; after a failure more steps are lost",
-        **_every("save_steps"),
+        **_interval("save_steps"),
         touches=frozenset({"save"}),
         examples=(50, "no"),
         bound="save_interval",
         event="save",
         refuses=saves,
-        unmet=_how_often("save"),
+        unmet=_unknown_interval("save"),
+        proposes=_less_often("save_steps"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -110,7 +120,7 @@ FACTORS = (
         bound="save",
         event="save",
         refuses=saves,
-        unmet=_how_often("save"),
+        unmet=_unknown_interval("save"),
         accepts=switch,
     ),
     Factor(
@@ -119,13 +129,14 @@ FACTORS = (
         hypothesis="Training waits for evaluations that come too often.",
         meaning=Meaning.EXACT,
         changes="nothing in training; the curve of the evaluation loss has fewer points",
-        **_every("eval_steps"),
+        **_interval("eval_steps"),
         touches=frozenset({"evaluate"}),
         examples=(50, "no"),
         bound="evaluation_interval",
         event="evaluate",
         refuses=evaluates,
-        unmet=_how_often("evaluate"),
+        unmet=_unknown_interval("evaluate"),
+        proposes=_less_often("eval_steps"),
         accepts=_steps_or_no,
     ),
     Factor(
@@ -140,7 +151,7 @@ FACTORS = (
         bound="evaluate",
         event="evaluate",
         refuses=evaluates,
-        unmet=_how_often("evaluate"),
+        unmet=_unknown_interval("evaluate"),
         accepts=whole(1),
     ),
     Factor(
@@ -152,7 +163,7 @@ FACTORS = (
         **argument("load_best_model_at_end"),
         touches=frozenset({"save"}),
         examples=(True,),
-        unmet=lambda s: "it acts once, when the job ends, and a trial has no end",
+        unmet=lambda run: "it acts once, when the job ends, and a trial has no end",
         accepts=switch,
     ),
     Factor(
@@ -161,10 +172,11 @@ FACTORS = (
         hypothesis="Each logged step waits for the device, and for whatever takes the log.",
         meaning=Meaning.EXACT,
         changes="nothing in training; the logged curve has fewer points",
-        **_every("logging_steps"),
+        **_interval("logging_steps"),
         touches=SYNCHRONISES,
         examples=(1, 50),
         bound="log",
+        proposes=_less_often("logging_steps"),
         accepts=whole(1),
     ),
     Factor(
@@ -177,6 +189,7 @@ FACTORS = (
         touches=SYNCHRONISES,
         examples=(False, True),
         bound="host_work",
+        proposes=only(False),
         accepts=switch,
     ),
     Factor(
@@ -186,8 +199,8 @@ FACTORS = (
         meaning=Meaning.EXACT,
         changes="nothing in training; where its log goes. Trials report to a local folder, so a wait for the tracker's "
         "server is not among what is measured",
-        current=lambda s: _one(s.training("report_to")),
-        level=lambda value, s: Level(
+        current=lambda run: _single_tracker(run["report_to"]),
+        level=lambda value, run: Level(
             value=value,
             overrides={TRAINING + "report_to": value},
             expects={"report_to": [] if value == "none" else [value]},
@@ -195,7 +208,8 @@ FACTORS = (
         touches=frozenset({"log", "save", "evaluate"}),
         examples=("none", "tensorboard", "mlflow", "wandb"),
         requires=_reporter_requires,
-        unmet=_left_out,
+        unmet=_unused_tracker,
+        proposes=only("none"),
         accepts=one_of("none", *REPORTERS),
     ),
     Factor(
@@ -204,27 +218,29 @@ FACTORS = (
         hypothesis="Counting the tokens of each batch makes the host wait for the device.",
         meaning=Meaning.EXACT,
         changes="nothing in training; whether the log has the number of tokens",
-        current=lambda s: {False: "no", True: "all"}.get(v := s.training("include_num_input_tokens_seen"), v),
+        current=lambda run: {False: "no", True: "all"}.get(v := run["include_num_input_tokens_seen"], v),
         level=argument("include_num_input_tokens_seen")["level"],
         touches=SYNCHRONISES,
         examples=("no", "all", "non_padding"),
         bound="host_work",
+        proposes=only("no"),
         accepts=one_of("no", "all", "non_padding"),
     ),
     Factor(
         name="freed_memory",
         title="Memory that a step frees",
-        hypothesis="Training is faster if the memory that a step frees has the other fate: returned to the system, or "
-        "kept for the next step.",
+        hypothesis="Training is faster if the memory that a step frees is returned to the system where it was kept, or "
+        "kept for the next step where it was returned.",
         meaning=Meaning.EXACT,
         changes="nothing in training; kept, the process holds the most memory that it ever had. Trials and "
-        "final/train.py keep it (two calls of mallopt), so it is `returned` that is tried, and a loss is what a script "
-        "pays that does not ask",
-        current=lambda s: s.freed_memory,
-        level=lambda value, s: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
+        "final/train.py keep it (two calls of mallopt), so `returned` is tried. What it loses is what a script pays "
+        "that does not call mallopt",
+        current=lambda run: run["freed_memory"],
+        level=lambda value, run: Level(value=value, overrides={"freed_memory": value}, expects={"freed_memory": value}),
         touches=ALL_PHASES,
         examples=("returned", "kept"),
         requires=_tensors_on_host,
+        proposes=only("kept"),
         accepts=one_of("kept", "returned"),
     ),
     Factor(

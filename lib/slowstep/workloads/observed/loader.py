@@ -1,67 +1,39 @@
-"""Where batches come from, by the live loader and its examples."""
+"""Facts about the batches, by the live examples and their collator. The probe tells who makes the batches."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
 
 from slowstep.workloads import data
-
-if TYPE_CHECKING:
-    from slowstep.workloads.finetune import FineTune
+from slowstep.workloads.observed.fine_tune_protocol import Parts
 
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
 
 EPOCH_IN_BLOCK = 200
-"""Epochs of up to so many steps are measured whole where workers are at play."""
+"""The most steps of an epoch that is measured as a whole if there are loader workers."""
 
 
-def loader_facts(w: FineTune) -> dict[str, Any]:
-    """Who makes the batches, from what, and how much is in an epoch of them."""
-    loader = w.loader
-    fetched = w.collate.fresh if isinstance(w.collate, data.Cached) else w.examples
+def data_facts(w: Parts) -> dict[str, Any]:
+    """Return facts about the examples and their batches, and the amount of them in an epoch."""
+    cached = isinstance(w.collate, data.Cached)
+    fetched = w.collate.fresh if cached else w.examples
     return {
-        "per_device_train_batch_size": min(_batch(loader), len(w.examples)),
-        "dataloader_num_workers": loader.num_workers,
-        "dataloader_prefetch_factor": loader.prefetch_factor,
-        "dataloader_persistent_workers": loader.persistent_workers,
-        "dataloader_pin_memory": loader.pin_memory and w.device != "cpu",
-        "non_blocking": bool(getattr(loader, "_non_blocking", False)),
-        "train_sampling_strategy": _sampling(loader),
-        "cached_batches": w.settings.dataset.cached_batches if isinstance(w.collate, data.Cached) else 0,
+        "cached_batches": len(w.collate.batches) if cached else 0,
         "tokenize": "on_the_fly" if isinstance(w.source, data.OnTheFly) else "once",
         "batched_fetching": bool(getattr(fetched, "__getitems__", None)),
         "storage": _storage(w.source, w.folder),
         "padding": _padding(w),
-        "max_length": w.settings.dataset.max_length,
-        "examples": len(w.examples),
+        "max_length": _max_length(w),
         **_epoch(w),
     }
 
 
-def steps_of_epoch(w: FineTune) -> int:
-    """Optimizer steps in the job's epoch; a trial's is as long."""
-    return math.ceil(len(w.loader) / w.arguments.gradient_accumulation_steps)
-
-
-def period(w: FineTune, *every: int) -> int:
-    """Steps after which what stays in a trial repeats itself: events that come `every` so many, and a short epoch's
-    start where workers start with it."""
-    steps, found = steps_of_epoch(w), list(every)
-    if w.arguments.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
-        found.append(steps)  # whole epochs hold as many starts as the job's
-    return math.lcm(*found)
-
-
-def _batch(loader: Any) -> int:
-    return getattr(loader, "total_batch_size", None) or loader.batch_size
-
-
-def _sampling(loader: Any) -> str | None:
-    """By the class of the sampler, inside whatever accelerate put around it."""
+def sampling(loader: Any) -> str | None:
+    """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
     sampler = loader.batch_sampler
     while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
         sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
@@ -69,15 +41,41 @@ def _sampling(loader: Any) -> str | None:
     return kinds[0] if kinds else None
 
 
-def _epoch(w: FineTune) -> dict[str, int]:
-    """Steps and positions of the job's epoch, of which the blocks see a small part, and the steps after which the
-    trial's examples come again."""
+def _max_length(w: Parts) -> int | None:
+    """Return the tokens at which the encoder cuts examples, or more if one is longer; None for data without tokens."""
+    if w.encode is None:
+        return None
+    seen = data.lengths(w.source)
+    return max(w.encode.max_length, 0 if seen is None else int(seen.max()))
+
+
+def steps_of_epoch(w: Parts) -> int:
+    """Return the optimizer steps in the job's epoch. A trial's epoch is as long."""
+    return math.ceil(len(w.loader) / w.arguments.gradient_accumulation_steps)
+
+
+def period(w: Parts, *every: int) -> int:
+    """Return the steps after which a trial repeats itself.
+
+    An event comes after each number of steps in `every`. With workers, the start of a short epoch is one more event.
+    """
+    steps, found = steps_of_epoch(w), list(every)
+    if w.arguments.dataloader_num_workers and 0 < steps <= EPOCH_IN_BLOCK:
+        found.append(steps)  # whole epochs hold as many starts as the job's
+    return math.lcm(*found)
+
+
+def _epoch(w: Parts) -> dict[str, int]:
+    """Return the positions of the job's epoch, and the steps after which the trial's examples come again.
+
+    The blocks see a small part of an epoch.
+    """
     batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
     once = math.ceil(len(w.source) / (batch * w.arguments.gradient_accumulation_steps))
-    found = {"epoch_steps": steps_of_epoch(w), "distinct_steps": once}
+    found = {"distinct_steps": once}
     if isinstance(w.collate, data.Cached):
         return found
-    longest = data.longest_of_alike if _sampling(w.loader) == "group_by_length" else data.longest_of
+    longest = data.longest_of_alike if sampling(w.loader) == "group_by_length" else data.longest_of
     seen = None if w.collate.length else data.lengths(w.source)
     length = w.collate.length if seen is None else longest(seen, batch)
     if length is not None:
@@ -86,7 +84,7 @@ def _epoch(w: FineTune) -> dict[str, int]:
 
 
 def _storage(source: Any, folder: Path) -> str:
-    """Where the examples are read from: by the files that hold them, none of which means memory."""
+    """Return the storage that examples are read from, by the files that hold them. No files mean memory."""
     held = getattr(source, "raw", source)
     if isinstance(held, list):
         return "in_memory"
@@ -98,8 +96,8 @@ def _storage(source: Any, folder: Path) -> str:
     return "local_copy" if all(Path(f["filename"]).is_relative_to(folder) for f in files) else "as_is"
 
 
-def _padding(w: FineTune) -> str:
-    """As the collator and the examples really are."""
+def _padding(w: Parts) -> str:
+    """Return the padding, by the live collator and examples."""
     collate = w.collate.collate if isinstance(w.collate, data.Cached) else w.collate
     if isinstance(w.source, list):
         return "packing"

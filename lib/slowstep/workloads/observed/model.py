@@ -1,8 +1,7 @@
-"""The model, its optimizer and its arithmetic, by the live objects."""
+"""Facts about the model and its arithmetic, by the live objects."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import torch
@@ -11,11 +10,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from slowstep.workloads import model
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-"""How configurations call the number of experts."""
+"""The names that configurations have for the number of experts."""
 
 
 def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any]:
-    """Weights, arithmetic, attention, recomputation and adapter; `checkpointed` is the interval of layers asked for."""
+    """Return facts about weights, arithmetic, attention, recomputation and adapter.
+
+    `checkpointed` is the interval, in layers, that recomputation was asked to have.
+    """
     return {
         **_checkpointing(module, checkpointed),
         **_numerics(module),
@@ -25,23 +27,8 @@ def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any
     }
 
 
-def optimizer_facts(optimizer: Any) -> dict[str, Any]:
-    """Its class, and how its states are kept."""
-    optimizer = getattr(optimizer, "optimizer", optimizer)  # inside what accelerate put around it
-    numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
-    for state in _states(optimizer):
-        numbers[state.element_size() * 8] += state.numel()
-    return {
-        "optimizer": f"{type(optimizer).__module__.split('.')[0]}.{type(optimizer).__name__}",
-        "fused": bool(optimizer.param_groups[0].get("fused")),
-        "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
-        "optimizer_paged": any(getattr(v, "is_paged", False) for v in _states(optimizer)),
-        "foreach": optimizer.param_groups[0].get("foreach"),
-    }
-
-
 def sizes(module: torch.nn.Module) -> dict[str, int]:
-    """What formulas of work and memory need to know about the model; nothing where it has no such sizes."""
+    """Return the sizes of the model that formulas of work and memory need; {} if it has no such sizes."""
     config = module.config.get_text_config()
     if not hasattr(config, "num_hidden_layers") or not hasattr(config, "hidden_size"):
         return {}
@@ -79,15 +66,11 @@ def _checkpointing(module: torch.nn.Module, asked: int) -> dict[str, Any]:
 
 
 def _interval(on: list[int], layers: int, asked: int) -> int:
-    """Layers from one that is computed again to the next. Where only the first is, every interval of at least `layers`
-    does that, and the one that was `asked` for is told."""
+    """Return the layers from one that is computed again to the next.
+
+    If only the first is, every interval of at least `layers` does that, and the one that was `asked` for is returned.
+    """
     return on[1] - on[0] if len(on) > 1 else max(asked, layers)
-
-
-def _states(optimizer: Any) -> list[torch.Tensor]:
-    """The optimizer's state tensors, without the step counters."""
-    values = (v for state in optimizer.state.values() for v in state.values())
-    return [v for v in values if isinstance(v, torch.Tensor) and v.numel() > 1]
 
 
 def _numerics(module: torch.nn.Module) -> dict[str, Any]:
@@ -107,7 +90,7 @@ def _numerics(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def _drops(module: torch.nn.Module) -> bool:
-    """Whether anything is left out at random: by a layer, or by a function that the configuration gives a rate."""
+    """Return whether anything is left out at random, by a layer or by a function with a rate in the configuration."""
     config = module.config.get_text_config().to_dict()
     rates = [v for k, v in config.items() if k.endswith(("dropout", "pdrop")) and isinstance(v, int | float)]
     return any(rates) or any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in module.modules())
@@ -122,13 +105,13 @@ def _kernels(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def _from_liger(module: torch.nn.Module) -> bool:
-    """Liger puts classes of its own in place of modules, or functions of its own in place of their forward."""
+    """Return whether a module is Liger's, which replaces classes of modules, or the functions of their forward pass."""
     made = (type(module).__module__, getattr(module.forward, "__module__", ""))
     return any(name.startswith("liger_kernel") for name in made)
 
 
 def _sdpa_backend() -> str | None:
-    """The only kernel that attention may use; with several PyTorch chooses."""
+    """Return the only kernel that attention may use; None if there are several, of which PyTorch chooses."""
     cuda = torch.backends.cuda
     enabled = {
         "math": cuda.math_sdp_enabled(),
@@ -141,7 +124,7 @@ def _sdpa_backend() -> str | None:
 
 
 def _adapter(module: torch.nn.Module) -> dict[str, Any]:
-    """Of the layers that have one; None and empty where there is none."""
+    """Return facts about the layers with an adapter, None and empty if there are none."""
     adapted = {name: m for name, m in module.named_modules() if hasattr(m, "lora_A")}
     ranks = {a.out_features for m in adapted.values() for a in m.lora_A.values()}
     dropouts = {getattr(d, "p", 0.0) for m in adapted.values() for d in m.lora_dropout.values()}

@@ -1,0 +1,133 @@
+"""Equal work: the units in which two runs can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from slowstep.audit.figures import Figure, exact
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import TEXT, Run, batches
+
+WORK = ("tokens_per_second", "samples_per_second", "steps_per_second", "seconds_per_epoch", "seconds")
+"""Speeds and times; the more equal the work that they count, the earlier they come. An epoch is the same data."""
+
+WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours", "cost")
+"""Times and costs of all that a run did. They include saves and evaluations, which steps do not."""
+
+
+def with_speed(runs: Iterable[Run]) -> list[Run]:
+    """Return the measured runs whose figures say how fast they were."""
+    return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
+
+
+def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
+    """Return how many times as fast `b` is, and the unit: the one of the most equal work that both runs allow.
+
+    For a claim on cost this is how many times as cheap it is. None, with an empty text, if no unit fits.
+    """
+    if a.out_of_memory or b.out_of_memory:
+        return None, ""
+    for unit in _units(a, b, quantity):
+        gain = _tokens_ratio(a, b) if unit == "tokens_per_second" else read_from(unit, a, b)
+        if gain:
+            return _at_equal_work(unit, gain, a, b) if unit in WHOLE else (gain, TITLES[unit])
+    before, after = a.tokens_at_full_length, b.tokens_at_full_length
+    if quantity != "cost" and a.packed == b.packed and before and after and before.bounded and after.bounded:
+        return after / before, "tokens/s, were every sample as long as it may be"
+    return None, ""
+
+
+def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
+    """Yield the units that the two can be compared in, those of the most equal work first.
+
+    If a claim is read from a whole time of known work, that comes first. Units that count samples are left out where
+    only one run packs several samples into one.
+    """
+    if quantity == "cost":
+        yield quantity
+        return
+    if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
+        yield quantity
+    if not padding_differs(a, b):
+        yield "tokens_per_second"
+    if a.packed and b.packed and a.length != b.length:
+        yield "seconds_per_epoch"  # an epoch is the same text, since packing cuts nothing off
+        return
+    if lengths_differ(a, b):
+        return
+    if a.packed == b.packed:
+        yield "samples_per_second"
+    if a.packed == b.packed and same_batch(a, b):
+        yield "steps_per_second"
+    yield from ("seconds_per_epoch", "tokens_per_second", "seconds")
+
+
+def _at_equal_work(quantity: str, gain: Figure, a: Run, b: Run) -> tuple[Figure, str]:
+    """Return the ratio of two whole times or costs, corrected for the work of both if that is known to differ."""
+    work, count = work_done(quantity, a, b) or (exact(1), "")
+    if work.meets(exact(1)):
+        return gain, TITLES[quantity]
+    return gain * work, f"{TITLES[quantity]} for as many {TITLES[count]}"
+
+
+def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
+    """Return how many times as much work `b` did in a whole time, and what counts it; None where it is not known."""
+    per_epoch = quantity.endswith("per_epoch")
+    for count in ("samples_per_epoch", "steps_per_epoch") if per_epoch else ("samples", "epochs", "steps"):
+        before, after = a.solved.known.get(count), b.solved.known.get(count)
+        if not before or not after or not (before.bounded and after.bounded):
+            continue
+        unlike = a.packed != b.packed or (count.startswith("steps") and not same_batch(a, b))
+        if unlike and count != "epochs":
+            continue
+        return exact(1) if before.meets(after) else after / before, count
+    return (exact(1), "") if per_epoch else None
+
+
+def same_batch(a: Run, b: Run) -> bool:
+    """Return whether a step trains on the same number of samples, by the figures or else by the settings."""
+    before, after = batches(a, b)
+    if before and after:
+        return before.meets(after)
+    each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
+    return each[0].meets(each[1])
+
+
+def lengths_differ(a: Run, b: Run) -> bool:
+    """Return whether a sample is a different amount of work in the two, and its tokens were not counted."""
+    return a.length != b.length and (_tokens_ratio(a, b) is None or padding_differs(a, b))
+
+
+def padding_differs(a: Run, b: Run) -> bool:
+    """Return whether tokens a second, which may count padding, are different work in the two."""
+    if not all(r.settings.workload in TEXT for r in (a, b)):
+        return False
+    if a.counts_text and b.counts_text:
+        return False
+    each = {r.settings.dataset.padding for r in (a, b)}
+    return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
+
+
+def _tokens_ratio(a: Run, b: Run) -> Figure | None:
+    """Return how many times as many tokens a second `b` trains on; None if not known.
+
+    They are taken as both count them, or from the tokens of a sample where a step has the same samples in both.
+    """
+    gain = read_from("tokens_per_second", a, b)
+    steps, each = read_from("steps_per_second", a, b), [r.tokens_of_a_sample for r in (a, b)]
+    if gain or steps is None or None in each or not same_batch(a, b):
+        return gain
+    return steps * (each[1] / each[0]) if each[0].bounded and each[1].bounded else None
+
+
+def read_from(quantity: str, a: Run, b: Run) -> Figure | None:
+    """Return how many times as fast `b` is by one figure, whatever work that counts; None if not known."""
+    before, after = a.solved.known.get(quantity), b.solved.known.get(quantity)
+    if not before or not after or not (before.bounded and after.bounded):
+        return None
+    return before / after if faster_is_less(quantity) else after / before
+
+
+def faster_is_less(quantity: str) -> bool:
+    """Return whether a quantity is a time or a cost, so that less of it is faster."""
+    return quantity.startswith(("seconds", "minutes", "hours", "cost"))

@@ -1,0 +1,121 @@
+"""Values that are ten times those beside them in a series. They are more often a wrong unit or a slip than a speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slowstep.audit.findings import Finding, FindingKind, times
+from slowstep.audit.relations import TITLES
+from slowstep.audit.run import BESIDE, Run
+
+SERIES = (
+    "seconds_per_step",
+    "steps_per_second",
+    "seconds_per_sample",
+    "samples_per_second",
+    "tokens_per_second",
+    "samples_per_second_per_device",
+    "tokens_per_second_per_device",
+    "seconds_per_epoch",
+    "mfu",
+    "hfu",
+    "memory_allocated_gib",
+    "memory_reserved_gib",
+    "memory_used_gib",
+)
+"""Figures that vary little from one setting to the next."""
+
+WORK = dict.fromkeys(
+    ("seconds_per_step", "steps_per_second"), ("samples_per_second", "tokens_per_second")
+) | dict.fromkeys(("seconds_per_sample", "samples_per_second"), ("tokens_per_second",))
+"""Figures that count more equal work than another one does, by that one."""
+
+FAR = 8.0
+"""The ratio from which on a value is far from its neighbours: ten times, with room for real differences."""
+
+ALIKE = 3.0
+"""The ratio beyond which two neighbours say nothing about the value between them."""
+
+SLIPS = {
+    60.0: "minutes and seconds",
+    100.0: "a share and its percentage",
+    1000.0: "a unit and its thousandth",
+    3600.0: "hours and seconds",
+}
+"""The probable confusion, by the ratio of the values."""
+
+
+def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
+    """Find each figure of a measured row that is far from the rows beside it, if these agree with each other.
+
+    Where a step of the row is as many times larger, its time is no slip. The same holds for the steps a second.
+    """
+    found = []
+    for quantity in SERIES:
+        rows = [r for r in runs if r.measured and quantity in r.given and r.given[quantity].bounded]
+        for row, beside in _with_neighbours(rows):
+            odd = _times_neighbours(row.given[quantity].middle, [r.given[quantity].middle for r in beside])
+            if odd and not _explained(quantity, row, beside):
+                found.append(_finding(row, quantity, beside, odd))
+        found += [f for r in runs if r.measured for f in _among_repeats(r, quantity)]
+    return found
+
+
+def _with_neighbours(rows: Sequence[Run]) -> list[tuple[Run, list[Run]]]:
+    """Return each row with the ones before and after it; the first and the last row with the two nearest ones."""
+    if len(rows) < 3:
+        return []
+    last = len(rows) - 1
+    places = {0: (1, 2), last: (last - 1, last - 2)}
+    return [(row, [rows[j] for j in places.get(i, (i - 1, i + 1))]) for i, row in enumerate(rows)]
+
+
+def _times_neighbours(value: float, beside: Sequence[float]) -> float:
+    """Return how many times its neighbours a value is; 0 where it is not far from them, or where they differ."""
+    low, high = min(beside), max(beside)
+    if low <= 0 or high / low > ALIKE:
+        return 0.0
+    middle = math.sqrt(low * high)
+    return value / middle if value >= FAR * high or value <= low / FAR else 0.0
+
+
+def _explained(quantity: str, row: Run, beside: Sequence[Run]) -> bool:
+    """Return whether a figure of more equal work, such as samples/s, is near its neighbours: then this is no slip."""
+    for work in WORK.get(quantity, ()):
+        known = [f for r in (row, *beside) if (f := r.solved.known.get(work)) and f.bounded]
+        if len(known) > len(beside) and not _times_neighbours(known[0].middle, [f.middle for f in known[1:]]):
+            return True
+    return False
+
+
+def _among_repeats(row: Run, quantity: str) -> list[Finding]:
+    """Find a repeat that is far from the others of the same row."""
+    values = row.repeats.get(quantity, [])
+    for i, value in enumerate(values if len(values) > 2 else ()):
+        odd = _times_neighbours(value, [v for j, v in enumerate(values) if j != i])
+        if odd:
+            text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others{_slip(odd)}"
+            return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text)]
+    return []
+
+
+def _finding(row: Run, quantity: str, beside: Sequence[Run], odd: float) -> Finding:
+    values = " and ".join(str(r.given[quantity]) for r in beside)
+    text = f"{row.given[quantity]} {_title(quantity)} is {_more_or_less(odd)} in the rows beside it ({values})"
+    return Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd))
+
+
+def _title(quantity: str) -> str:
+    return (TITLES | BESIDE)[quantity]
+
+
+def _more_or_less(odd: float) -> str:
+    return f"{times(odd)} more than" if odd > 1 else f"{times(1 / odd)} less than"
+
+
+def _slip(odd: float) -> str:
+    """Return a question about the probable confusion."""
+    far = max(odd, 1 / odd)
+    near = next((what for factor, what in SLIPS.items() if 0.6 < far / factor < 1.6), "")
+    return f": were {near} confused?" if near else ": another unit, or a decimal point in the wrong place?"

@@ -1,0 +1,264 @@
+"""The quantity that a column or a cell holds, by the unit in it; never by a guess."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+
+from slowstep.audit.figures import parse
+from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
+from slowstep.audit.relations import COUNTS, TITLES
+from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
+
+WHOLE_JOB = ("total time", "training time", "train time", "wall time", "runtime")
+"""The first words of a header if the whole job is timed. The unit is behind them in brackets, or in each cell."""
+
+TIMED_WORDS = {"time", "duration", "latency"}
+"""Words for a time, which stand beside what is timed: `time per step`, `epoch time`."""
+
+DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
+    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock")
+}
+"""Words of a header that change nothing about its unit."""
+
+ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
+"""Words of a header whose speed is not that of training."""
+
+ALIASES = (
+    dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
+    | dict.fromkeys(("hardware flops utilization", "hardware flops utilisation"), "hfu")
+    | dict.fromkeys(("gpu util", "gpu utilization", "gpu utilisation", "utilization", "util"), "utilisation")
+    | dict.fromkeys(("gpus", "#gpus", "# gpus", "num gpus", "n gpus", "gpu count", "world size"), "devices")
+    | dict.fromkeys(("global batch size", "effective batch size", "total batch size"), "samples_per_step")
+)
+"""Headers that name a figure in other words than the kit's."""
+
+EACH_STEP = ("data", "forward", "backward", "optimizer")
+"""Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
+
+MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
+MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
+PERCENT = {"%": 1.0, "percent": 1.0}
+OTHERS = {
+    "utilisation": PERCENT,
+    "mfu": PERCENT,
+    "hfu": PERCENT,
+    "cost": MONEY,
+    "price_per_hour": {unit + per: 1.0 for unit in MONEY for per in ("", "/h", "/hr", "/hour")},
+    "memory_allocated_gib": MEMORY,
+    "memory_reserved_gib": MEMORY,
+    "memory_used_gib": MEMORY,
+}
+"""Units that a header or a cell may give to a named figure, each with its size in the kit's own unit."""
+
+CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
+
+LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
+"""Columns that name the row."""
+
+AMOUNT = r"[\d,_]*\.?\d+(?:[eE][-+]?\d+)?[kKM]?"
+CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$")
+
+
+OUT_OF_MEMORY = re.compile(r"\boom\b|out of memory", re.IGNORECASE)
+
+NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
+"""Cells without a figure in a column of figures."""
+
+
+class Unreadable(ValueError):
+    """An error of reading, with the line and column, and what to do."""
+
+    def __init__(self, source: str, line: int, column: int, message: str):
+        super().__init__(f"{source}:{line}:{column}: {message}")
+
+
+def text_of(path: Path, errors: str = "strict") -> str:
+    """Return the text of a file, with Unix line ends; Unreadable if it can't be read or has another encoding.
+
+    UTF-8 is read, and UTF-16 with a byte order mark, as PowerShell writes it.
+    """
+    try:
+        content = path.read_bytes()
+        encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        return content.decode(encoding, errors).replace("\r\n", "\n")
+    except OSError as error:
+        raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise Unreadable(
+            str(path),
+            line,
+            column,
+            f"byte 0x{content[error.start]:02x} is no {encoding[:6].upper()}; save the file as UTF-8",
+        ) from None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The meaning of a column."""
+
+    kind: str
+    """One of 'label', 'figure', 'timed' (cells must give the unit), 'phase', 'setting', 'ignored' and 'open' (only
+    cells can tell)."""
+    name: str = ""
+    """The quantity, phase or setting."""
+    scale: float = 1.0
+    """The size of the column's unit in the kit's own unit."""
+    inverted: bool = False
+    """True if its numbers are the inverse of the kit's: epochs an hour for the seconds of one."""
+    unit: str = ""
+    """The unit in the header, where it tells more than the scale: a percentage."""
+
+
+MEASURED = ("figure", "timed", "phase")
+"""Kinds of columns whose cells are numbers, or nothing."""
+
+
+def column(header: str, settings: set[str]) -> Column:
+    """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
+    text = re.sub(r"\s+", " ", plain(header).lower())
+    name = text.replace(" ", "_")
+    if text in LABELS:
+        return Column("label")
+    if _named(text):
+        return Column("figure", _named(text))
+    if name in settings:
+        return Column("setting", name)
+    bracketed = _bracketed(text)
+    rest = text[: text.rindex(bracketed)].rstrip(" ([") if bracketed else text
+    words = re.split(r"[\s_]+", rest.replace("/", " / "))
+    if ELSEWHERE & {*words, *bracketed.split()}:
+        return Column("open")
+    unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
+    if unit:
+        return Column("figure", unit.quantity, unit.scale, unit.inverted)
+    if bracketed in OTHERS.get(_named(rest), {}):
+        return Column("figure", _named(rest), OTHERS[_named(rest)][bracketed], unit=bracketed)
+    if any(rest.startswith(start) for start in WHOLE_JOB):
+        return Column("figure", "seconds", TIMES[bracketed]) if bracketed in TIMES else Column("timed", "seconds")
+    unit = _timed("s", words) if TIMED_WORDS & {*words} else None
+    if unit:
+        return Column("timed", unit.quantity, unit.scale)
+    if words[0] in EACH_STEP and bracketed in TIMES:
+        return Column("phase", words[0], TIMES[bracketed])
+    return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
+
+
+def _named(text: str) -> str:
+    """Return the figure that a header names; empty if it names none."""
+    name = ALIASES.get(text.replace("_", " "), text.replace(" ", "_"))
+    return name if name in TITLES or name in BESIDE else ""
+
+
+def _unit_of(text: str, bracketed: str, rest: str) -> Unit | None:
+    """Return the unit that is in brackets, is the whole header, or is its end behind words without meaning for it."""
+    if bracketed.removeprefix("per ").removeprefix("/") in DEVICES:
+        rest, bracketed = f"{rest}/{bracketed}", ""
+    found, words = ratio(bracketed) or ratio(text), rest.split(" ")
+    if found:
+        return found
+    while words and not found:
+        found = ratio(" ".join(words))
+        words = words[1:] if words[0].rstrip(":,") in DESCRIBED else []
+    many = re.fullmatch(r"(?:in |[x×] ?)?(k|thousands?|m|millions?|1e3|1e6|10\^3|10\^6|1,?000|1,?000,?000)", bracketed)
+    if found and many:
+        million = many[1].startswith("m") or many[1].endswith("6") or many[1].count("0") == 6
+        return replace(found, scale=found.scale * (1e6 if million else 1e3))
+    return found
+
+
+def _timed(unit: str, words: list[str]) -> Unit | None:
+    """Return the unit of a timed thing: `step (ms)`, `time / 1k iterations (min)`. The time stands in brackets or last.
+
+    A single thing is timed, or a number of them. The time of `steps` alone could be that of all steps: None.
+    """
+    if not unit and words[-1] in TIMES:
+        *words, unit = words
+    said = " ".join(w for w in words if w not in DESCRIBED | TIMED_WORDS)
+    thing = re.sub(r"^(?:time)?\s*(?:/|per\b)\s*", "", said.replace("time/", "/")).strip()
+    several = re.fullmatch(r"(?:it|s|[a-z]+[^s])s", thing) and THINGS.get(thing) and not said.startswith(("/", "per"))
+    found = ratio(f"{unit}/{thing}") if unit in TIMES and thing and not several else None
+    return found if found and found.quantity.startswith("seconds_per") else None
+
+
+def figure(cell: str, held: Column) -> tuple[str, str] | None:
+    """Return quantity and number of a cell, in the kit's units; None for an empty cell or words.
+
+    ValueError if the cell is no number, or if it could mean several things.
+    """
+    text = plain(cell)
+    if held.name in ("cost", "price_per_hour"):
+        text = CURRENCY.sub("", text)
+    found = CELL.match(text)
+    if not found or not text:
+        if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
+            raise ValueError(f"expected a number, found '{text}'")
+        return None
+    number, tail = found.groups()
+    unit = ratio(tail) if tail else None
+    if held.kind in MEASURED:
+        percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
+        inverted = held.inverted and not (tail and unit)
+        name, said = _measured(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
+        return name, said + percent
+    if unit:
+        return _measured(unit.quantity, number, unit.scale, unit.inverted)
+    if held.name:
+        raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
+    return None
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell holds a number, with a unit or without."""
+    return bool(plain(cell)) and bool(CELL.match(plain(cell)))
+
+
+def _scale(held: Column, tail: str, unit: Unit | None) -> float:
+    """Return the size of the cell's unit in the kit's own: the column's unit, unless the cell has another of its kind.
+
+    ValueError if the cell's unit does not fit the column, or if neither has one.
+    """
+    if not tail:
+        if held.kind == "timed":
+            raise ValueError("in what unit? Write it in the header, as in 'step time (ms)', or in the cell")
+        return held.scale
+    if unit and unit.quantity == held.name:
+        return unit.scale
+    said = tail.lower().rstrip(".")
+    if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
+        return TIMES[said] * (held.scale if held.kind == "timed" else 1.0)
+    if said in TIMES and held.name == "hours":
+        return TIMES[said] / 3600
+    if said in OTHERS.get(held.name, {}):
+        return OTHERS[held.name][said]
+    raise ValueError(f"the column holds {(TITLES | BESIDE).get(held.name, held.name)}, and the cell says '{tail}'")
+
+
+def _measured(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
+    """Return a quantity and its number in the kit's unit, with as many digits as it had; ValueError for 0 or less."""
+    found = parse(number, counted=name in COUNTS)
+    if (inverted or name.startswith(TIMED)) and found.low <= 0 and (inverted or found.high <= 0):
+        raise ValueError(f"expected more than 0, found {number}")
+    if scale == 1.0 and not inverted:
+        return name, number
+    if inverted:  # the written value stays in the middle, with room for the farther end
+        middle, farthest = scale / found.middle, scale / found.low
+        return name, " ± ".join(format(Decimal(repr(value)), "f") for value in (middle, farthest - middle))
+    ends = (found.low * scale, found.high * scale)
+    return name, " - ".join(format(Decimal(repr(end)), "f") for end in ends)
+
+
+def plain(text: str) -> str:
+    """Return a text without the marks of Markdown and without decoration."""
+    return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()
+
+
+def _bracketed(text: str) -> str:
+    """Return the text in brackets at the end, or a percent sign there; empty if there is neither."""
+    found = re.search(r"[(\[]([^)\]]+)[)\]]\s*$|(?<=\w)\s*(%)$", text)
+    return (found[1] or found[2]).strip() if found else ""

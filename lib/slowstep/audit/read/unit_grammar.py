@@ -1,0 +1,123 @@
+"""A grammar of units such as `min / 1k iterations` or `tokens/s/GPU`, and of what they measure.
+
+A unit is a thing or a time divided by a thing or a time. A number may stand before each, and one part may be a device:
+`ms per step`, `tok/GPU/s`, `samples / min (per device)`, `sec_per_it`, `h/epoch`, `s/100 steps`. `it` is a step.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TIMES = (
+    dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), 1e-6)
+    | dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), 1e-3)
+    | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
+    | dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0)
+    | dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0)
+    | dict.fromkeys(("d", "day", "days"), 86400.0)
+)
+"""Units of time, in seconds."""
+
+THINGS = (
+    dict.fromkeys(("it", "its", "iter", "iters", "iteration", "iterations", "step", "steps"), "step")
+    | dict.fromkeys(("batch", "batches", "update", "updates"), "step")
+    | dict.fromkeys(("sample", "samples", "example", "examples", "ex"), "sample")
+    | dict.fromkeys(("seq", "seqs", "sequence", "sequences"), "sample")
+    | dict.fromkeys(("image", "images", "img", "imgs", "item", "items", "record", "records"), "sample")
+    | dict.fromkeys(("tok", "toks", "token", "tokens", "tk", "tks"), "token")
+    | dict.fromkeys(("epoch", "epochs", "ep"), "epoch")
+)
+"""Names of things that are counted."""
+
+DEVICES = {"gpu", "gpus", "device", "devices", "card", "chip", "accelerator", "rank", "tpu", "npu"}
+
+MANY = {"k": 1e3, "thousand": 1e3, "kilo": 1e3, "m": 1e6, "million": 1e6, "mio": 1e6, "b": 1e9, "billion": 1e9}
+"""Numbers that stand before a thing as a letter or a word."""
+
+ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu"}
+"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU."""
+
+QUANTITIES = {
+    ("time", "step"): ("seconds_per_step", False),
+    ("step", "time"): ("steps_per_second", False),
+    ("time", "sample"): ("seconds_per_sample", False),
+    ("sample", "time"): ("samples_per_second", False),
+    ("token", "time"): ("tokens_per_second", False),
+    ("time", "token"): ("tokens_per_second", True),
+    ("time", "epoch"): ("seconds_per_epoch", False),
+    ("epoch", "time"): ("seconds_per_epoch", True),
+    ("sample", "step"): ("samples_per_step", False),
+    ("token", "step"): ("tokens_per_step", False),
+    ("token", "sample"): ("tokens_per_sample", False),
+    ("step", "epoch"): ("steps_per_epoch", False),
+    ("sample", "epoch"): ("samples_per_epoch", False),
+}
+"""The quantity that a ratio measures, and True if the kit's own unit is the inverse."""
+
+PER_DEVICE = ("samples_per_second", "tokens_per_second")
+"""Quantities that may be given for one device. A step is one step of all devices."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit: the quantity that it measures, and its size in the kit's own unit; if `inverted`, in the inverse."""
+
+    quantity: str
+    scale: float = 1.0
+    inverted: bool = False
+
+
+def ratio(text: str) -> Unit | None:
+    """Return the unit that a text means; None if it means none."""
+    parts = _parts(text)
+    if parts is None:
+        return None
+    if len(parts) == 1:
+        parts = ABBREVIATED.get(parts[0], "").split("/")
+    each = [part for part in parts if part not in DEVICES]
+    counted = [_counted(part) for part in each]
+    if len(each) != 2 or None in counted or len(parts) - len(each) > 1 or parts[0] in DEVICES:
+        return None
+    (above, a), (below, b) = counted
+    quantity, inverted = QUANTITIES.get((above, below), ("", False))
+    if not quantity:
+        return None
+    if len(parts) > len(each):
+        if quantity not in PER_DEVICE:
+            return None
+        quantity += "_per_device"
+    return Unit(quantity, b / a if inverted else a / b, inverted)
+
+
+def _parts(text: str) -> list[str] | None:
+    """Return the parts between the strokes, in lower case. "per" is a stroke, also in brackets: `tok/s (per GPU)`."""
+    said = re.sub(r"[\[\](){}]", " ", text.lower())
+    said = re.sub(r"\bper\b|\ba\b(?= second\b)", "/", said.replace("_", " "))
+    said = re.sub(r"/\s*/", "/", said)
+    said = re.sub(r"\s+", " ", said).strip(" .:")
+    return [part.strip() for part in said.split("/")] if said and not said.startswith("/") else None
+
+
+def _counted(part: str) -> tuple[str, float] | None:
+    """Return the kind of a part and its number, for a time in seconds: `100 steps`, `1k it`, `ktok`, `ms`.
+
+    None if it is no known thing or time.
+    """
+    found = re.fullmatch(r"([\d.,]*)\s*(?:(k|m|b|thousand|kilo|million|mio|billion)\s)?\s*([a-zµμ]+)", part)
+    if not found:
+        return None
+    digits, letter, word = found.groups()
+    number = 1.0
+    if digits:
+        plain = re.sub(r",(?=\d{3}(?:\D|$))", "", digits)
+        if not re.fullmatch(r"\d+(?:\.\d+)?", plain):
+            return None
+        number = float(plain)
+    number *= MANY[letter] if letter else 1.0
+    if word in TIMES or word in THINGS:
+        kind = "time" if word in TIMES else THINGS[word]
+        return (kind, number * TIMES.get(word, 1.0)) if number > 0 else None
+    if word[:1] in ("k", "m") and THINGS.get(word[1:]) in ("token", "sample"):
+        return THINGS[word[1:]], number * MANY[word[0]]
+    return None

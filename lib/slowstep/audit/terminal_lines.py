@@ -1,0 +1,55 @@
+"""An audit as lines for a terminal. Nothing is drawn, so that the lines appear at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.audit.claims import UNKNOWN, doubt_of
+from slowstep.audit.differences import changed
+from slowstep.audit.equal_work import WHOLE, equal_work, with_speed, work_done
+from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
+from slowstep.audit.relations import TITLES
+from slowstep.settings.reported import Claim
+from slowstep.text.visible import visible
+
+SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence: with a capital letter first and a full stop at the end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def compared(audit: Audit) -> list[str]:
+    """Compare every measured row with the first one, at equal work or with a doubt; impossible rows are left out."""
+    measured = with_speed(r for r in audit.runs if r.label not in audit.impossible)
+    odd = {f.where for f in audit.findings if f.kind is FindingKind.NEIGHBOURS}
+    found = []
+    for first, run in ((measured[0], run) for run in measured[1:]):
+        gain, unit = equal_work(first, run)
+        if gain is None or not gain.bounded:
+            continue
+        whole = next((q for q in WHOLE if TITLES[q] == unit), None)
+        claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
+        doubts = [doubt_of(claim, first, run, gain, unit)]
+        doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
+        doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
+        doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
+        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}"
+        found.append("; ".join([text, *dict.fromkeys(filter(None, doubts))]))
+    return found
+
+
+def claim_lines(audit: Audit, claims: Sequence[Judged] | None = None) -> list[str]:
+    """Return the lines of the claims, or of some of them; for a report without claims, a comparison of its rows."""
+    if not audit.claims:
+        rows = [sentence(text) for text in compared(audit)]
+        return [*rows, "no claim was given; one that stands in `reported.claims` is judged"]
+    shown = audit.claims if claims is None else claims
+    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in shown]
+
+
+def finding_lines(audit: Audit) -> list[str]:
+    """Return the lines of all other findings, and of the first questions to ask."""
+    found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
+    return found + [f"- to be asked: {sentence(q)}" for q in audit.first_questions]

@@ -1,0 +1,64 @@
+"""The records of an investigation before it goes on: those that can't be used, and those of what is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slowstep.investigation.opening import Description
+from slowstep.investigation.results import NotebookRun, Summary
+from slowstep.judgement.devices import Peak
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store
+
+RECORDS = {
+    "comparisons": ComparisonRecord,
+    "observations": ObservationRecord,
+    "events": EventRecord,
+    "profiles": ProfileRecord,
+    "peaks": Peak,
+    "summaries": Summary,
+    "notebooks": NotebookRun,
+    "investigation": Description,
+}
+"""The kinds of records that an investigation keeps, by their folders."""
+
+
+def unusable_records(folder: Path) -> list[str]:
+    """Return a line for each record of an investigation that can't be used.
+
+    Such a record is measured again where it is needed. The file is then kept beside the new one.
+    """
+    store = Store(folder / "records")
+    for kind, record_type in RECORDS.items():
+        for path in sorted((store.folder / kind).glob("*.json")):
+            store.read(record_type, kind, path.stem)
+    return [
+        f"{path}: can't be used: {why}; it counts as absent, and is measured again where it is needed"
+        for path, why in store.unusable.items()
+    ]
+
+
+def forget_failures(store: Store) -> bool:
+    """Drop the records of failures, so that these measurements are tried again, and return whether there were any.
+
+    These are comparisons in which a trial crashed or hung or the baseline failed, and observations and profiles that
+    failed. Out of memory is a result and stays.
+    """
+    failures = {
+        "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK),
+        "profiles": (ProfileRecord, lambda profile: bool(profile.failed)),
+        "comparisons": (ComparisonRecord, _failed),
+    }
+    found = [
+        (kind, path.stem)
+        for kind, (record_type, failed) in failures.items()
+        for path in (store.folder / kind).glob("*.json")
+        if (record := store.read(record_type, kind, path.stem)) is not None and failed(record)
+    ]
+    for kind, name in found:
+        store.drop(kind, name)
+    return bool(found)
+
+
+def _failed(record: ComparisonRecord) -> bool:
+    again = (Status.CRASHED, Status.TIMED_OUT)
+    return record.baseline.status is not Status.OK or record.treatment.status in again

@@ -1,0 +1,63 @@
+"""Parameter files that are loaded and tried before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.audit import audit as audit_figures
+from slowstep.environment.machine import this_machine, too_old, versions
+from slowstep.factors import check_levels
+from slowstep.records import Store, identity
+from slowstep.settings import Loaded, SettingsError, load
+
+
+def placed(problem: str, loaded: Loaded) -> str:
+    """Return a problem with the file and the line of its key. A problem that says its own place stays as it is."""
+    key = problem.partition(": ")[0]
+    return f"{loaded.place(key)}: {problem}" if key.startswith("reported.") else problem
+
+
+def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> list[Loaded]:
+    """Return all parameter files, loaded and tried with the installed libraries; SettingsError says what is wrong."""
+    everything, problems = [], too_old(versions())
+    for path in params:
+        try:
+            everything.append(load(path, overrides))
+        except SettingsError as error:
+            problems += error.problems
+    names = [loaded.settings.name for loaded in everything]
+    problems += [f"the name '{n}' is used by more than one parameter file" for n in set(names) if names.count(n) > 1]
+    for loaded in everything:
+        if loaded.settings.figures_alone:
+            problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
+        problems += check_levels(loaded.settings, loaded.source)
+        try:
+            audit_figures(loaded.settings)
+        except SettingsError as error:
+            problems += [placed(problem, loaded) for problem in error.problems]
+    if not problems:
+        for loaded in everything:
+            problems += _tried(loaded, outputs)
+    if problems:
+        raise SettingsError(problems)
+    return everything
+
+
+def _tried(loaded: Loaded, outputs: Path) -> list[str]:
+    """Return what the installed libraries refuse. They are asked once for the same settings and versions."""
+    from slowstep.launch.entry import enter_check
+    from slowstep.launch.run_in_subprocess import run_in_subprocess
+
+    store = Store(outputs / loaded.settings.name / "records")
+    key = identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())
+    if store.read(list, "checks", key) is not None:
+        return []
+    try:
+        found = run_in_subprocess(enter_check, loaded.settings)
+    except RuntimeError as error:
+        return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
+    problems = [f"{loaded.source}: {where}: {why}" for where, why in found]
+    if not problems:
+        store.write([], "checks", key)
+    return problems

@@ -1,0 +1,151 @@
+"""The command line: `slowstep diagnose`, `measure`, `report`, `audit` and `check`.
+
+The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
+an audit has told its claims by then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
+from slowstep.processes import Busy, signals
+from slowstep.settings import LEVEL_SECTIONS, SettingsError
+from slowstep.text.terminal import drop_output, say
+
+KEPT = "finished comparisons are kept, and the same command goes on from there"
+"""The words for a run that is ended by a signal."""
+
+CLONE = Path(__file__).resolve().parents[3]
+
+OUTPUTS = CLONE / "outputs" if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path("outputs")
+"""The folder of results if no other is named: in a clone, or else in the working directory."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status, which is 0 only if everything went well."""
+    given = _parser().parse_args(arguments)
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        say(NO_DIRECTORY, error=True)
+        return 2
+    try:
+        with signals.unwinding():
+            if given.command != "report":
+                temporary_folder()
+            return given.run(given)
+    except SettingsError as error:
+        for problem in error.problems:
+            say(problem, error=True)
+        return 2
+    except Busy as error:
+        say(error, error=True)
+        return 2
+    except BrokenPipeError:
+        drop_output()
+        return 1
+    except OSError as error:
+        say(explained(error), error=True)
+        return 2
+    except KeyboardInterrupt:
+        say(error=True)
+        say(f"interrupted; {KEPT}", error=True)
+        return 130
+    except signals.Terminated as ended:
+        with contextlib.suppress(OSError):  # the terminal itself may be gone
+            say(error=True)
+            say(f"ended by {ended.signal.name}; {KEPT}", error=True)
+        return ended.code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="slowstep", description="Why are my training steps slow, and what do I change?"
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, run, text in (
+        ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
+        ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
+        ("check", _check, "say whether parameter files can be used, and train nothing"),
+        ("audit", _audit, "check the figures that somebody reported, and train nothing"),
+        ("report", _report, "draw the reports again from the records of investigations, wherever they were measured"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(run=run)
+        if name == "report":
+            command.add_argument("folders", nargs="*", help="folders of investigations (all if none is named)")
+        else:
+            also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
+            command.add_argument("params", nargs="+", help=f"parameter files{also}")
+            command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
+        command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
+    return parser
+
+
+def _diagnose(given: argparse.Namespace) -> int:
+    from slowstep.batch.investigations import diagnose
+    from slowstep.cli.load_and_check import checked
+    from slowstep.cli.progress import Terminal
+    from slowstep.report.index import write_index
+
+    outputs = Path(given.outputs)
+    everything, began = checked(given.params, given.set, outputs), time.monotonic()
+    failed = False
+    for loaded in everything:
+        runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
+        failed = failed or any(run.status != "ok" for run in runs)
+        index = write_index(outputs)
+        whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
+        share = f"{measured / whole:.0%}" if whole else "none"
+        say(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
+    say(f"this call took {time.monotonic() - began:.0f} s")
+    say(f"open {index}")
+    return 1 if failed else 0
+
+
+def _measure(given: argparse.Namespace) -> int:
+    from slowstep.cli.load_and_check import checked
+    from slowstep.cli.measure import measure
+
+    outputs = Path(given.outputs)
+    everything = checked(given.params, given.set, outputs)
+    return max([measure(loaded, outputs) for loaded in everything])
+
+
+def _check(given: argparse.Namespace) -> int:
+    from slowstep.cli.load_and_check import checked
+    from slowstep.environment.machine import this_machine
+    from slowstep.factors import plan
+
+    machine = this_machine()
+    for loaded in checked(given.params, given.set, Path(given.outputs)):
+        say(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
+        for section in LEVEL_SECTIONS:
+            for contrast in plan(loaded.settings, section, machine):
+                reason = contrast.untestable or contrast.unmet
+                if reason:
+                    say(f"  not testable here: {section}.{contrast.name}: {reason}")
+    return 0
+
+
+def _audit(given: argparse.Namespace) -> int:
+    from slowstep.cli.audit import audit_files
+
+    return audit_files(given.params, given.set, Path(given.outputs))
+
+
+def _report(given: argparse.Namespace) -> int:
+    from slowstep.cli.report import report
+
+    return report([Path(folder) for folder in given.folders], Path(given.outputs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""`slowstep report`: draw reports again from records, wherever those were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.batch.cleanup import unusable_records
+from slowstep.batch.investigations import draw
+from slowstep.cli.progress import Terminal
+from slowstep.investigation import NotMeasured
+from slowstep.report.index import write_index
+from slowstep.settings import SettingsError
+from slowstep.text.terminal import say
+
+
+def report(folders: Sequence[Path], outputs: Path) -> int:
+    """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if every report could be drawn.
+
+    SettingsError if a folder does not exist.
+    """
+    if not folders and not outputs.is_dir():
+        raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
+    named = [folder.resolve() for folder in folders]
+    for folder in named:
+        if not folder.is_dir():
+            raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
+    every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
+    status = max([_drawn(folder) for folder in every], default=0)
+    for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
+        say(f"open {write_index(place)}")
+    return status
+
+
+def _drawn(folder: Path) -> int:
+    for line in unusable_records(folder):
+        say(line, error=True)
+    try:
+        runs = draw(folder, Terminal(folder.name))
+    except NotMeasured as error:
+        say(error, error=True)
+        return 2
+    return int(any(run.status != "ok" for run in runs))

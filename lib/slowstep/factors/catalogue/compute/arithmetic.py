@@ -1,0 +1,295 @@
+"""Numerics: the arithmetic of the passes, of the weights and of the optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.environment.machine import Machine
+from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
+from slowstep.factors.entries import (
+    TRAINING,
+    argument,
+    at,
+    needs_cuda,
+    needs_package,
+    one_of,
+    only,
+    only_if,
+    section,
+    switch,
+)
+from slowstep.factors.factor import Factor, Level, Meaning
+from slowstep.settings.convert import describe
+from slowstep.settings.errors import nearest
+from slowstep.settings.library_arguments import FOREACH, optimizer_names
+from slowstep.settings.run import Run
+
+UPDATED = COMPUTE | {"optimizer"}
+
+ADAMW = ("adamw", "paged_adamw")
+
+MADE = {
+    "adamw_torch": "torch.AdamW",
+    "adamw_torch_fused": "torch.AdamW",
+    "adamw_bnb_8bit": "bitsandbytes.AdamW",
+    "adamw_8bit": "bitsandbytes.AdamW",
+    "paged_adamw_8bit": "bitsandbytes.AdamW",
+    "paged_adamw_32bit": "bitsandbytes.AdamW",
+    "adafactor": "transformers.Adafactor",
+    "sgd": "torch.SGD",
+    "adagrad": "torch.Adagrad",
+    "rmsprop": "torch.RMSprop",
+    **dict.fromkeys(("rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"), "bitsandbytes.RMSprop"),
+    **dict.fromkeys(("lion_8bit", "lion_32bit", "paged_lion_8bit", "paged_lion_32bit"), "bitsandbytes.Lion"),
+    **dict.fromkeys(("ademamix", "ademamix_8bit"), "bitsandbytes.AdEMAMix"),
+    **dict.fromkeys(("paged_ademamix_8bit", "paged_ademamix_32bit"), "bitsandbytes.AdEMAMix"),
+}
+"""The package and the class of the optimizers, by name; of the others only the package is known (`PACKAGES`)."""
+
+PACKAGES = {
+    "torchao": ("adamw_torch_4bit", "adamw_torch_8bit"),
+    "galore_torch": ("galore",),
+    "apollo_torch": ("apollo",),
+    "lomo_optim": ("lomo", "adalomo"),
+    "schedulefree": ("schedule_free",),
+    "grokadamw": ("grokadamw",),
+    "optimi": ("stable_adamw",),
+    "torchdistx": ("adamw_anyprecision",),
+    "torch_xla": ("adamw_torch_xla",),
+    "torch_npu": ("adamw_torch_npu",),
+}
+"""Packages of optimizers that transformers does not bring, each with the first letters of the names that need it."""
+
+four_bit = only_if(
+    lambda run: bool((run["quantization"] or {}).get("load_in_4bit")),
+    "the run has no 4-bit weights (quantization.load_in_4bit)",
+)
+
+
+def _precision_level(value: Any, run: Run) -> Level:
+    return Level(
+        value=value,
+        overrides={TRAINING + "bf16": value == "bf16", TRAINING + "fp16": value == "fp16"},
+        expects={"autocast": {"fp32": "no"}.get(value, value)},
+    )
+
+
+def _current_precision(run: Run) -> str:
+    """Return the precision of the products: autocast's, or else that of the weights."""
+    if run["bf16"] or run["fp16"]:
+        return "bf16" if run["bf16"] else "fp16"
+    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[run["model.dtype"]]
+
+
+def _weights_level(value: Any, run: Run) -> Level:
+    computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(run)]
+    frozen_half = (
+        computed == "float16" and run["peft"]
+    )  # trained weights can't be float16: no gradient scaler takes them
+    config = {
+        "16bit": {"quantization": None, "model.dtype": "float16" if frozen_half else "bfloat16"},
+        "8bit": {"quantization": {"load_in_8bit": True}},
+        "4bit": {
+            "quantization": {
+                "load_in_4bit": True,
+                "bnb_4bit_quant_type": "nf4",
+                "bnb_4bit_compute_dtype": computed,
+            }
+        },
+    }
+    bits = int(value.removesuffix("bit"))
+    return Level(value=value, overrides=config[value], expects={"weight_bits": bits})
+
+
+def _current_weights(run: Run) -> str:
+    q = run["quantization"] or {}
+    if q.get("load_in_4bit"):
+        return "4bit"
+    if q.get("load_in_8bit"):
+        return "8bit"
+    return "32bit" if run["model.dtype"] == "float32" else "16bit"
+
+
+def _weights_refuse(value: Any, run: Run) -> str | None:
+    """8bit and 4bit need LoRA, and the run has no peft section"""
+    return None if value == "16bit" or run["peft"] else "quantised weights need LoRA, and the run has no peft section"
+
+
+def _optimizer_name(value: Any) -> str | None:
+    if isinstance(value, str) and (value in optimizer_names() or not optimizer_names()):
+        return None
+    return f"transformers has no optimizer {describe(value)}.{nearest(str(value), optimizer_names())}".rstrip(".")
+
+
+def _current_optimizer(run: Run) -> str:
+    return str(run["optim"] or "adamw_torch_fused")
+
+
+def _optimizer_level(value: Any, run: Run) -> Level:
+    eight_bit = "8bit" in value and "torch" not in value  # torchao's optimizers look as if they held 32 bits
+    return Level(
+        value=value,
+        overrides={TRAINING + "optim": value},
+        expects=({"optimizer": MADE[value]} if value in MADE else {"optimizer_package": _package(value)})
+        | ({"fused": value == "adamw_torch_fused"} if value in ("adamw_torch", "adamw_torch_fused") else {})
+        | ({"optimizer_state_bits": 8} if eight_bit else {})
+        | ({"optimizer_paged": True} if value.startswith("paged") else {}),
+        meaning=_update_rule(_current_optimizer(run), value),
+    )
+
+
+def _update_rule(now: str, then: str) -> Meaning:
+    """Return the meaning of a change from one optimizer to another.
+
+    AdamW in 32 bit is the same in every implementation. Rounded states are another arithmetic. Every other rule is
+    another optimisation.
+    """
+    if not all(name.startswith(ADAMW) for name in (now, then)):
+        return Meaning.SEMANTICS
+    rounded = any(word in name for word in ("8bit", "4bit", "anyprecision") for name in (now, then))
+    return Meaning.NUMERICS if rounded else Meaning.EXACT
+
+
+def _optimizer_requires(value: Any, run: Run, machine: Machine) -> str | None:
+    """a CUDA device (paged); the optimizer's package"""
+    if value.startswith("paged"):
+        # bitsandbytes falls back to unpaged state on the CPU and still reports is_paged=True
+        return needs_cuda("a paged optimizer")(value, run, machine)
+    package = _package(value)
+    return needs_package(package, value)(value, run, machine) if package else None
+
+
+def _package(optimizer: str) -> str | None:
+    """Return the package that brings an optimizer; None for what PyTorch, transformers and bitsandbytes bring."""
+    return next((package for package, begins in PACKAGES.items() if optimizer.startswith(begins)), None)
+
+
+def _foreach_refuses(value: Any, run: Run) -> str | None:
+    """the optimizer is not one of PyTorch's, or is the fused one"""
+    now = _current_optimizer(run)
+    return None if now in FOREACH else f"{now} takes no foreach; write training_arguments.optim: adamw_torch"
+
+
+def _precision_refuses(value: Any, run: Run) -> str | None:
+    """fp32 where the weights themselves are in 16 bit"""
+    if value == "fp32" and run["model.dtype"] != "float32":
+        return f"without autocast the products are still {run['model.dtype']}, as the weights are (model.dtype)"
+    return None
+
+
+FACTORS = (
+    Factor(
+        name="precision",
+        title="Compute precision",
+        hypothesis="Computing in 32 bit is slow; the device has faster 16-bit arithmetic.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of activations and gradients",
+        current=_current_precision,
+        level=_precision_level,
+        touches=UPDATED,
+        examples=("bf16", "fp16", "fp32"),
+        requires=at(["fp16"], needs_cuda("fp16 training")),
+        refuses=_precision_refuses,
+        accepts=one_of("fp32", "bf16", "fp16"),
+    ),
+    Factor(
+        name="tf32",
+        title="TF32 matrix products",
+        hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the factors of 32-bit matrix products to 10 bits",
+        current=lambda run: bool(run.compiled if run["tf32"] is None else run["tf32"]),
+        level=argument("tf32")["level"],
+        touches=COMPUTE,
+        examples=(True, False),
+        requires=needs_cuda("TF32"),
+        accepts=switch,
+    ),
+    Factor(
+        name="weights",
+        title="Weight precision",
+        hypothesis="Unpacking quantised weights costs time; 16-bit weights would be faster where they fit.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the weights",
+        current=_current_weights,
+        level=_weights_level,
+        touches=UPDATED | {"host_to_device"},
+        examples=("16bit", "8bit", "4bit"),
+        refuses=_weights_refuse,
+        proposes=only("16bit"),
+        accepts=one_of("16bit", "8bit", "4bit"),
+    ),
+    Factor(
+        name="bnb_4bit_quant_type",
+        title="4-bit format",
+        hypothesis="One of the two 4-bit formats is unpacked faster.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the frozen weights",
+        **section("quantization.bnb_4bit_quant_type", default="fp4"),
+        touches=UPDATED,
+        examples=("fp4", "nf4"),
+        refuses=four_bit,
+        accepts=one_of("nf4", "fp4"),
+    ),
+    Factor(
+        name="bnb_4bit_use_double_quant",
+        title="Double quantisation",
+        hypothesis="Unpacking the scales of the scales costs time.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the scales of the frozen weights; saves 0.4 bit a parameter",
+        **section("quantization.bnb_4bit_use_double_quant", default=False),
+        touches=UPDATED,
+        examples=(True, False),
+        refuses=four_bit,
+        accepts=switch,
+    ),
+    Factor(
+        name="bnb_4bit_compute_dtype",
+        title="Arithmetic of 4-bit layers",
+        hypothesis="4-bit weights are unpacked to 32 bit, and multiplied at 32-bit speed.",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of the products with frozen weights",
+        **section("quantization.bnb_4bit_compute_dtype", default="float32"),
+        touches=UPDATED,
+        examples=("bfloat16", "float16", "float32"),
+        refuses=four_bit,
+        accepts=one_of("bfloat16", "float16", "float32"),
+    ),
+    Factor(
+        name="optim",
+        title="Optimizer",
+        hypothesis="The optimizer's own step is a large part of the time.",
+        meaning=Meaning.SEMANTICS,
+        changes="nothing among the 32-bit forms of AdamW; rounding of its states in 8 bit; else the update rule itself",
+        current=_current_optimizer,
+        level=_optimizer_level,
+        touches=frozenset({"optimizer"}),
+        examples=(
+            "adamw_torch_fused",
+            "adamw_torch",
+            "adamw_bnb_8bit",
+            "paged_adamw_8bit",
+            "adamw_torch_8bit",
+            "lion_8bit",
+            "adafactor",
+            "sgd",
+        ),
+        bound="optimizer",
+        requires=_optimizer_requires,
+        accepts=_optimizer_name,
+    ),
+    Factor(
+        name="foreach",
+        title="Optimizer over lists of tensors",
+        hypothesis="The optimizer goes from parameter to parameter; one call over all of them launches less.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the update needs memory for copies",
+        **section("optimizer_kwargs.foreach"),
+        touches=frozenset({"optimizer"}),
+        examples=(True, False),
+        bound="optimizer",
+        refuses=_foreach_refuses,
+        proposes=only(True),
+        accepts=switch,
+    ),
+)

@@ -1,0 +1,225 @@
+"""Data loading: where batches come from, who makes them, and how much of them is padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.environment.machine import Machine
+from slowstep.factors.entries import argument, argument_key, having, needs_cuda, one_of, only, section, switch, whole
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.settings.run import Run
+
+FETCHING = frozenset({"data"})
+
+
+def _missing_workers(value: Any, run: Run) -> dict[str, Any]:
+    """Return loader workers, for a factor that exists only beside them: as many as are listed if the run has none."""
+    listed = [v for v in run.listed.get("dataloader_num_workers", ()) if isinstance(v, int)]
+    wanted = run["dataloader_num_workers"] or max(listed, default=0) or 2
+    return having(dataloader_num_workers=wanted)(value, run)
+
+
+def _grouping_needs(value: Any, run: Run) -> dict[str, Any]:
+    """Return what grouping needs and the run lacks.
+
+    Grouping needs lengths beforehand, and saves padding only where batches are padded to their longest.
+    """
+    return _missing_keys({"tokenize": "once", "padding": "longest"}, run) if value == "group_by_length" else {}
+
+
+def _missing_keys(needed: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Return the keys of `dataset` that are needed and that the run does not have."""
+    return {f"dataset.{key}": value for key, value in needed.items() if run[f"dataset.{key}"] != value}
+
+
+def _padding_level(value: Any, run: Run) -> Level:
+    packs = "packing" in (value, run["dataset.padding"])
+    return Level(
+        value=value,
+        overrides={"dataset.padding": value},
+        held_constant=_missing_keys({"tokenize": "once"}, run)
+        if packs
+        else {},  # in both arms, so that nothing else differs
+        expects={"padding": value},
+        meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
+    )
+
+
+def _lengths_are_needed(run: Run) -> str | None:
+    """Return why batches can't be made beforehand, or None."""
+    if run["train_sampling_strategy"] == "group_by_length":
+        return "it acts on plain indices, and a sampler that groups by length asks for the examples"
+    return None
+
+
+def _unknown_epoch(run: Run) -> str | None:
+    """Return why an epoch of a trial is not an epoch of the job, or None."""
+    if run["job.samples"] is None:
+        return "it acts once an epoch, and job.samples, the size of an epoch, is not given"
+    return None
+
+
+def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
+    """Return one worker, as many as there are cores to spare, and a number between."""
+    spare = max(1, machine.cores - 1)
+    return sorted({1, min(4, spare), min(8, spare)})
+
+
+FACTORS = (
+    Factor(
+        name="cached_batches",
+        title="Cached-batch ceiling",
+        hypothesis="The step waits for data: with batches ready in memory it would be faster.",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="trains the same few batches again and again; shows the most that any data-loading change can bring",
+        **section("dataset.cached_batches"),
+        touches=frozenset({"data", "host_to_device"}),
+        examples=(50,),
+        shares_cores=True,
+        unmet=_lengths_are_needed,
+        proposes=lambda run, machine: (200,),
+        accepts=whole(1),
+    ),
+    Factor(
+        name="dataloader_num_workers",
+        title="Loader workers",
+        hypothesis="Batches are prepared in the training process; worker processes would prepare them meanwhile.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs memory and cores for the worker processes",
+        **argument("dataloader_num_workers"),
+        touches=FETCHING,
+        examples=(1, 2),
+        shares_cores=True,
+        bound="data",
+        proposes=_numbers_of_workers,
+        accepts=whole(0),
+    ),
+    Factor(
+        name="dataloader_prefetch_factor",
+        title="Prefetch factor",
+        hypothesis="Workers run dry between batches; a deeper queue would even that out.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs memory for the queued batches",
+        **argument("dataloader_prefetch_factor", held_constant=_missing_workers),
+        touches=FETCHING,
+        examples=(4,),
+        shares_cores=True,
+        bound="data",
+        proposes=lambda run, machine: (4,) if run["dataloader_num_workers"] else (),
+        accepts=whole(1),
+    ),
+    Factor(
+        name="dataloader_persistent_workers",
+        title="Persistent workers",
+        hypothesis="Workers are started anew each epoch, and the step waits for them.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; workers keep their memory between epochs",
+        **argument("dataloader_persistent_workers", held_constant=_missing_workers),
+        touches=FETCHING,
+        examples=(True,),
+        shares_cores=True,
+        bound="epoch_start",
+        unmet=_unknown_epoch,
+        proposes=lambda run, machine: (True,) if run["dataloader_num_workers"] else (),
+        accepts=switch,
+    ),
+    Factor(
+        name="dataloader_pin_memory",
+        title="Pinned memory",
+        hypothesis="Copies to the device are slow because the batches lie in pageable memory.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; page-locks host memory",
+        **argument("dataloader_pin_memory"),
+        touches=frozenset({"data", "host_to_device"}),
+        examples=(False,),
+        bound="batches",
+        requires=needs_cuda("pinned memory"),
+        proposes=lambda run, machine: (not run["dataloader_pin_memory"],),
+        accepts=switch,
+    ),
+    Factor(
+        name="non_blocking",
+        title="Non-blocking transfer",
+        hypothesis="The host waits until each batch is on the device, and could go on meanwhile.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; needs pinned memory",
+        **argument_key("accelerator_config", "non_blocking", False, held_constant=having(dataloader_pin_memory=True)),
+        touches=ALL_PHASES,
+        examples=(True,),
+        requires=needs_cuda("a non-blocking transfer"),
+        accepts=switch,
+    ),
+    Factor(
+        name="tokenize",
+        title="Tokenise once",
+        hypothesis="Tokenising each example every time it is drawn costs time that doing it once beforehand saves.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a pass over the data at start-up, whose result stays on disk in datasets' cache",
+        **section("dataset.tokenize"),
+        touches=FETCHING,
+        examples=("once", "on_the_fly"),
+        shares_cores=True,
+        bound="data",
+        proposes=only("once"),
+        accepts=one_of("once", "on_the_fly"),
+    ),
+    Factor(
+        name="storage",
+        title="Storage",
+        hypothesis="Examples are read from slow storage; a local copy, or memory, would give them sooner.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a copy of the examples on the local disk, or in the memory of the process. What "
+        "comes from the Hub or from JSON lies in datasets' cache on the local disk as it is; a folder written by "
+        "save_to_disk is read from where it lies",
+        **section("dataset.storage"),
+        touches=FETCHING,
+        examples=("local_copy", "in_memory", "as_is"),
+        shares_cores=True,
+        bound="data",
+        proposes=only("in_memory"),
+        accepts=one_of("as_is", "local_copy", "in_memory"),
+    ),
+    Factor(
+        name="batched_fetching",
+        title="Batched fetching",
+        hypothesis="Examples are fetched one by one; a whole batch at once (`__getitems__`) costs less.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        current=lambda run: run.batched_fetching,
+        level=section("dataset.batched_fetching")["level"],
+        touches=FETCHING,
+        examples=(True, False),
+        shares_cores=True,
+        bound="data",
+        proposes=only(True),
+        accepts=switch,
+    ),
+    Factor(
+        name="padding",
+        title="Padding",
+        hypothesis="Positions that are only padding are computed for nothing.",
+        meaning=Meaning.SEMANTICS,
+        changes="packing puts several examples in a sequence, where they attend to each other, and batches and the "
+        "steps of an epoch change; padding to the longest or to the maximum trains the same",
+        current=lambda run: run["dataset.padding"],
+        level=_padding_level,
+        touches=ALL_PHASES,
+        examples=("max_length", "packing", "longest"),
+        bound="padding",
+        proposes=only("longest"),
+        accepts=one_of("longest", "max_length", "packing"),
+    ),
+    Factor(
+        name="train_sampling_strategy",
+        title="Order of examples",
+        hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
+        meaning=Meaning.SEMANTICS,
+        changes="the order in which examples are met: batches hold examples of similar length",
+        **argument("train_sampling_strategy", held_constant=_grouping_needs),
+        touches=ALL_PHASES,
+        examples=("group_by_length", "sequential", "random"),
+        bound="sampling",
+        proposes=only(),
+        accepts=one_of("random", "sequential", "group_by_length"),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Memory for speed: what is kept or computed again, and how much is computed at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.factors.entries import TRAINING, argument, argument_key, having, needs_cuda, only, switch, whole
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.settings.run import Run
+
+COMPUTE = frozenset({"forward", "backward"})
+checkpointing = having(gradient_checkpointing=True)
+
+
+def _accumulation_level(value: Any, run: Run) -> Level:
+    batch = run.effective_batch_size // value
+    return Level(
+        value=value,
+        overrides={TRAINING + "gradient_accumulation_steps": value, TRAINING + "per_device_train_batch_size": batch},
+        expects={"gradient_accumulation_steps": value, "per_device_train_batch_size": batch},
+    )
+
+
+def _divides(value: Any, run: Run) -> str | None:
+    """the effective batch can't be divided by it"""
+    if run.effective_batch_size % value == 0:
+        return None
+    return f"the effective batch of {run.effective_batch_size} samples can't be accumulated in {value} equal parts"
+
+
+FACTORS = (
+    Factor(
+        name="gradient_checkpointing",
+        title="Gradient checkpointing",
+        hypothesis="Recomputing the forward pass in the backward pass costs more than the memory it saves brings.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; without it the activations of all layers stay in memory",
+        **argument("gradient_checkpointing"),
+        touches=COMPUTE,
+        examples=(True, False),
+        bound="recomputation",
+        proposes=only(False),
+        accepts=switch,
+    ),
+    Factor(
+        name="every_n_layers",
+        title="Checkpointing of some layers",
+        hypothesis="Memory is left over: recomputing every n-th layer only would cost less time.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; the activations of the other layers stay in memory",
+        **argument_key("gradient_checkpointing_kwargs", "every_n_layers", 1, held_constant=checkpointing),
+        touches=COMPUTE,
+        examples=(2,),
+        bound="recomputed_layers",
+        accepts=whole(1),
+    ),
+    Factor(
+        name="use_reentrant",
+        title="Reentrant checkpointing",
+        hypothesis="One of PyTorch's two implementations of checkpointing has the smaller overhead.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        **argument_key("gradient_checkpointing_kwargs", "use_reentrant", False, held_constant=checkpointing),
+        touches=COMPUTE,
+        examples=(True,),
+        proposes=only(),
+        accepts=switch,
+    ),
+    Factor(
+        name="offload",
+        title="Offload of checkpoints to the host",
+        hypothesis="Checkpoints kept in host memory leave the device room for more.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; each checkpoint is copied to the host and back",
+        **argument_key("gradient_checkpointing_kwargs", "offload", False, held_constant=checkpointing),
+        touches=COMPUTE,
+        examples=(True,),
+        requires=needs_cuda("offload to the host"),
+        accepts=switch,
+    ),
+    Factor(
+        name="per_device_train_batch_size",
+        title="Batch size",
+        hypothesis="Batches are too small to keep the device busy.",
+        meaning=Meaning.SEMANTICS,
+        changes="another effective batch size: other gradients, fewer steps an epoch, and a learning rate to match",
+        **argument("per_device_train_batch_size"),
+        touches=ALL_PHASES,
+        examples=(8,),
+        bound="peak",
+        accepts=whole(1),
+    ),
+    Factor(
+        name="gradient_accumulation_steps",
+        title="Accumulation at the same effective batch",
+        hypothesis="The same samples a step in fewer, larger parts keep the device busier.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training, up to the order of summation; larger parts need more memory",
+        current=lambda run: run["gradient_accumulation_steps"],
+        level=_accumulation_level,
+        touches=ALL_PHASES,
+        examples=(2,),
+        bound="peak",
+        refuses=_divides,
+        accepts=whole(1),
+    ),
+    Factor(
+        name="torch_empty_cache_steps",
+        title="Emptying the allocator's cache",
+        hypothesis="Emptying PyTorch's cache now and then frees memory, and each time costs a wait.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; lowers the memory that is reserved",
+        **argument("torch_empty_cache_steps"),
+        touches=COMPUTE,
+        examples=(4,),
+        requires=needs_cuda("PyTorch's caching allocator"),
+        accepts=lambda value: None if value is None else whole(1)(value),
+    ),
+)

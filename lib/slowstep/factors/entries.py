@@ -1,0 +1,187 @@
+"""Shapes that entries of the catalogue have in common: where the value lives, what it may be, what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from slowstep.environment.machine import COMPILERS, Machine
+from slowstep.factors.factor import Level, show
+from slowstep.settings.convert import describe
+from slowstep.settings.run import Run
+
+TRAINING = "training_arguments."
+
+Accepts = Callable[[Any], str | None]
+Requires = Callable[[Any, Run, Machine], str | None]
+Refuses = Callable[[Any, Run], str | None]
+Given = Callable[[Any, Run], dict[str, Any]]
+
+# -- what a factor needs beside it: the settings `held_constant` to both arms, as far as the run lacks them --
+
+
+def nothing(value: Any, run: Run) -> dict[str, Any]:
+    """Return no settings: the factor exists by itself."""
+    return {}
+
+
+def having(**wanted: Any) -> Given:
+    """Make a `held_constant` for a factor that exists only beside these training arguments."""
+    return lambda value, run: {TRAINING + k: v for k, v in wanted.items() if run[k] != v}
+
+
+# -- where the value lives: `current` and `level` of a factor --
+
+
+def argument(name: str, held_constant: Given = nothing) -> dict[str, Callable]:
+    """Make `current` and `level` for one training argument, observed under its own name."""
+
+    def level(value: Any, run: Run) -> Level:
+        changed = {TRAINING + name: value}
+        return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={name: value})
+
+    return {"current": lambda run: run[name], "level": level}
+
+
+def argument_key(name: str, key: str, default: Any, held_constant: Given = nothing) -> dict[str, Callable]:
+    """Make `current` and `level` for one key of a training argument that is a mapping; the key is what is observed.
+
+    Such a mapping is gradient_checkpointing_kwargs.
+    """
+
+    def level(value: Any, run: Run) -> Level:
+        changed = {TRAINING + name: (run[name] or {}) | {key: value}}
+        return Level(value=value, overrides=changed, held_constant=held_constant(value, run), expects={key: value})
+
+    return {"current": lambda run: (run[name] or {}).get(key, default), "level": level}
+
+
+def section(key: str, default: Any = None, fact: str = "", held_constant: Given = nothing) -> dict[str, Callable]:
+    """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name."""
+    name = key.rpartition(".")[2]
+
+    def current(run: Run) -> Any:
+        return default if run[key] is None else run[key]
+
+    def level(value: Any, run: Run) -> Level:
+        return Level(
+            value=value, overrides={key: value}, held_constant=held_constant(value, run), expects={fact or name: value}
+        )
+
+    return {"current": current, "level": level}
+
+
+# -- what is proposed where the file lists nothing --
+
+
+def only(*values: Any) -> Callable[[Run, Machine], tuple[Any, ...]]:
+    """Make a proposal of these values: of a factor that can be slower as well, those that may be faster."""
+    return lambda run, machine: values
+
+
+# -- what the value may be --
+
+
+def whole(minimum: int) -> Accepts:
+    """Accept a whole number of at least `minimum`."""
+
+    def accepts(value: Any) -> str | None:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+            return None
+        return f"expected a whole number of at least {minimum}, found {describe(value)}"
+
+    return accepts
+
+
+def number(low: float, high: float) -> Accepts:
+    """Accept a number from `low` to `high`."""
+
+    def accepts(value: Any) -> str | None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
+            return None
+        return f"expected a number from {low:g} to {high:g}, found {describe(value)}"
+
+    return accepts
+
+
+def switch(value: Any) -> str | None:
+    """Accept true or false."""
+    return None if isinstance(value, bool) else f"expected true or false, found {describe(value)}"
+
+
+def one_of(*allowed: Any) -> Accepts:
+    """Accept one of the `allowed` words."""
+
+    def accepts(value: Any) -> str | None:
+        if any(value == a and type(value) is type(a) for a in allowed):
+            return None
+        return f"expected one of {', '.join(map(str, allowed))}, found {describe(value)}"
+
+    return accepts
+
+
+# -- what a level needs of the machine and of the run; docs/factors.md shows the docstrings of these functions --
+
+
+def on_cpu(run: Run, machine: Machine) -> bool:
+    """Return whether trials of these settings run on the CPU of this machine."""
+    return machine.device == "cpu" or bool(run["use_cpu"])
+
+
+def needs_cuda(what: str) -> Requires:
+    """Require a CUDA device, since `what` exists only there."""
+
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return f"{what} needs a CUDA device; this run trains on the CPU" if on_cpu(run, machine) else None
+
+    return _with_docstring(requires, "a CUDA device")
+
+
+def needs_package(package: str, what: str) -> Requires:
+    """Require a package that may not be installed, since `what` comes with it."""
+    name = package.replace("_", "-")
+
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return None if package in machine.tools else f"{what} needs the package {name}, which is not installed"
+
+    return _with_docstring(requires, f"the package {name}")
+
+
+def needs_compiler(value: Any, run: Run, machine: Machine) -> str | None:
+    """a C++ compiler where training runs on the CPU"""
+    if not on_cpu(run, machine) or set(COMPILERS) & set(machine.tools):
+        return None
+    return "torch.compile needs a C++ compiler here (g++ or clang++), and none is installed"
+
+
+def at(levels: Iterable[Any], requires: Requires) -> Requires:
+    """Restrict a requirement to some levels."""
+    levels = tuple(levels)
+
+    def restricted(value: Any, run: Run, machine: Machine) -> str | None:
+        return requires(value, run, machine) if value in levels else None
+
+    return _with_docstring(restricted, f"{requires.__doc__} ({', '.join(map(show, levels))})")
+
+
+def all_of(*requirements: Requires) -> Requires:
+    """Join several requirements. The first that is not met is reported."""
+
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return next((why for r in requirements if (why := r(value, run, machine))), None)
+
+    return _with_docstring(requires, "; ".join(r.__doc__ or "" for r in requirements))
+
+
+def only_if(condition: Callable[[Run], bool], why: str) -> Refuses:
+    """Refuse a level for the reason `why` if the run does not meet `condition`."""
+    return _with_docstring(lambda value, run: None if condition(run) else why, why)
+
+
+def _with_docstring(function: Callable, text: str) -> Callable:
+    function.__doc__ = text
+    return function
+
+
+has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA adapter (no peft section)")
+"""A refusal for LoRA's own factors."""

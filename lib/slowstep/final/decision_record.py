@@ -1,0 +1,100 @@
+"""The file decision.md: what was decided and why, as an architecture decision record to keep beside the code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from slowstep.factors import Meaning
+from slowstep.final.alternatives import option_table, options
+from slowstep.final.choice import Choice
+from slowstep.investigation.lab import Lab
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Outcome, best_levels
+from slowstep.report.chart import Table
+from slowstep.report.tables import hypotheses
+from slowstep.text.markdown import code, escape
+from slowstep.wording.causes import causes
+from slowstep.wording.words import effect, hours, loss_change, money, proviso
+
+
+def decision(lab: Lab, choice: Choice) -> str:
+    """Return the record as Markdown: status, context, hypotheses, scored options, decision, consequences, doubts."""
+    today = datetime.now(UTC).date().isoformat()
+    parts = [f"# Training configuration of {escape(lab.settings.name)}"]
+    parts += [f"Status: {'proposed' if choice.adopted else 'no change proposed'}, {today}"]
+    parts += ["## Context", _context(lab)]
+    parts += ["## Hypotheses", hypotheses(choice.verdicts).markdown]
+    parts += ["## Options", _options(option_table(options(lab, choice)))]
+    if choice.head_to_heads:
+        parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.head_to_heads]).markdown]
+    parts += ["## Decision", _decided(choice)]
+    parts += ["## Consequences", _consequences(choice)]
+    parts += ["## What would change this decision", _doubts(lab, choice)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _context(lab: Lab) -> str:
+    before, facts = lab.baseline.projection, lab.baseline.facts
+    text = f"Measured on {escape(lab.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
+    job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
+    return text + job
+
+
+def _options(table: Table) -> str:
+    how = (
+        "Up to five points each: for the share of the time, and so of the cost, that is saved; for low risk, the share "
+        "of the memory that stays free; and for little change (exact 5, numerics 3, semantics 1). The points describe; "
+        "what is decided is the fastest that the parameter file allows."
+    )
+    return f"{table.markdown}\n\n{how}"
+
+
+def _decided(choice: Choice) -> str:
+    verdict = choice.verdict
+    if choice.adopted:
+        lines = [f"Set {escape(verdict.name)}: {effect(verdict.effect)} throughput, measured together.", ""]
+        lines += [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
+        lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
+        lines[-1] += loss_change(verdict.loss_change)
+    else:
+        said = f"{verdict.name}: {verdict.reason}" if verdict else ""
+        why = escape(said) or "nothing that may be acted on was shown to pay."
+        lines = [f"Change nothing: {why}"]
+    if choice.left_out:
+        lines += [f"- left out, not missed in combination or not trainable: {', '.join(map(escape, choice.left_out))}"]
+    kept = {v.factor for v in choice.candidates}
+    refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
+    reasons = (
+        (
+            "not allowed by the parameter file (`allow`) or not paying in this job",
+            [v for v in refused if not v.held_constant],
+        ),
+        (
+            "only beside what this run lacks; not allowed, or not shown to pay with it",
+            [v for v in refused if v.held_constant],
+        ),
+    )
+    for why, those in reasons:
+        names = ", ".join(f"{escape(v.title_in_full)} ({v.meaning}, {effect(v.effect)})" for v in those)
+        lines += [f"- supported, but {why}: {names}"] * bool(those)
+    return "\n".join(lines)
+
+
+def _consequences(choice: Choice) -> str:
+    if not choice.after or not choice.before:
+        return "The real job takes as long as before." if not choice.adopted else "The job's size is not given."
+    return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
+
+
+def _doubts(lab: Lab, choice: Choice) -> str:
+    lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
+    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
+    lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
+    open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    if open_ones:
+        lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]
+    return "\n\n".join(lines)
+
+
+def _hours(p: Projection) -> str:
+    return ", ".join(filter(None, (hours(p), escape(money(p)))))

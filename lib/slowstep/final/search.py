@@ -1,0 +1,110 @@
+"""The search among combinations: finalists against each other, the winner confirmed, redundant changes left out.
+
+A winner that was chosen by noise looks better than it is, so it is confirmed against the baseline with fresh pairs. A
+change that the rest does not miss is redundant, and is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slowstep.factors import Contrast, combine, label
+from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
+from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import Measured
+from slowstep.judgement.verdict import Outcome
+
+CONFIRMED = "final"
+"""The name of the comparison family that confirms."""
+
+
+def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[str]]:
+    """Return the finalist that beats the others, confirmed, and in words the combinations that were not confirmed.
+
+    If none is confirmed, it is the first that was tried; None if the ranking is empty.
+    """
+    failed: list[str] = []
+    first: Measured | None = None
+    for _ in range(FINALISTS):
+        if not ranking:
+            break
+        champion = head_to_head(lab, ranking, head_to_heads)
+        chosen = confirmed(lab, champion)
+        if chosen.verdict.outcome is Outcome.SUPPORTED:
+            return chosen, failed
+        first = first or chosen
+        failed.append(f"{label(champion)} ({chosen.verdict.reason})")
+        ranking = [c for c in ranking if not names_of(champion) <= c.names]
+    return first, failed
+
+
+def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Measured]) -> tuple[Pick, ...]:
+    """Return the first of the ranking, unless another finalist is faster in a head-to-head comparison."""
+    champion, *challengers = [c.picks for c in finalists(ranking)]
+    for picks in challengers:
+        one, other = (combine(lab.settings, with_conditions(p), lab.machine) for p in (champion, picks))
+        if one.treatment.settings == other.treatment.settings:
+            continue  # a level with its condition, and the same two by their names
+        contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
+        found = lab.compare(contrast, f"{label(picks)} against {label(champion)}")
+        head_to_heads.append(found)
+        told = found.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
+        if told and found.verdict.effect and found.verdict.effect.low > 1:
+            champion = picks
+    return champion
+
+
+def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
+    """Return the combination without redundant changes, and these by their labels. Of two that do the same, one stays.
+
+    They are left out one after another, the smallest gain first. Each that goes may be missed a little, so in the end
+    the whole must not beat what remains.
+    """
+    levels = chosen.contrast.levels
+    kept, dropped = list(levels), []
+    for pick in may_be_redundant(chosen, gains):
+        if len(kept) > 1 and not missed(lab, kept, [pick]):
+            kept.remove(pick)
+            dropped.append(pick)
+    if not dropped or (len(dropped) > 1 and missed(lab, levels, dropped)):
+        return chosen, []
+    smaller = confirmed(lab, kept)
+    if smaller.verdict.outcome is not Outcome.SUPPORTED:
+        return chosen, []
+    return smaller, [label([pick]) for pick in dropped]
+
+
+def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:
+    """Return the levels that may bring nothing beside the others, the smallest gain first.
+
+    With such a level, the combination's interval reaches down to the product of the single gains of the others.
+    """
+    levels, effect = chosen.contrast.levels, chosen.verdict.effect
+    single = {pick[0].name: gains.get(label([pick])) for pick in levels}
+    whole = None if None in single.values() else math.prod(single.values())
+
+    def may_bring_nothing(pick: Pick) -> bool:
+        return whole is None or effect is None or effect.low <= whole / single[pick[0].name]
+
+    return sorted(filter(may_bring_nothing, levels), key=lambda pick: single[pick[0].name] or 1.0)
+
+
+def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
+    """Return whether `picks` may bring something beyond the rest of `levels`, or are what the rest needs."""
+    rest = combine(lab.settings, with_conditions([p for p in levels if p not in picks]), lab.machine)
+    whole = combine(lab.settings, with_conditions(levels), lab.machine)
+    if rest.treatment.settings == whole.treatment.settings:
+        return True
+    contrast = Contrast(levels=with_conditions(picks), baseline=rest.treatment, treatment=whole.treatment)
+    found = lab.compare(contrast, f"{label(picks)} beyond {label(rest.levels)}")
+    return found.verdict.outcome is not Outcome.REFUTED
+
+
+def confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:
+    """Return the verdict on a combination against the baseline, from pairs that chose nothing."""
+    found = lab.judge([combine(lab.settings, with_conditions(picks), lab.machine)], CONFIRMED, purpose="confirmation")[
+        0
+    ]
+    return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))

@@ -1,0 +1,279 @@
+"""The evidence of an investigation: its records of one environment, and what follows from them.
+
+Evidence is read-only. It needs neither torch nor the machine that measured. So records that were copied from there are
+judged and drawn in the same way here. What follows from the baseline is computed once for each `Evidence`, so the order
+in which hypotheses are asked about changes nothing in it. One record sharpens the bounds of others once it is there:
+the cached-batch ceiling, which the lab has measured before anything of its section is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slowstep.environment.machine import Machine
+from slowstep.factors import Arm, Contrast, Meaning, plan
+from slowstep.investigation import needed
+from slowstep.investigation.needed import Needed
+from slowstep.investigation.results import Baseline, Measured, Summary
+from slowstep.judgement.baseline_facts import WAITS, baseline_facts, periodic_event_shares
+from slowstep.judgement.comparison import change, result_of
+from slowstep.judgement.devices import Peak, peak_of
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.projection import project
+from slowstep.judgement.suspects import Suspect, suspects
+from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.records import (
+    ComparisonRecord,
+    Environment,
+    EventRecord,
+    ObservationRecord,
+    ProfileRecord,
+    Status,
+    Steps,
+    Store,
+    TrialRecord,
+    identity,
+    steps_of_arm,
+)
+from slowstep.settings import LEVEL_SECTIONS, Settings
+from slowstep.settings.convert import from_plain
+
+T = TypeVar("T")
+
+MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
+"""The folders of records of what was measured."""
+
+
+class Unmeasurable(RuntimeError):
+    """The error of a baseline that can't be trained, so that nothing can be compared. Its text says why."""
+
+
+class NotMeasured(RuntimeError):
+    """The error of a record that is missing, with nothing to measure it. Its text names the record."""
+
+
+class Evidence:
+    """All records of an investigation that were measured in one environment."""
+
+    def __init__(self, settings: Settings, folder: Path, environment: Environment, concluded: Summary | None = None):
+        self.settings, self.folder, self.environment = settings, folder, environment
+        self._concluded = concluded
+        """What a notebook has concluded, if its report is drawn again: records that came later are not looked at."""
+        self.store = Store(folder / "records")
+        self.machine = from_plain(Machine, environment.machine)
+        self.device = "cpu" if settings.training("use_cpu") else self.machine.device
+        self.arm = Arm(label="baseline", settings=settings)
+        """The baseline: the run as it is."""
+
+    # -- records --
+
+    def read(self, what: Needed[T]) -> T | None:
+        """Return a record; None if it was not measured."""
+        name = what.key(self.environment)
+        if self._concluded is not None and f"{what.folder}/{name}" not in self._concluded.records:
+            return None
+        return self.store.read(what.record_type, what.folder, name)
+
+    def have(self, what: Needed[T]) -> T:
+        """Return a record; NotMeasured if there is none."""
+        found = self.read(what)
+        if found is None:
+            raise NotMeasured(f"{what.title} was not measured in {self.folder.name}; measure it where the run trains")
+        return found
+
+    def missing_of_baseline(self) -> Iterator[Needed[Any]]:
+        """Yield the records that the baseline still needs, one by one. The next need may depend on the last record."""
+        for what in (self._noise, self._observation, self._events, self._profile, self._peak):
+            if (one := what()) is not None and self.read(one) is None:
+                yield one
+
+    def _noise(self) -> Needed[ComparisonRecord]:
+        return needed.noise(self.settings, self.arm)
+
+    def _observation(self) -> Needed[ObservationRecord] | None:
+        if not self.noise.pairs:
+            return None
+        budget = self.settings.budget
+        known = timeline(self._noise_steps()).evidence.steps
+        return needed.observation(self.settings, self.arm, max(0, steps_to_see(budget.rarest_stall) - known))
+
+    def _events(self) -> Needed[EventRecord] | None:
+        return needed.events(self.arm) if self.noise.pairs else None
+
+    def _profile(self) -> Needed[ProfileRecord] | None:
+        return self.profile_of(self.arm) if self.noise.pairs else None
+
+    def _peak(self) -> Needed[Peak] | None:
+        return None if self._data_sheet else needed.peak(computed_in(self.settings))
+
+    def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
+        """Return the need of a profile of `arm`."""
+        return needed.profile(arm, self.folder / "traces")
+
+    @property
+    def noise(self) -> ComparisonRecord:
+        """The A/A comparison: the baseline against other launches of itself."""
+        return self.have(self._noise())
+
+    @property
+    def observation(self) -> ObservationRecord | None:
+        """The baseline trained by itself, to meet stalls as rare as the budget asks for."""
+        what = self._observation()
+        return what and self.have(what)
+
+    @property
+    def events(self) -> EventRecord:
+        """The periodic events of the baseline: what saving and evaluating cost."""
+        what = self._events()
+        return self.have(what) if what else EventRecord(seconds={})
+
+    @property
+    def peak(self) -> Peak | None:
+        """The peak of the device: by its data sheet if its name is known, else as it was measured."""
+        what = self._peak()
+        return self.read(what) if what else self._data_sheet
+
+    @property
+    def _data_sheet(self) -> Peak | None:
+        return peak_of(self.machine.gpu) if self.device == "cuda" else None
+
+    @property
+    def records(self) -> list[str]:
+        """The records that there are now, by folder and name."""
+        return [f"{kind}/{name}" for kind in MEASURED for name in self.store.names(kind)]
+
+    def steps(self) -> list[Steps]:
+        """Return every steady step of the baseline that any record holds now, by launch."""
+        return [one for steps in self._steps().values() for one in steps]
+
+    def _steps(self) -> dict[str, list[Steps]]:
+        among = None if self._concluded is None else self._concluded.rests_on
+        return steps_of_arm(self.store, identity(self.arm.determinants()), self.environment, among)
+
+    def _noise_steps(self) -> list[Steps]:
+        return [*self.noise.baseline.steps, *self.noise.treatment.steps]
+
+    # -- the baseline --
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
+        record, steps = self.noise, self._steps()
+        every = [one for of_record in steps.values() for one in of_record]
+        facts = baseline_facts(record, change(record.pairs), every, self.settings.budget.rarest_stall)
+        if facts is None:
+            raise Unmeasurable(f"the baseline can't be trained: {self._why_not(record)}")
+        profile, observed = self.have(self._profile()), self.observation
+        facts = replace(
+            facts,
+            periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
+            peak_flops=self.peak.most if self.peak else None,
+            profile=None if profile.failed else profile,
+        )
+        return Baseline(
+            record=record,
+            facts=facts,
+            rests_on=list(steps),
+            reading=result_of(record.pairs),
+            peak=self.peak,
+            unobserved=failure(observed.trial) if observed else "",
+            unprofiled=profile.failed,
+            projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
+        )
+
+    def _why_not(self, record: ComparisonRecord) -> str:
+        failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
+        return f"{failure(failed)} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
+
+    @cached_property
+    def _early(self) -> Timeline:
+        """The timeline of the two records that are made before any other, so that what rests on it stays the same."""
+        observed = self.observation
+        return timeline([*self._noise_steps(), *(observed.trial.steps if observed else [])])
+
+    @cached_property
+    def stall_samples(self) -> float:
+        """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
+        apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
+        blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+        samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
+        return apart * samples if apart > 1 else 0.0
+
+    @cached_property
+    def _stalling(self) -> dict[str, float]:
+        """The phases in which the baseline stalls now and then, with the share of its time that it spends there."""
+        facts, least = self.baseline.facts, self.settings.budget.minimum_effect / 2
+        return {p: facts.share(p) for p in WAITS if facts.timeline.spacing([p], least) > 1}
+
+    @property
+    def suspects(self) -> list[Suspect]:
+        """The phases in which the baseline loses time, whatever the cause."""
+        return suspects(self.baseline.facts, self.settings.budget.minimum_effect)
+
+    # -- hypotheses --
+
+    def comparison(
+        self, contrast: Contrast, title: str = "", comparisons: int = 1, purpose: str = ""
+    ) -> Needed[ComparisonRecord]:
+        """Return the need of a contrast's comparison."""
+        name = title or contrast.name
+        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples)
+
+    def prior(self, contrast: Contrast) -> Verdict:
+        """Return what is known of a contrast before its trial."""
+        facts = replace(self.baseline.facts, cached_batch_ceiling=self._cached_batch_ceiling(contrast))
+        return before_trial(contrast, facts, self.settings.budget.minimum_effect, self.settings.job.samples)
+
+    def judged(
+        self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
+    ) -> Measured:
+        """Return the verdict on a contrast that was measured; NotMeasured if it was not."""
+        record = self.have(self.comparison(contrast, title, comparisons, purpose))
+        device = str(record.baseline.observed.get("device", self.device))
+        verdict = judge(prior, contrast, record, self.settings.budget.minimum_effect, device, self._stalling)
+        return Measured(contrast=contrast, verdict=verdict, record=record)
+
+    @cached_property
+    def ceilings(self) -> list[Contrast]:
+        """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
+        every = [c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)]
+        return [c for c in every if c.meaning is Meaning.DIAGNOSTIC]
+
+    def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
+        """Return the cached-batch ceiling; None if it was not measured, or if the contrast itself shows a limit."""
+        if contrast.meaning is Meaning.DIAGNOSTIC:
+            return None
+        for one in self.ceilings:
+            if self.read(self.comparison(one)) is not None:
+                verdict = self.judged(one, self.prior(one)).verdict
+                if verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
+                    return verdict.effect
+        return None
+
+
+def failure(trial: TrialRecord) -> str:
+    """Return why a trial failed, in words; an empty text if it did not."""
+    return "" if trial.status is Status.OK else f"{trial.status}: {trial.reason}"
+
+
+def computed_in(s: Settings) -> str:
+    """Return the arithmetic of the matrix products, as PyTorch names it."""
+    if s.training("bf16") or s.training("fp16"):
+        return "bfloat16" if s.training("bf16") else "float16"
+    four_bit = (s.quantization or {}).get("bnb_4bit_compute_dtype")
+    return str(four_bit) if four_bit else s.model.dtype
+
+
+def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
+    """Return contrasts in the order of measuring: those that show a limit first, then by bound, largest first."""
+
+    def promise(contrast: Contrast) -> tuple[bool, float]:
+        bound = evidence.prior(contrast).bound
+        return contrast.meaning is not Meaning.DIAGNOSTIC, -(bound.ratio if bound else 0.0)
+
+    return sorted(contrasts, key=promise)

@@ -1,0 +1,249 @@
+"""The lab, which notebooks work with. It reads the evidence of an investigation, and has what is missing measured.
+
+A question that is asked twice has the same answer twice: a record is measured once, and a cell that is run again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from slowstep.audit import Audit
+from slowstep.audit.model_sizes import audited
+from slowstep.factors import Arm, Contrast, comparison_family, plan
+from slowstep.investigation.evidence import Evidence, by_promise
+from slowstep.investigation.needed import Needed
+from slowstep.investigation.results import Baseline, Measured, Summary
+from slowstep.judgement.comparison import LOOKS, change
+from slowstep.judgement.suspects import Suspect
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
+from slowstep.measure.measurer import Measurer
+from slowstep.measure.progress import Progress, to_file
+from slowstep.records import Pair, ProfileRecord, identity
+from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings
+
+T = TypeVar("T")
+
+Watch = Callable[[Progress], None]
+"""A function that is told the progress of a comparison."""
+
+
+class Lab:
+    """The investigation as one notebook uses it: its evidence, and a measurer, or None if records are only read."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        evidence: Evidence,
+        measurer: Measurer | None,
+        notebook: str = "",
+        watch: Watch = lambda progress: None,
+        describe: Callable[[], None] = lambda: None,
+    ):
+        self.loaded, self.evidence, self.measurer, self.notebook = loaded, evidence, measurer, notebook
+        self.settings: Settings = loaded.settings
+        self.folder, self.machine = evidence.folder, evidence.machine
+        self.began = time.monotonic()
+        self._watch, self._describe = watch, describe
+        self._families: dict[str, dict[str, Measured]] = {}
+        self._concluded_at: int | None = None
+        """The optimizer steps that had been trained when this lab concluded; None before."""
+
+    def close(self) -> None:
+        """End every trial."""
+        if self.measurer is not None:
+            self.measurer.close()
+
+    # -- records --
+
+    def have(self, what: Needed[T]) -> T | None:
+        """Return a record; one that is missing is measured and kept. NotMeasured if there is no measurer.
+
+        None if the measurer can't measure it now.
+        """
+        found = self.evidence.read(what)
+        if found is None and self.measurer is None:
+            return self.evidence.have(what)
+        if found is None:
+            found = what.measure(self.measurer, self._teller(what))
+            if found is not None:
+                self._keep(what, found)
+        return found
+
+    def _keep(self, what: Needed[Any], found: Any) -> None:
+        """Write a record, with the environment that it was measured in."""
+        if any(field.name == "environment" for field in fields(found)):
+            found = replace(found, environment=self.evidence.environment)
+        key = what.key(self.evidence.environment)
+        self._describe()
+        self.evidence.store.write(found, what.folder, key, about={"name": what.title})
+
+    def _teller(self, what: Needed[Any]) -> Callable[[Sequence[Pair]], None]:
+        began = time.monotonic()
+
+        def tell(pairs: Sequence[Pair]) -> None:
+            elapsed = time.monotonic() - began
+            left = elapsed / len(pairs) * (what.max_pairs - len(pairs)) if pairs else None
+            progress = Progress(
+                notebook=self.notebook,
+                comparison=what.title,
+                pair=len(pairs),
+                of=what.max_pairs,
+                estimate=span(change(pairs)) if len(pairs) >= LOOKS[0] else "",
+                began=began,
+                remaining=left,
+            )
+            to_file(progress)
+            self._watch(progress)
+
+        tell([])
+        return tell
+
+    # -- the baseline --
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
+        if self.measurer is not None:
+            for what in self.evidence.missing_of_baseline():
+                self.have(what)
+        return self.evidence.baseline
+
+    @property
+    def _known(self) -> Evidence:
+        """The evidence, with the baseline measured: bounds and lengths of blocks rest on it."""
+        _ = self.baseline
+        return self.evidence
+
+    @property
+    def arm(self) -> Arm:
+        """The run as the parameter file describes it."""
+        return self.evidence.arm
+
+    def profile(self, arm: Arm) -> ProfileRecord:
+        """Return the profile of `arm`, which shows where its time goes. The profiled trial is never judged."""
+        return self.have(self.evidence.profile_of(arm))
+
+    @property
+    def suspects(self) -> list[Suspect]:
+        """The phases in which the baseline loses time, whatever the cause."""
+        return self._known.suspects
+
+    @cached_property
+    def audit(self) -> Audit:
+        """The audit of the figures in the `reported` section. Nothing is trained for it."""
+        sizes = self.measurer.model_sizes if self.measurer else None
+        return audited(self.settings, self.evidence.store, sizes, self.evidence.environment.versions)
+
+    # -- hypotheses --
+
+    def rank(self) -> list[Verdict]:
+        """Return what is known of every listed level before its trial, most promising first."""
+        contrasts = {c.name: c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)}
+        return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
+
+    def test(self, section: str) -> list[Verdict]:
+        """Return the verdicts on all levels that a section of the file lists, by bound or by trial.
+
+        The most promising comes first.
+        """
+        return [m.verdict for m in self.judge(comparison_family(self.settings, section, self.machine), section)]
+
+    def judge(self, contrasts: Sequence[Contrast], name: str, purpose: str = "") -> list[Measured]:
+        """Return verdicts on `contrasts`, corrected together (Holm) as the comparison family `name`.
+
+        Contrasts that a bound refutes are not measured, unless the budget is exhaustive. Another `purpose` takes new
+        pairs.
+        """
+        self._measure_ceilings(contrasts)
+        found = []
+        for contrast in by_promise(contrasts, self._known):
+            prior = self.evidence.prior(contrast)
+            anyway = self.settings.budget.exhaustive or self._was_measured(contrast, purpose)
+            refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
+            unknown = self.measurer is None and not self._was_measured(contrast, purpose)
+            if refuted or unknown or prior.outcome is Outcome.NOT_TESTABLE:
+                found.append(Measured(contrast=contrast, verdict=prior, record=None))
+            else:
+                found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
+        return self.keep(found, name)
+
+    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
+        """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
+
+        It is measured until it would be told from chance as one of so many `comparisons`.
+        """
+        prior = replace(before_trial(contrast, None, 0.0, None), name=name)
+        if prior.outcome is Outcome.NOT_TESTABLE:
+            return Measured(contrast=contrast, verdict=prior, record=None)
+        return self._measure(contrast, prior, name, comparisons)
+
+    def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
+        """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""
+        corrected = holm([m.verdict for m in found])
+        kept = [replace(m, verdict=v, family=name) for m, v in zip(found, corrected, strict=True)]
+        self._families.setdefault(name, {}).update({m.verdict.name: m for m in kept})
+        return kept
+
+    @property
+    def measured(self) -> list[Measured]:
+        """All that this notebook has judged, by comparison family."""
+        return [m for found in self._families.values() for m in found.values()]
+
+    def cells(self, family: str, *factors: str) -> list[Measured]:
+        """Return the part of a comparison family that changes nothing but `factors`: the cells of their matrix."""
+        wanted = set(factors)
+        return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
+
+    def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
+        """Keep this notebook's verdicts for the index and the final configuration, and end all trials."""
+        known = self.evidence.store.read(Summary, "summaries", self.notebook)
+        measured_seconds, steps = self._spent()
+        seconds = time.monotonic() - self.began
+        if known and (self.measurer is None or self._concluded_at == steps):  # nothing was measured since
+            seconds, measured_seconds, steps = known.seconds, known.measured_seconds, known.steps
+        summary = Summary(
+            notebook=self.notebook,
+            verdicts=[m.verdict for m in self.measured],
+            cause=cause,
+            arm=identity(self.arm.determinants()),
+            shares=self.baseline.facts.shares,
+            suspects=self.suspects,
+            minimum_effect=self.settings.budget.minimum_effect,
+            adopted=adopted,
+            rests_on=self.baseline.rests_on,
+            records=self.evidence.records,
+            seconds=seconds,
+            measured_seconds=measured_seconds,
+            steps=steps,
+        )
+        if self.measurer is not None:
+            self._concluded_at = self._spent()[1]
+            self.evidence.store.write(summary, "summaries", self.notebook)
+        self.close()
+        return summary
+
+    def _spent(self) -> tuple[float, int]:
+        """Return the seconds in measured blocks and the optimizer steps that this lab has taken."""
+        return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
+
+    def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
+        """Measure the cached-batch ceiling before any factor of data loading is judged by it."""
+        if any(f.bound == "data" for c in contrasts for f, _ in c.levels):
+            for ceiling in self._known.ceilings:
+                if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
+                    self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
+
+    def _measure(
+        self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
+    ) -> Measured:
+        self.have(self._known.comparison(contrast, title, comparisons, purpose))
+        return self.evidence.judged(contrast, prior, title, comparisons, purpose)
+
+    def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
+        """Return whether a contrast has a record. If it has, the record counts and not the bound."""
+        return self.evidence.read(self.evidence.comparison(contrast, purpose=purpose)) is not None

@@ -1,0 +1,130 @@
+"""The records that an investigation needs: the name of each, and the verb of a measurer that gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from slowstep.factors import Arm, Contrast
+from slowstep.judgement.devices import Peak
+from slowstep.judgement.stopping import StopRule
+from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
+from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, identity
+from slowstep.settings import Settings
+from slowstep.settings.schema import Budget
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed(Generic[T]):
+    """A record that is needed, measured or not."""
+
+    title: str
+    """A few words that are shown while it is measured."""
+    record_type: type[T]
+    folder: str
+    """The record's folder in records/."""
+    determinants: tuple[object, ...]
+    """All that decides what would be measured, beside the environment."""
+    measure: Callable[[Measurer, Tell], T | None]
+    max_pairs: int = 0
+    """The most pairs that it takes; 0 for what is no comparison."""
+
+    def key(self, environment: Environment) -> str:
+        """Return the record's name in its folder."""
+        return identity(*self.determinants, environment.determinants)
+
+
+def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed[ComparisonRecord]:
+    """Return the need of a comparison. Its record has one name, whatever number of comparisons it is one of."""
+    # what changes neither the blocks nor their order changes no name
+    asked = replace(
+        budget,
+        exhaustive=False,
+        noise_pairs=3,
+        max_pairs=max(request.stop.max_pairs, 3),
+        observe_seconds=0,
+        rarest_stall=1,
+    )
+    effort = (asked, request.purpose, sorted(request.periodic_events), request.least_samples)
+    arms = (request.baseline.determinants(), request.treatment.determinants(), request.twin)
+    return Needed(
+        title=title,
+        record_type=ComparisonRecord,
+        folder="comparisons",
+        determinants=(*arms, effort),
+        measure=lambda measurer, tell: measurer.compare(request, tell),
+        max_pairs=request.stop.max_pairs,
+    )
+
+
+def noise(settings: Settings, arm: Arm) -> Needed[ComparisonRecord]:
+    """Return the need of the A/A comparison: the baseline against other launches of itself."""
+    stop = StopRule(max_pairs=settings.budget.noise_pairs)
+    return comparison(ComparisonRequest(baseline=arm, treatment=arm, stop=stop, twin=True), settings.budget, "A/A")
+
+
+def contrast(
+    settings: Settings, asked: Contrast, title: str, comparisons: int, purpose: str, least_samples: float
+) -> Needed[ComparisonRecord]:
+    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
+    budget = settings.budget
+    stop = StopRule(max_pairs=budget.max_pairs, minimum_effect=budget.minimum_effect, comparisons=comparisons)
+    request = ComparisonRequest(
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        stop=stop,
+        purpose=purpose,
+        periodic_events=asked.events,
+        least_samples=least_samples,
+    )
+    return comparison(request, budget, title)
+
+
+def observation(settings: Settings, arm: Arm, steps: int) -> Needed[ObservationRecord]:
+    """Return the need of so many steps of the baseline, trained by itself."""
+    seconds = settings.budget.observe_seconds
+    return Needed(
+        title=f"observing {steps} steps",
+        record_type=ObservationRecord,
+        folder="observations",
+        determinants=("observation", arm.determinants(), steps, seconds),
+        measure=lambda measurer, tell: measurer.observe(arm, steps, seconds),
+    )
+
+
+def events(arm: Arm) -> Needed[EventRecord]:
+    """Return the need of what saving and evaluating cost."""
+    return Needed(
+        title="saving and evaluating",
+        record_type=EventRecord,
+        folder="events",
+        determinants=("events", arm.determinants()),
+        measure=lambda measurer, tell: measurer.events(arm),
+    )
+
+
+def profile(arm: Arm, traces: Path) -> Needed[ProfileRecord]:
+    """Return the need of a profile, whose trace goes to the folder `traces`."""
+    name = identity(arm.determinants())
+    return Needed(
+        title=f"profiling {arm.label}",
+        record_type=ProfileRecord,
+        folder="profiles",
+        determinants=("profile", arm.determinants()),
+        measure=lambda measurer, tell: measurer.profile(arm, traces / f"{name}.json.gz"),
+    )
+
+
+def peak(dtype: str) -> Needed[Peak]:
+    """Return the need of what the device reaches in products of matrices of `dtype`."""
+    return Needed(
+        title=f"the device's peak in {dtype}",
+        record_type=Peak,
+        folder="peaks",
+        determinants=("peak", dtype),
+        measure=lambda measurer, tell: measurer.peak(dtype),
+    )

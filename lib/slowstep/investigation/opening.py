@@ -1,0 +1,128 @@
+"""Opening an investigation: to measure what is missing, or to read what was measured, here or elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slowstep.environment.machine import too_old, versions
+from slowstep.factors import check_levels
+from slowstep.investigation.evidence import Evidence, NotMeasured
+from slowstep.investigation.lab import Lab, Watch
+from slowstep.investigation.results import Summary
+from slowstep.launch.fork_server import context
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import Measurer
+from slowstep.measure.progress import Progress
+from slowstep.records import Environment, Store
+from slowstep.settings import Loaded, Settings, SettingsError, load
+from slowstep.settings.convert import to_plain
+from slowstep.settings.run import training_defaults
+
+CLONE = Path(__file__).resolve().parents[3]
+"""The kit's folder, if this is a clone: notebooks/, params/ and outputs/ lie in it."""
+
+ROOT = CLONE if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path()
+"""The folder in which params/ and outputs/ are looked for: the clone, or the working directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """The description of an investigation and of its environment: all that is needed to read its records elsewhere."""
+
+    settings: Settings
+    source: str
+    places: dict[str, str] = field(default_factory=dict)
+    environment: Environment = Environment()
+    training_defaults: dict[str, object] = field(default_factory=dict)
+    """The defaults of TrainingArguments in that environment."""
+
+
+DESCRIPTION = ("investigation", "last")
+"""The folder and the name of the last description in records/."""
+
+
+def open_investigation(
+    params: str, overrides: Sequence[str] = (), outputs: str = "", notebook: str = "", measurer: Measurer | None = None
+) -> Lab:
+    """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the file.
+
+    The file is looked for here, then in params/. The lab measures on this machine if no other `measurer` is given.
+    `params` may also be an investigation's folder, whose records are only read.
+    """
+    places = (Path(params), ROOT / params, ROOT / "params" / params)
+    path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
+    if path.is_dir():
+        return read_investigation(path, notebook)
+    if measurer is None:
+        context()  # the fork server imports torch while the notebook imports plotly
+    loaded = load(path, overrides)
+    problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
+    if problems:
+        raise SettingsError(problems)
+    return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer, _watch())
+
+
+def open_lab(
+    loaded: Loaded,
+    outputs: Path,
+    notebook: str = "",
+    measurer: Measurer | None = None,
+    watch: Watch = lambda progress: None,
+) -> Lab:
+    """Return a lab that measures what is missing, and leave in its folder what is needed to read it elsewhere.
+
+    Records that came from another environment stay readable until the first one is measured here.
+    """
+    settings, folder = loaded.settings, outputs / loaded.settings.name
+    measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
+    environment = replace(measurer.describe(), files=settings.local_content())
+    about = Description(
+        settings=settings,
+        source=loaded.source,
+        places=dict(loaded.places),
+        environment=environment,
+        training_defaults=to_plain(training_defaults()),
+    )
+    evidence = Evidence(settings, folder, environment)
+    known = evidence.store.read(Description, *DESCRIPTION)
+
+    def describe() -> None:
+        if known != about:
+            evidence.store.write(about, *DESCRIPTION)
+
+    if known is None or known.environment == environment:
+        describe()
+    return Lab(loaded, evidence, measurer, notebook, watch, describe)
+
+
+def read_investigation(folder: Path, notebook: str = "") -> Lab:
+    """Return a lab that only reads the records of a folder, wherever they were measured.
+
+    For a `notebook` that has concluded, it reads those that there were then, so that its report stays what it was.
+    NotMeasured if the folder does not say what was measured.
+    """
+    store = Store(folder / "records")
+    about = store.read(Description, *DESCRIPTION)
+    if about is None:
+        raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")
+    settings = replace(about.settings, defaults=about.training_defaults)
+    loaded = Loaded(settings=settings, source=about.source, places=about.places)
+    concluded = store.read(Summary, "summaries", notebook) if notebook else None
+    return Lab(loaded, Evidence(settings, folder, about.environment, concluded), None, notebook)
+
+
+def _watch() -> Watch:
+    """Return a function that shows progress as a line of the notebook, if this is one."""
+    if "IPython" not in sys.modules:
+        return lambda progress: None
+    from slowstep.investigation.live_line import show_line
+
+    shown: list[Callable[[Progress], None] | None] = [None]
+
+    def show(progress: Progress) -> None:
+        shown[0] = show_line(progress.line(), shown[0])
+
+    return show

@@ -1,0 +1,117 @@
+"""The findings of an investigation: the baseline, what was measured, and what a notebook leaves for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slowstep.factors import Contrast
+from slowstep.judgement.baseline_facts import BaselineFacts
+from slowstep.judgement.comparison import ComparisonResult
+from slowstep.judgement.devices import Peak
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.suspects import Suspect
+from slowstep.judgement.verdict import Verdict
+from slowstep.records import ComparisonRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The measured baseline."""
+
+    record: ComparisonRecord
+    facts: BaselineFacts
+    rests_on: list[str]
+    """The records whose steps the facts rest on, by folder and name."""
+    reading: ComparisonResult
+    peak: Peak | None
+    unobserved: str
+    """The reason why the baseline could not be observed by itself; empty if it was."""
+    unprofiled: str
+    """The reason why the baseline could not be profiled; empty if it was."""
+    projection: Projection | None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation, 0 to 1: the FLOPs that the useful tokens need, over the device's peak."""
+        rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
+        if rate is None or flops is None or self.peak is None:
+            return None
+        return rate * flops.needed / (self.peak.tflops * 1e12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A contrast with its verdict, and its record where a trial was needed."""
+
+    contrast: Contrast
+    verdict: Verdict
+    record: ComparisonRecord | None
+    family: str = ""
+    """The name of the comparison family, whose comparisons Holm's correction counts together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSize:
+    """A batch size. `ratio` is its throughput over the baseline's: 1 for the baseline's own size, None if unknown."""
+
+    value: int
+    ratio: float | None
+    too_big: bool = False
+    """True if it ran out of memory."""
+    measured: Measured | None = None
+
+
+def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize | None:
+    """Return the smallest size within the minimum effect of the fastest; None if none could be trained."""
+    best = max((s.ratio for s in tried if s.ratio is not None), default=0.0)
+    close = [s for s in tried if s.ratio is not None and s.ratio * (1 + minimum_effect) >= best]
+    return min(close, key=lambda s: s.value, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The conclusion of a notebook."""
+
+    notebook: str
+    verdicts: list[Verdict] = field(default_factory=list)
+    cause: str = ""
+    arm: str = ""
+    """Identity of the baseline."""
+    shares: dict[str, Interval] = field(default_factory=dict)
+    """The shares of the baseline's phases, 0 to 1, as they were known then."""
+    suspects: list[Suspect] = field(default_factory=list)
+    """The phases in which the baseline loses time, whatever the cause."""
+    minimum_effect: float = 0.0
+    adopted: Verdict | None = None
+    """The verdict on the configuration that the final notebook adopted."""
+    rests_on: list[str] = field(default_factory=list)
+    """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
+    records: list[str] = field(default_factory=list)
+    """All records that there were when the notebook concluded, by folder and name."""
+    seconds: float = 0.0
+    measured_seconds: float = 0.0
+    steps: int = 0
+    """Optimizer steps trained for the notebook."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotebookRun:
+    """The run of a notebook, and its end.
+
+    papermill leaves a notebook that looks complete when its kernel dies. So the status is kept here, and not read from
+    the notebook.
+    """
+
+    notebook: str
+    status: str
+    """'ok', 'failed' or 'interrupted'."""
+    reason: str = ""
+    report: str = ""
+    """The HTML file beside records/, if one was written."""
+    determinants: str = ""
+    """Identity of all that the run depends on. A run with an equal one need not be repeated."""
+    seconds: float = 0.0
+    measured_seconds: float = 0.0
+    machine: str = ""

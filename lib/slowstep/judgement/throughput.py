@@ -1,0 +1,72 @@
+"""Throughput in every unit, and the one unit that is judged.
+
+Arms are compared on work done a second: useful tokens, or samples where there are no tokens. Seconds per step are
+shown and never judged, since two arms' steps need not be the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slowstep.records import Block
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throughput:
+    """Totals over blocks divided by their total time, never a mean of rates. None means not measured."""
+
+    seconds_per_step: float
+    steps_per_second: float
+    samples_per_second: float
+    padded_tokens_per_second: float | None
+    useful_tokens_per_second: float | None
+    loss_tokens_per_second: float | None
+    useful_share: float | None
+    """Useful tokens as a share of all positions computed, 0 to 1; the rest is padding."""
+    cut_share: float | None
+    """Tokens that truncation removed, as a share of all tokens that the examples had, 0 to 1."""
+
+
+def throughput(blocks: Sequence[Block]) -> Throughput:
+    """Return the throughput of `blocks` (at least one) in all units."""
+    seconds = sum(b.seconds for b in blocks)
+    steps = sum(b.steps for b in blocks)
+
+    def total(name: str) -> int | None:
+        values = [getattr(b.work, name) for b in blocks]
+        return None if None in values else sum(values)
+
+    def rate(count: int | None) -> float | None:
+        return None if count is None else count / seconds
+
+    padded, useful, cut = total("padded_tokens"), total("useful_tokens"), total("cut_tokens")
+    return Throughput(
+        seconds_per_step=seconds / steps,
+        steps_per_second=steps / seconds,
+        samples_per_second=total("samples") / seconds,
+        padded_tokens_per_second=rate(padded),
+        useful_tokens_per_second=rate(useful),
+        loss_tokens_per_second=rate(total("loss_tokens")),
+        useful_share=useful / padded if padded and useful is not None else None,
+        cut_share=cut / (useful + cut) if cut is not None and useful else None,
+    )
+
+
+def work(block: Block) -> float:
+    """Return the work of a block in the judged unit: useful tokens, or else samples."""
+    useful = block.work.useful_tokens
+    return float(block.work.samples if useful is None else useful)
+
+
+def unit(blocks: Sequence[Block]) -> str:
+    """Return the judged unit's name."""
+    return "samples/s" if any(b.work.useful_tokens is None for b in blocks) else "useful tokens/s"
+
+
+def speed_up(share: float) -> float:
+    """Return how many times as fast a run is without a share of its time, 0 to 1; more than 0.99 counts as 0.99.
+
+    Amdahl's law: 1 / (1 - share).
+    """
+    return 1.0 / (1.0 - min(max(share, 0.0), 0.99))

@@ -1,0 +1,1 @@
+"""The process of a trial: how it is forked, guarded, asked, and ended with its whole process tree."""

@@ -1,0 +1,220 @@
+"""The guard of a trial: a small process between the fork server and the trial. Nothing outlives it.
+
+The guard starts the trial, and the kernel gives it all orphans of the trial. So whatever a trial starts, in a session
+of its own or by double forking, is a descendant of the guard. The process tree is killed when the trial ends, when the
+measurer asks for it, or when the measurer's process is gone, however that died. In the meantime the guard does what
+must go on while the trial is busy: it watches the memory, and writes the log, which it keeps short.
+
+It looks around five times a second, and touches no tensor: it is forked from the fork server and shares its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from slowstep.launch.log import CappedLog
+from slowstep.launch.memory import MemoryWatch, go_first
+from slowstep.processes import adopt_orphans, end_descendants
+from slowstep.processes.process_mark import is_dead
+from slowstep.processes.scratch import remove_abandoned_folders
+from slowstep.processes.tree import die_with_parent
+
+LOOK_SECONDS = 0.2
+NAP_SECONDS = 0.01
+"""Seconds of rest after each portion of the log, so that a trial that prints many lines does not wake it for each."""
+
+PIPE_BYTES = 2**20
+"""The bytes that a trial can print before it has to wait for the guard. Ordinary users are not allowed more."""
+
+PEAK, END = "peak", "end"
+"""The requests of a measurer to a guard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The function that a guard runs, and what belongs to it.
+
+    `owner` is the mark of the measurer's process, and `limit` the most bytes of host memory.
+    """
+
+    target: Callable[..., None]
+    arguments: tuple[Any, ...]
+    owner: str
+    log: str = ""
+    folder: str = ""
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """The guard's first message: the number of the trial's process."""
+
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The guard's last message: the trial's process tree is gone, and its folder is deleted."""
+
+    code: int | None
+    """Exit status, or the negative number of the signal that ended the trial; None if it was ended on demand."""
+    peak: int
+    """The most host memory that the trial held, in bytes."""
+    over: bool
+    """True if that was more than the trial may take."""
+
+
+def guard(report: Connection, connection: Connection, order: Order) -> None:
+    """Run `order.target(connection, *order.arguments)` in a process of its own until it ends, or has to be ended."""
+    os.setsid()
+    adopt_orphans()
+    inlet, outlet = os.pipe() if order.log else (-1, -1)
+    # the trial is forked from here, as its loader workers would be in the user's script
+    fork = multiprocessing.get_context("fork")
+    trial = fork.Process(target=_begin, args=(report, connection, order, os.getpid(), inlet, outlet))
+    trial.start()
+    connection.close()
+    if order.log:
+        os.close(outlet)
+    watch = _Watch(report, order, trial.pid, inlet)
+    try:
+        watch.until_ended()
+    finally:
+        watch.finish()
+
+
+class _Watch:
+    """The guard of one trial at work."""
+
+    def __init__(self, report: Connection, order: Order, pid: int, inlet: int):
+        self.report, self.order, self.pid, self.inlet = report, order, pid, inlet
+        self.memory = MemoryWatch(pid, order.limit)
+        self.log = CappedLog(order.log) if order.log else None
+        self.code: int | None = None
+        self.told_to_end = False
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, self._tell)
+        if self.log:
+            os.set_blocking(inlet, False)
+        with contextlib.suppress(OSError):
+            report.send(Started(pid=pid))
+
+    def until_ended(self) -> None:
+        """Wait until the trial has ended, or is to be ended."""
+        poll = select.poll()
+        poll.register(self.report.fileno(), select.POLLIN)
+        if self.log:
+            poll.register(self.inlet, select.POLLIN)
+        ends = _pidfd(self.pid)
+        if ends is not None:
+            poll.register(ends, select.POLLIN)
+        look = 0.0
+        while self.code is None and not self.told_to_end:
+            ready = dict(poll.poll(max(0.0, look - time.monotonic()) * 1000))
+            if time.monotonic() >= look:
+                self.memory.look(os.getpid())
+                self.told_to_end = self.told_to_end or self.memory.over or is_dead(self.order.owner)
+                look = time.monotonic() + LOOK_SECONDS
+            if self.report.fileno() in ready:
+                self._answer()
+            if self.inlet in ready:
+                if self._pump():
+                    time.sleep(NAP_SECONDS)
+                else:
+                    poll.unregister(self.inlet)
+            self._collect()
+
+    def finish(self) -> None:
+        """End all that is left of the process tree, and report how the trial ended."""
+        end_descendants(os.getpid())
+        self._collect()
+        if self.log:
+            while self._pump():
+                pass
+            self.log.close()
+        shutil.rmtree(self.order.folder, ignore_errors=True)
+        if is_dead(self.order.owner):
+            remove_abandoned_folders()
+        with contextlib.suppress(OSError):
+            self.report.send(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over))
+
+    def _answer(self) -> None:
+        try:
+            asked = self.report.recv()
+        except (EOFError, OSError):
+            asked = END
+        if asked == END:
+            self.told_to_end = True
+            return
+        self.memory.look(os.getpid(), exactly=True)
+        with contextlib.suppress(OSError):
+            self.report.send(self.memory.peak)
+
+    def _pump(self) -> bool:
+        """Move what was printed to the log, and return whether there was anything."""
+        printed = False
+        with contextlib.suppress(BlockingIOError):
+            while text := os.read(self.inlet, PIPE_BYTES):
+                self.log.write(text)
+                printed = True
+        return printed
+
+    def _collect(self) -> None:
+        """Note which processes have ended, and the most memory that each of them ever held."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self.pid:
+                    told = os.waitstatus_to_exitcode(status)
+                    self.code = None if self.told_to_end and told == -signal.SIGKILL else told
+                self.memory.note(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+
+    def _tell(self, *_: object) -> None:
+        self.told_to_end = True
+
+
+def _begin(report: Connection, connection: Connection, order: Order, parent: int, inlet: int, outlet: int) -> None:
+    """Enter the trial's process: it leads a session and a process group, prints into the log, dies with its guard."""
+    die_with_parent(parent)
+    os.setsid()
+    go_first()
+    report.close()
+    if order.log:
+        os.close(inlet)
+        _print_to(outlet)
+    order.target(connection, *order.arguments)
+
+
+def _print_to(outlet: int) -> None:
+    """Send all that this process and its children print into the pipe `outlet`, whichever way they print it."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.fcntl(outlet, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    os.dup2(outlet, 1)
+    os.dup2(outlet, 2)
+    if outlet > 2:
+        os.close(outlet)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+
+
+def _pidfd(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when the process ends; None where the kernel has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

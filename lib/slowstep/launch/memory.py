@@ -1,0 +1,108 @@
+"""The host memory that a trial takes, at any time and between any two looks.
+
+A trial takes what its main process holds (as a script of the user's own would, with all that it imported), and what the
+other processes that it started hold for themselves. The kernel keeps the highest size that a process ever had (VmHWM).
+If that has grown since the last look, the growth counts, although the memory may be free again.
+
+A limit that the kernel itself keeps would not do. Few users can write control groups, and RLIMIT_AS and RLIMIT_DATA
+count addresses, of which PyTorch and CUDA take many times the memory that they use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+from slowstep.processes import process_tree
+from slowstep.processes.tree import descendants
+
+LIST_SECONDS = 0.5
+"""The seconds between two searches for processes of a trial. The known ones are looked at every time."""
+
+SHARE = 0.1
+"""The most of the time, 0 to 1, for telling shared pages from others, which takes long for large processes."""
+
+
+class MemoryWatch:
+    """Watches the memory of a trial. All sizes are in bytes."""
+
+    def __init__(self, pid: int, limit: int | None):
+        self.pid, self.limit = pid, limit
+        self.peak = 0
+        self._known: list[int] = []
+        self._highest: dict[int, int] = {}
+        self._list_again = self._ask_again = 0.0
+
+    @property
+    def over(self) -> bool:
+        """True if the trial took more than it may."""
+        return self.limit is not None and self.peak > self.limit
+
+    def look(self, tree: int, exactly: bool = False) -> None:
+        """Note what the trial holds now, or held since the last look. Its other processes descend from `tree`.
+
+        The sizes of the others count shared pages once for each process. What each holds alone is found out with
+        `exactly`, or if the sizes together are over the limit; in that case only as often as it is cheap (`SHARE`).
+        """
+        now = time.monotonic()
+        if now >= self._list_again:
+            self._known = [each for each in descendants(tree) if each != self.pid]
+            self._list_again = now + LIST_SECONDS
+        own, others = self._size(self.pid), sum(map(self._size, self._known))
+        self.note(own)
+        suspected = self.limit is not None and own + others > self.limit and now >= self._ask_again
+        if others and (exactly or suspected):
+            self.note(own + sum(map(_private, self._known)))
+            self._ask_again = now + (time.monotonic() - now) / SHARE
+
+    def note(self, size: int) -> None:
+        """Note that the trial held `size` bytes at some time."""
+        self.peak = max(self.peak, size)
+
+    def _size(self, pid: int) -> int:
+        told = _status(pid)
+        now = told.get("VmRSS", 0) + told.get("VmSwap", 0)
+        highest, before = told.get("VmHWM", 0), self._highest.get(pid, 0)
+        self._highest[pid] = max(highest, before)
+        return max(now, highest) if highest > before else now
+
+
+def host_memory(pid: int) -> int:
+    """Return the bytes that a process tree holds now. A shared page counts by its share."""
+    held = 0
+    for process in process_tree(pid):
+        with contextlib.suppress(psutil.Error):
+            full = process.memory_full_info()
+            held += getattr(full, "pss", full.uss)
+    return held
+
+
+def go_first() -> None:
+    """Make the kernel end this process and what it starts before others if the machine's memory runs out."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("800", encoding="ascii")
+
+
+def _status(pid: int) -> dict[str, int]:
+    """Return the sizes in bytes that the kernel tells of a process, by name; {} if it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+            fields = (line.split() for line in lines if line.startswith("Vm"))
+            return {field[0].rstrip(":"): int(field[1]) * 1024 for field in fields}
+    except (OSError, ValueError, IndexError):
+        if os.path.isdir("/proc/self"):
+            return {}
+    with contextlib.suppress(psutil.Error):  # not Linux
+        return {"VmRSS": psutil.Process(pid).memory_info().rss}
+    return {}
+
+
+def _private(pid: int) -> int:
+    """Return the bytes that a process holds alone; 0 if it is gone."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).memory_full_info().uss
+    return 0

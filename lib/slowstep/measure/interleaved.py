@@ -1,0 +1,313 @@
+"""An interleaved comparison: pairs of blocks of two arms, in random order, until the stop rule is met.
+
+The opinions here, and why:
+
+- Both arms stay resident and take turns block by block, in random order, so that drift of the machine falls on both.
+  If they don't fit in memory together they are launched by turns.
+- Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
+- The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
+  treatment begins with the first sample, and would have to train as far.
+- While an arm waits, its loader workers are stopped (`slowstep.trial.loader_workers`), so that no batch is made in a
+  time that does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
+- Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
+  discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
+- A pair that was visibly interrupted by other processes is measured again, at most `budget.redo_blocks` times a
+  comparison, and the record says so. A block is also thrown away if the other one of its pair turns out to be past its
+  samples already, or had to be launched anew.
+
+A trial that fails is part of the record and never an exception: the pairs measured before it stay.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from slowstep.launch.trial_process import TrialEnded, host_memory, log_tail, memory_limit
+from slowstep.measure import other_processes
+from slowstep.measure.live_trial import LiveTrial
+from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.pool import TrialPool
+from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
+from slowstep.trial.protocol import ROUNDING, Failed
+
+LONG_BLOCKS = 10
+"""The most by which blocks are prolonged to meet rare stalls, as a multiple of `budget.block_seconds`."""
+
+HEADROOM = 0.9
+"""The share of the memory that two resident arms may fill."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """The needs of an arm in a pair, in samples."""
+
+    size: float
+    """The least samples of a block; if blocks are whole periods, to within half a period."""
+    unit: float
+    """The samples of which a block holds a multiple."""
+    step: float
+    """The samples of an optimizer step."""
+    start: float
+    """The samples that a new launch has trained on when its first block can begin: the most that was seen so far."""
+
+
+class InterleavedComparison:
+    """One comparison under way."""
+
+    def __init__(self, pool: TrialPool, request: ComparisonRequest):
+        self.pool, self.request, self.budget = pool, request, pool.budget
+        self.arms = (request.baseline, request.treatment)
+        self.keys = keys_of(request)
+        self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
+        self.order = random.Random(self.seed)
+        self.pairs: list[Pair] = []
+        self.redone: list[str] = []
+        self.by_turns = False
+        self.before: list[dict[str, float]] = [{}, {}]
+        """Seconds of both arms' lives before this comparison, by part. The baseline may have served others."""
+        self.launch = 0
+        """Number of the launches that the next pair is measured in."""
+        self.needs: dict[int, Needs] = {}
+        """The needs of each arm (0 is the baseline, 1 the treatment), known from its launches."""
+        self.failed: dict[int, TrialRecord] = {}
+        self.seen: dict[int, TrialRecord] = {}
+
+    def run(self, tell: Tell) -> ComparisonRecord:
+        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far."""
+        self.pool.keep_only(set(self.keys[:1]))
+        self.before = [self.pool.wall(key) for key in self.keys]
+        stop = self.request.stop
+        try:
+            self._renew(0)
+            self._settle_in()
+            tell(self.pairs)
+            while not stop.met(self.pairs):
+                if len(self.pairs) in stop.looks and not self.by_turns:
+                    self._relaunch()
+                self.pairs.append(self._pair())
+                tell(self.pairs)
+        except _Failed:
+            pass
+        return self._record()
+
+    # -- launches --
+
+    def _relaunch(self) -> None:
+        """Give the next pairs new launches of both arms, so that what a launch keeps for its life averages out."""
+        if self.launch + 1 < self.budget.launches:
+            self.launch += 1
+            self.pool.keep_only(set())
+            self._settle_in()
+
+    def _settle_in(self) -> None:
+        """Launch both arms. If they do not fit in memory together, launch them by turns from now on."""
+        self._trial(0)
+        if self._too_big_together():
+            self.by_turns = True
+        try:
+            self._launch(1)
+        except TrialEnded as ended:
+            if ended.failed.status is not Status.OUT_OF_MEMORY or self.by_turns:
+                raise self._note(1, ended) from None
+            self.by_turns = True
+            self._trial(1)
+        if self._too_big_together():
+            self.by_turns = True
+
+    def _launch(self, side: int) -> LiveTrial:
+        if self.by_turns:
+            self.pool.keep_only({self.keys[side]})
+        trial = self.pool.launch(self.arms[side], self.keys[side])
+        self._see(side, trial)
+        needs = self.needs.get(side)
+        if needs is None:
+            self.needs[side] = self._needs_of(trial)
+        else:
+            self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
+        return trial
+
+    def _needs_of(self, trial: LiveTrial) -> Needs:
+        steps = max(self.budget.block_steps_min, self.budget.block_seconds / trial.step_seconds)
+        longest = LONG_BLOCKS * self.budget.block_seconds / trial.step_seconds * trial.step_samples
+        size = max(steps * trial.step_samples, min(self.request.least_samples, longest))
+        return Needs(size=size, unit=trial.unit, step=trial.step_samples, start=trial.warm)
+
+    def _renew(self, side: int) -> None:
+        """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
+        trial = self.pool.live.get(self.keys[side])
+        if trial and trial.outlived:
+            self.pool.end(self.keys[side])
+
+    def _see(self, side: int, trial: LiveTrial) -> None:
+        """Keep the record of the arm's last launch, but with the start-up of its first, which found no caches."""
+        first = self.pool.first.setdefault(self.keys[side], trial.record)
+        self.seen[side] = replace(trial.record, startup=first.startup, warmup_steps=first.warmup_steps)
+
+    def _trial(self, side: int) -> LiveTrial:
+        try:
+            return self._launch(side)
+        except TrialEnded as ended:
+            raise self._note(side, ended) from None
+
+    def _too_big_together(self) -> bool:
+        """Return whether both arms overfill device or host. An arm yet to come counts as much as the resident one."""
+        live = [self.pool.live[k] for k in dict.fromkeys(self.keys) if k in self.pool.live]
+        share = 2 / len(live)
+        on_device = [t.record.memory for t in live if t.record.memory.reserved is not None]
+        device = sum(m.reserved for m in on_device) * share
+        if on_device and device > HEADROOM * on_device[0].limit:
+            return True
+        held = sum(host_memory(t.process.process.pid) for t in live)
+        limit = memory_limit(self.budget)
+        # a limit that was set is for all that is resident; what is available now comes on top of what is held
+        room = limit if self.budget.memory_limit_gib is not None else limit + held
+        return held * share > HEADROOM * room
+
+    # -- pairs --
+
+    def _pair(self) -> Pair:
+        first = self.order.choice((0, 1))
+        blocks = None
+        while blocks is None:
+            blocks = self._blocks(first)
+        return Pair(
+            first="treatment" if first else "baseline",
+            baseline=blocks[0],
+            treatment=blocks[1],
+            # by turns, an arm that was last in one pair and is first in the next keeps its launch
+            launch=len(self.pairs) // 2 if self.by_turns else self.launch,
+        )
+
+    def _blocks(self, first: int) -> dict[int, Block] | None:
+        """Return a block of each side over the same samples, or None if both are to be measured again.
+
+        That is so if a block was interrupted by other processes, if an arm is past the first sample already, or if an
+        arm was launched anew because both did not fit in memory.
+        """
+        start, turns, blocks = self._start(first), self.by_turns, {}
+        for side in (first, 1 - first):
+            self._asked(side, lambda trial: trial.catch_up(start))
+            if self._trial(side).soonest > start + ROUNDING:
+                return None
+            block = self._asked(side, partial(self._block, side=side, start=start))
+            if self.by_turns != turns:
+                return None
+            if block.interrupted is not None and len(self.redone) < self.budget.redo_blocks:
+                arm = ("baseline", "treatment")[side]
+                self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
+                self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
+                return None
+            blocks[side] = block
+        return blocks
+
+    def _start(self, first: int) -> float:
+        """Bring the live arms close to the sample that both blocks of a pair begin with, and return that sample."""
+        if self.by_turns:
+            self._renew(first)
+        self._trial(first)
+        live = {side: self.pool.live[key] for side, key in enumerate(self.keys) if key in self.pool.live}
+        soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
+        needs = self.needs.values()
+        start = common(soonest, [n.step for n in needs], spare=max(n.size for n in needs))
+        for side in sorted(live, key=lambda side: side == first):
+            self._asked(side, lambda trial: trial.catch_up(start))
+        return start
+
+    def _block(self, trial: LiveTrial, side: int, start: float) -> Block:
+        needs = self.needs.values()
+        samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
+        before = other_processes.read(self._own_cpu())
+        block = trial.block(samples, start)
+        after = other_processes.read(self._own_cpu())
+        whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
+        # a long save must not hide what disturbed a short block
+        found = other_processes.between(before, after) or other_processes.between(
+            before, other_processes.read(self._own_cpu())
+        )
+        return replace(whole, interrupted=found)
+
+    def _own_cpu(self) -> float:
+        """Return the processor seconds that all live trials have used so far."""
+        return sum(trial.process.cpu_seconds() for trial in self.pool.live.values())
+
+    def _asked(self, side: int, ask: Callable[[LiveTrial], T]) -> T:
+        """Return the answer of the arm's trial. One that runs out of memory beside the other is asked again alone."""
+        while True:
+            trial = self._trial(side)
+            try:
+                answer = ask(trial)
+            except TrialEnded as ended:
+                self.pool.end(self.keys[side])
+                if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
+                    self.by_turns = True
+                    continue
+                raise self._note(side, ended) from None
+            self._see(side, trial)
+            return answer
+
+    # -- the record --
+
+    def _note(self, side: int, ended: TrialEnded) -> _Failed:
+        self.failed[side] = self._failed_record(side, ended.failed)
+        return _Failed()
+
+    def _failed_record(self, side: int, failed: Failed) -> TrialRecord:
+        log = self.pool.log_of[self.keys[side]]
+        known = replace(self.seen.get(side) or TrialRecord(arm=self.arms[side].label, status=Status.OK), log=log.name)
+        return replace(known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail=log_tail(log))
+
+    def _record(self) -> ComparisonRecord:
+        return ComparisonRecord(
+            baseline=self._side(0),
+            treatment=self._side(1),
+            pairs=self.pairs,
+            redone=self.redone,
+            arms=[identity(arm.determinants()) for arm in self.arms],
+            by_turns=self.by_turns,
+            seed=self.seed,
+        )
+
+    def _side(self, side: int) -> TrialRecord:
+        absent = TrialRecord(arm=self.arms[side].label, status=Status.NOT_TESTABLE, reason="was not started")
+        found = self.failed.get(side) or self.seen.get(side) or absent
+        wall, before = self.pool.wall(self.keys[side]), self.before[side]
+        return replace(
+            found,
+            wall={part: s - before.get(part, 0.0) for part, s in wall.items()},
+            steps=self.pool.take_steps(self.keys[side]),
+        )
+
+
+def keys_of(request: ComparisonRequest) -> tuple[str, str]:
+    """Return the keys by which the pool knows both arms; the twin of an A/A comparison has one of its own."""
+    baseline, treatment = request.baseline, request.treatment
+    return identity(baseline.determinants()), identity(treatment.determinants(), request.twin)
+
+
+def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:
+    """Return the fewest samples that are enough for each arm (`least`) and whole units of both.
+
+    Several kinds of `units` are tried in turn. The first is taken with which the samples are at most `spare` more than
+    enough; without `spare`, at most twice what the arms need by themselves. If none fits, or batches differ in samples,
+    the samples are merely enough.
+    """
+    enough = max(least)
+    for kind in units:
+        if all(abs(unit - round(unit)) < ROUNDING for unit in kind):
+            unit = math.lcm(*map(round, kind))
+            together = math.ceil(enough / unit - ROUNDING) * unit
+            most = 2 * max(math.ceil(enough / own - ROUNDING) * own for own in kind)
+            if together <= (most if spare is None else enough + spare):
+                return together
+    return enough
+
+
+class _Failed(Exception):
+    """The end of a comparison in which a trial failed. The failure is noted already."""

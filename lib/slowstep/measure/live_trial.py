@@ -1,0 +1,135 @@
+"""One live trial: its process, what is known about it, and the requests to it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from slowstep.launch.trial_process import TrialProcess
+from slowstep.records import Block, Memory, Steps, TrialRecord
+from slowstep.settings import Settings
+from slowstep.settings.periodic_events import of_whole, steps_between
+from slowstep.trial.protocol import BlockDone, PeriodicEvent, PeriodicEventDone, Run
+
+PATIENCE = 20.0
+"""The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
+
+START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
+"""The parts of a trial's life, as `TrialRecord.wall` names them."""
+
+
+@dataclass
+class LiveTrial:
+    """A trial that is warmed up. Positions and sizes are in samples, times in seconds."""
+
+    process: TrialProcess
+    record: TrialRecord
+    device: str
+    periodic_events: list[str]
+    step_seconds: float
+    step_samples: float
+    period: int
+    """The steps of which a block holds a multiple. So each has as many saves, evaluations and bursts of workers."""
+    discard: int
+    """The least steps that are discarded before a block, while batches that lay ready are used up."""
+    position: int
+    """Samples trained on since the launch."""
+    warm: float
+    """The least samples that it had trained on when its first block could begin."""
+    began: float
+    """The time of the launch, by `time.perf_counter()`."""
+    trained: int
+    """Optimizer steps since the launch."""
+    timed: list[Steps] = field(default_factory=list)
+    """The steady steps that no record holds yet, answer by answer."""
+
+    @property
+    def soonest(self) -> float:
+        """The least samples that it will have trained on when its next block begins."""
+        return self.position + self.discard * self.step_samples
+
+    @property
+    def unit(self) -> float:
+        """The samples of which its blocks hold a multiple."""
+        return self.period * self.step_samples
+
+    @property
+    def outlived(self) -> bool:
+        """True if it has served for longer than its launch took. An arm that begins anew would have to train as far."""
+        wall = Counter(self.record.wall)
+        return wall[BLOCKS] + wall[DISCARDED] > wall[START_UP]
+
+    @property
+    def wall(self) -> Counter[str]:
+        """The seconds of its life by part, with the time that it waited for its turn."""
+        waited = time.perf_counter() - self.began - sum(self.record.wall.values())
+        return Counter(self.record.wall) + Counter({"waiting for its turn": max(0.0, waited)})
+
+    def block(self, samples: float, start: float = 0.0) -> Block:
+        """Return a block of about `samples` samples that begins at the sample `start`, or at the next possible one.
+
+        TrialEnded if the trial fails.
+        """
+        request = Run(samples=samples, period=self.period, discard=self.discard, start=start)
+        ahead = max(self.soonest, start) - self.position
+        measured = self.run(request, ahead + samples + self.unit, BLOCKS)
+        observed = self.record.observed | {"recompilations": measured.recompilations}
+        memory = host_peak(self.process, measured.memory)
+        self.record = replace(self.record, memory=memory, observed=observed, losses=measured.losses)
+        return measured.block
+
+    def catch_up(self, start: float) -> None:
+        """Train on until a block can soon begin at the sample `start`."""
+        behind = start - self.soonest - 2 * self.step_samples  # batches may hold more samples than they did so far
+        if behind > 0:
+            self.run(Run(samples=behind), behind, DISCARDED)
+            self.timed.append(self.timed.pop().since(self.discard))  # the first ones may have found batches ready
+
+    def run(self, request: Run, samples: float, part: str) -> BlockDone:
+        """Return the answer to a request that takes about `samples` samples; TrialEnded if the trial fails.
+
+        The seconds of the block count as that `part` of the trial's life, and the rest as discarded steps.
+        """
+        expected = samples / self.step_samples * self.step_seconds
+        asked = time.perf_counter()
+        timeout = max(self.process.budget.step_timeout_seconds, PATIENCE * expected)
+        measured: BlockDone = self.process.ask(request, timeout)
+        spent = time.perf_counter() - asked
+        self.trained += measured.trained
+        self.position = measured.position
+        self.timed.append(measured.steps)
+        wall = Counter(self.record.wall)
+        wall.update({DISCARDED: spent - measured.block.seconds})
+        wall.update({part: measured.block.seconds})
+        self.record = replace(self.record, wall=dict(wall))
+        return measured
+
+    def do(self, event: str) -> PeriodicEventDone:
+        """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails."""
+        return self.process.ask(PeriodicEvent(event=event), self.process.budget.startup_timeout_seconds)
+
+    def amortised(self, settings: Settings, block: Block, events: Collection[str]) -> Block:
+        """Return the block with its share of periodic events: each happens once, and counts as often as in the job."""
+        phases, added = dict(block.phases), {}
+        for event in sorted(set(events) & set(self.periodic_events)):
+            between = steps_between(settings.run, event, block.work.samples / block.steps)
+            if between is None:
+                continue
+            done = self.do(event)
+            added[event] = done.seconds * of_whole(settings.run, done.samples) * block.steps / between
+            phases[event] += added[event]
+        return replace(block, seconds=block.seconds + sum(added.values()), phases=phases, amortised=added)
+
+    def take_steps(self) -> Steps:
+        """Return the steady steps since they were last taken."""
+        taken = sum(self.timed, Steps())
+        self.timed.clear()
+        return taken
+
+
+def host_peak(process: TrialProcess, peaks: Memory) -> Memory:
+    """Return `peaks` with the most host memory that the trial's process tree held."""
+    limit = peaks.limit or process.limit
+    return replace(peaks, host=max(peaks.host or 0, process.host_peak()), limit=limit)

@@ -1,0 +1,204 @@
+"""The measurer of this machine: it launches trials, and asks them for blocks, events and profiles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slowstep import __version__
+from slowstep.environment.machine import this_machine, versions
+from slowstep.factors import Arm
+from slowstep.judgement.devices import MEASURED, Peak
+from slowstep.launch.entry import enter_check, enter_peak, enter_sizes
+from slowstep.launch.run_in_subprocess import run_in_subprocess
+from slowstep.launch.trial_process import TrialEnded
+from slowstep.measure.interleaved import InterleavedComparison, keys_of
+from slowstep.measure.live_trial import OBSERVED
+from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.pool import TrialPool
+from slowstep.records import (
+    ComparisonRecord,
+    Environment,
+    EventRecord,
+    ObservationRecord,
+    ProfileRecord,
+    Status,
+    TrialRecord,
+    identity,
+)
+from slowstep.settings import Settings
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Budget
+from slowstep.trial.protocol import Profile, Run
+
+OCCURRENCES = 3
+"""The number of times that a periodic event is measured. The first may be slower, and the report shows them all."""
+
+PROFILED_STEPS = 5
+"""The number of profiled steps, enough to see what a step is made of. A trace of more is too large to look at."""
+
+LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
+"""The seconds of training, and the most steps, in which the profiled trial's stack is looked at."""
+
+OBSERVED_AT_ONCE = 2.0
+"""The seconds of steps that are asked for at once when an arm is observed by itself."""
+
+
+def here() -> Environment:
+    """Return this machine and its packages."""
+    return Environment(machine=to_plain(this_machine()), versions=versions(), kit=__version__)
+
+
+class LocalMeasurer:
+    """Measures on this machine. Use it as a context manager: leaving it ends every trial."""
+
+    def __init__(self, budget: Budget, logs: Path):
+        self.budget, self.logs = budget, logs
+        self.measured_seconds = 0.0
+        self._pool: TrialPool | None = None
+        self._steps = 0
+        """Optimizer steps of the pools that were closed."""
+
+    def __enter__(self) -> LocalMeasurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every trial."""
+        if self._pool is not None:
+            self._pool.close()
+            self._steps, self._pool = self._steps + self._pool.steps, None
+
+    @property
+    def pool(self) -> TrialPool:
+        """The trials, made when the first is needed."""
+        if self._pool is None:
+            self._pool = TrialPool(self.budget, self.logs)
+        return self._pool
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps trained so far, warm-up and discarded steps included."""
+        return self._steps + (self._pool.steps if self._pool else 0)
+
+    def describe(self) -> Environment:
+        """Return this machine and its packages."""
+        return here()
+
+    def check(self, settings: Settings) -> list[tuple[str, str]]:
+        """Return (key, reason) for all that the installed libraries refuse; RuntimeError if that comes to no end."""
+        return run_in_subprocess(enter_check, settings)
+
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
+        began = time.monotonic()
+        try:
+            record = InterleavedComparison(self.pool, request).run(tell)
+        finally:
+            self.pool.end(keys_of(request)[1])
+        blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
+        self.measured_seconds += sum(block.seconds for block in blocks)
+        return replace(
+            record,
+            seconds=time.monotonic() - began,
+            environment=here(),
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+        """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
+        key, began, trained = identity(arm.determinants()), time.perf_counter(), 0
+        self.pool.keep_only({key})
+        record = TrialRecord(arm=arm.label, status=Status.OK)
+        try:
+            if steps <= 0 or seconds <= 0:
+                return ObservationRecord(arm=key, trial=record)
+            trial = self.pool.launch(arm, key)
+            at_once = max(1, round(OBSERVED_AT_ONCE / trial.step_seconds))
+            while trained < steps and (spent := time.perf_counter() - began) < seconds:
+                pace = spent / trained if trained else trial.step_seconds
+                asked = max(1, min(at_once, steps - trained, round((seconds - spent) / pace)))
+                request = Run(steps=asked, discard=0 if trained else trial.discard)
+                measured = trial.run(request, asked * trial.step_samples, OBSERVED)
+                trained += measured.block.steps
+                self.measured_seconds += measured.block.seconds
+            record = trial.record
+        except TrialEnded as ended:
+            self.pool.end(key)
+            log = self.pool.log_of[key].name
+            record = TrialRecord(arm=arm.label, status=ended.failed.status, reason=ended.failed.reason, log=log)
+        return ObservationRecord(
+            arm=key,
+            trial=replace(record, steps=self.pool.take_steps(key)),
+            seconds=time.perf_counter() - began,
+            environment=here(),
+        )
+
+    def events(self, arm: Arm) -> EventRecord:
+        """Measure each periodic event of `arm` several times. The record says which events failed."""
+        key = identity(arm.determinants())
+        seconds: dict[str, list[float]] = {}
+        written, samples, failed = {}, {}, {}
+        try:
+            events = self.pool.launch(arm, key).periodic_events
+        except TrialEnded as ended:
+            return EventRecord(seconds={}, failed={"launch": f"{ended.failed.status}: {ended.failed.reason}"})
+        for event in events:
+            try:
+                trial = self.pool.launch(arm, key)
+                for _ in range(OCCURRENCES):
+                    done = trial.do(event)
+                    seconds.setdefault(event, []).append(done.seconds)
+            except TrialEnded as ended:
+                self.pool.end(key)
+                failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
+                continue
+            if done.bytes is not None:
+                written[event] = done.bytes
+            if done.samples is not None:
+                samples[event] = done.samples
+        return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+
+    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+        """Look at some steps of `arm` with torch.profiler, in a trial of its own that serves for nothing else.
+
+        A trial that fails gives an empty record with the reason.
+        """
+        self.pool.keep_only(set())
+        key = identity(arm.determinants(), "profiled")
+        try:
+            trial = self.pool.launch(arm, key)
+            looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), LOOKED_AT_MOST))
+            request = Profile(steps=PROFILED_STEPS, trace=str(trace), looks=looks)
+            found = trial.process.ask(request, self.budget.startup_timeout_seconds)
+            return replace(found, arm=identity(arm.determinants()))
+        except TrialEnded as ended:
+            return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
+        finally:
+            self.pool.keep_only(set())
+
+    def peak(self, dtype: str) -> Peak | None:
+        """Measure for a second what the device reaches; None if that fails, as without memory for it."""
+        try:
+            tflops, bandwidth, device = run_in_subprocess(enter_peak, dtype)
+        except RuntimeError:
+            return None
+        return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
+
+    def model_sizes(self, settings: Settings) -> dict[str, int]:
+        """Return the sizes of the model; {} if it can't be had."""
+        return model_sizes(settings)
+
+
+def model_sizes(settings: Settings) -> dict[str, int]:
+    """Return the sizes of a model, as a process with torch finds them out; {} if the model can't be had."""
+    return run_in_subprocess(enter_sizes, settings)
+
+
+def _not_profiled(arm: Arm, why: str) -> ProfileRecord:
+    nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
+    return ProfileRecord(device="cpu", trace="", arm=identity(arm.determinants()), failed=why, **nothing)

@@ -1,0 +1,78 @@
+"""The interface of a measurer: few verbs, asked with data and answered with records.
+
+The caller knows nothing of processes, logs or process numbers. So a comparison may as well be measured on another
+machine, or by a simulation whose truth is known (`slowstep.measure.simulated`). A trial that fails is part of a record
+and never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from slowstep.factors import Arm
+from slowstep.judgement.devices import Peak
+from slowstep.judgement.stopping import StopRule
+from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Pair, ProfileRecord
+from slowstep.settings import Settings
+
+Tell = Callable[[Sequence[Pair]], None]
+"""A function that is told the pairs so far, before each new one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRequest:
+    """Two arms to compare, and when to stop."""
+
+    baseline: Arm
+    treatment: Arm
+    stop: StopRule
+    twin: bool = False
+    """True if the treatment is the baseline once more, in processes of its own: an A/A comparison."""
+    purpose: str = ""
+    """The purpose of the comparison. Another purpose gives another order of the pairs, and a record of its own."""
+    periodic_events: frozenset[str] = frozenset()
+    """The periodic events ('save', 'evaluate') of which each block bears its share, however rare they are."""
+    least_samples: float = 0.0
+    """The least samples of each block, as far as that does not take too long."""
+
+
+class Measurer(Protocol):
+    """An object that can train arms and time them. Close it to end whatever it still runs."""
+
+    @property
+    def measured_seconds(self) -> float:
+        """Seconds in measured blocks so far."""
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps trained so far, warm-up and discarded steps included."""
+
+    def describe(self) -> Environment:
+        """Return the machine and the packages that it measures with."""
+
+    def check(self, settings: Settings) -> list[tuple[str, str]]:
+        """Return (key, reason) for all that the installed libraries refuse of these settings."""
+
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
+
+    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+        """Train `arm` by itself for so many steps, or for so many seconds at most, and time each step."""
+
+    def events(self, arm: Arm) -> EventRecord:
+        """Measure the seconds that each periodic event takes in `arm`."""
+
+    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+        """Look at some steps of `arm` with torch.profiler; its trace is written to the file `trace`."""
+
+    def peak(self, dtype: str) -> Peak | None:
+        """Return what the device reaches in products of matrices of `dtype`; None if that can't be measured now."""
+
+    def model_sizes(self, settings: Settings) -> dict[str, int]:
+        """Return the sizes of the model as it would be trained; empty if the model can't be had."""
+
+    def close(self) -> None:
+        """End every trial."""

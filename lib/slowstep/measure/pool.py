@@ -1,0 +1,103 @@
+"""The pool of trials: those that live, what is known of those that ended, and their logs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from slowstep.factors import Arm
+from slowstep.launch.trial_process import TrialProcess
+from slowstep.measure.live_trial import LiveTrial
+from slowstep.measure.warm_up import warmed_up
+from slowstep.processes import signals
+from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
+from slowstep.records import Steps, TrialRecord
+from slowstep.settings.schema import Budget
+
+
+class TrialPool:
+    """Launches trials, keeps them while they are needed, and remembers the steps and the times of each arm's launches.
+
+    Arms are known by a key: the identity of what they train. The caller ends a trial that failed when it was asked.
+    """
+
+    def __init__(self, budget: Budget, logs: Path):
+        self.budget, self.logs = budget, logs
+        self.live: dict[str, LiveTrial] = {}
+        self.first: dict[str, TrialRecord] = {}
+        """The record of each arm's first launch. Later launches find what it compiled."""
+        self.log_of: dict[str, Path] = {}
+        """The log of each arm's last launch."""
+        self.launches = 0
+        self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
+        self._pace: dict[str, float] = {}
+        """Seconds a step of each arm's last launch, when it was warm."""
+        self._left: dict[str, list[Steps]] = {}
+        """Steady steps of launches that have ended, which no record holds yet."""
+        self._lived: dict[str, Counter[str]] = {}
+        """Seconds by part of each arm's launches that have ended."""
+        self._trained = 0
+        """Optimizer steps of the trials that have ended."""
+        remove_abandoned_folders()
+        signals.watch(self, self.close)
+
+    def close(self) -> None:
+        """End every trial."""
+        self.keep_only(set())
+        self._caches.cleanup()
+        signals.unwatch(self)
+
+    def launch(self, arm: Arm, key: str) -> LiveTrial:
+        """Return the live trial of `key`, or a new one of `arm` once it is warm; TrialEnded if it fails."""
+        if key in self.live:
+            return self.live[key]
+        self.launches += 1
+        log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
+        self.log_of[key] = log
+        process = TrialProcess(arm, log, self.budget, cache=Path(self._caches.name) / key)
+        try:
+            trial = warmed_up(process, self._pace.get(key, 0.0))
+        except BaseException:
+            process.end()
+            raise
+        self.live[key], self._pace[key] = trial, trial.step_seconds
+        return trial
+
+    def end(self, key: str) -> None:
+        """End the trial of `key`, if there is one, and keep its steps and its times."""
+        if key not in self.live:
+            return
+        self._lived[key] = self._wall(key)
+        trial = self.live.pop(key)
+        self._trained += trial.trained
+        self._left.setdefault(key, []).append(trial.take_steps())
+        trial.process.end()  # harmless where it ended by itself
+
+    def keep_only(self, keys: set[str]) -> None:
+        """End every trial but those of `keys`."""
+        for key in set(self.live) - keys:
+            self.end(key)
+
+    def wall(self, key: str) -> dict[str, float]:
+        """Return the seconds by part of all launches of an arm so far."""
+        return dict(self._wall(key))
+
+    def take_steps(self, key: str) -> list[Steps]:
+        """Return the steady steps of an arm since they were last taken, one `Steps` for each launch."""
+        taken = self._left.pop(key, [])
+        if key in self.live:
+            taken = [*taken, self.live[key].take_steps()]
+        return [steps for steps in taken if len(steps)]
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps trained so far by all trials, warm-up and discarded steps included."""
+        return self._trained + sum(trial.trained for trial in self.live.values())
+
+    def _wall(self, key: str) -> Counter[str]:
+        lived = Counter(self._lived.get(key))
+        if key in self.live:
+            lived.update(self.live[key].wall)
+        return lived

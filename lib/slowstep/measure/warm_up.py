@@ -1,0 +1,88 @@
+"""The warm-up of a trial: steps until they get no faster, or are as fast as the arm is known to be."""
+
+from __future__ import annotations
+
+import math
+import time
+from statistics import median_high
+
+from slowstep.launch.trial_process import TrialProcess
+from slowstep.measure.live_trial import START_UP, LiveTrial, host_peak
+from slowstep.records import Block, Status, TrialRecord
+from slowstep.trial.protocol import BlockDone, Observe, Ready, Run
+
+CHUNK, CHUNKS_MAX = 3, 12
+"""The steps that are timed together, and the most of such chunks."""
+
+SETTLED = 1.05
+"""The ratio by which a chunk of steps has to be faster than the one before; else the warm-up ends."""
+
+
+def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
+    """Return the trial of `process`, warm; TrialEnded if it fails.
+
+    `known_pace` is the pace of the arm in seconds a step, 0 if it is unknown.
+    """
+    began, budget = process.started, process.budget
+    ready: Ready = process.ask(None, budget.startup_timeout_seconds)
+    first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
+    startup = dict(ready.startup) | {"first step": first.block.seconds}
+    previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
+    held = [_samples_a_step(first.block)]
+    for _ in range(CHUNKS_MAX):
+        chunk: BlockDone = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
+        mean = chunk.block.seconds / CHUNK
+        steps, spent = steps + CHUNK, spent + chunk.block.seconds
+        held.append(_samples_a_step(chunk.block))
+        settled = previous / mean < SETTLED or mean / SETTLED < known_pace
+        previous = min(previous, mean)
+        if settled:
+            break
+    seen = process.ask(Observe(), budget.step_timeout_seconds)
+    workers = seen.facts.get("dataloader_num_workers") or 0
+    trained = steps
+    if workers:  # what they made while the first steps were slow would feed the next ones
+        request = Run(steps=CHUNK, discard=workers + 1, drain=True)
+        chunk = process.ask(request, budget.startup_timeout_seconds)
+        previous = chunk.block.seconds / CHUNK
+        trained += chunk.trained
+        held.append(_samples_a_step(chunk.block))
+    step_samples = median_high(held)  # one of them may hold an epoch's short last batch
+    record = TrialRecord(
+        arm=process.arm.label,
+        status=Status.OK,
+        startup=startup | {"warm-up": spent},
+        wall={START_UP: time.perf_counter() - began},
+        warmup_steps=steps,
+        settled=settled,
+        observed=seen.facts,
+        losses=chunk.losses,
+        memory=host_peak(process, chunk.memory),
+        log=process.log.name,
+    )
+    return LiveTrial(
+        process=process,
+        record=record,
+        device=ready.device,
+        periodic_events=ready.periodic_events,
+        step_seconds=previous,
+        step_samples=step_samples,
+        period=period(seen.facts.get("event_period") or 1, workers),
+        discard=workers + 1,
+        position=chunk.position,
+        warm=chunk.position + (workers + 1) * step_samples,
+        began=began,
+        trained=trained,
+    )
+
+
+def period(events: int, workers: int) -> int:
+    """Return the steps after which a trial repeats itself: its periodic events, every `events` steps, and the bursts.
+
+    The batches of several workers come in bursts. A long period of the events holds many bursts as it is.
+    """
+    return events if events >= workers else math.lcm(events, workers)
+
+
+def _samples_a_step(block: Block) -> float:
+    return block.work.samples / block.steps or 1.0

@@ -1,0 +1,34 @@
+"""All steady steps of one arm, collected from every record of an investigation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from slowstep.records.schema import ComparisonRecord, Environment, ObservationRecord, Steps, TrialRecord
+from slowstep.records.store import Store
+
+
+def steps_of_arm(
+    store: Store, arm: str, environment: Environment, among: Collection[str] | None = None
+) -> dict[str, list[Steps]]:
+    """Return the steps of the arm of that identity that were timed in that environment, one `Steps` for each launch.
+
+    They stand under the names of their records, such as "comparisons/0123456789abcdef"; only those in `among`, if it is
+    given.
+    """
+    wanted, found = environment.determinants, {}
+    for kind, record_type in (("observations", ObservationRecord), ("comparisons", ComparisonRecord)):
+        for name in store.names(kind):
+            if among is not None and f"{kind}/{name}" not in among:
+                continue
+            record = store.read(record_type, kind, name)
+            if record is not None and record.environment.determinants == wanted:
+                steps = [one for identity, trial in _arms(record) if identity == arm for one in trial.steps]
+                found |= {f"{kind}/{name}": steps} if steps else {}
+    return found
+
+
+def _arms(record: ObservationRecord | ComparisonRecord) -> list[tuple[str, TrialRecord]]:
+    if isinstance(record, ObservationRecord):
+        return [(record.arm, record.trial)]
+    return list(zip(record.arms, (record.baseline, record.treatment), strict=False))

@@ -1,0 +1,144 @@
+"""The figures of the baseline: its time by part, its scatter, and the most that could be gained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from slowstep.investigation.results import Baseline
+from slowstep.judgement.verdict import Outcome, Verdict, percent
+from slowstep.records import PHASES
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
+from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
+
+PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
+OUTLIER = 2.0
+"""The multiple of the median step beyond which a step is counted as an outlier."""
+
+BAR_END = 200.0
+"""The per cent at which the bar of a bound ends, so that a bound of a thousand leaves room for the others."""
+
+
+def time_budget(baseline: Baseline) -> Chart:
+    """Draw all of the wall time by part: the real job's if its size is known, else that of the measured steps."""
+    shares = {p: baseline.facts.share(p) for p in PHASES}
+    parts = {PHASE_NAMES[p]: s for p, s in shares.items()}
+    whole = "a step"
+    if baseline.projection:
+        job = baseline.projection
+        scale = job.parts["training steps"] / job.seconds
+        parts = {name: s * scale for name, s in parts.items()}
+        for name, seconds in job.parts.items():
+            if name != "training steps":
+                parts[name] = parts.get(name, 0.0) + seconds / job.seconds
+        whole = "the real job"
+    spans = {PHASE_NAMES[p]: share_span(baseline.facts.shares[p]) for p in PHASES}
+    rows = [
+        {"part": name, "share": share(s), "of a step [95 % interval]": spans.get(name, "")} for name, s in parts.items()
+    ]
+    figure = go.Figure()
+    colours = dict(zip(PHASE_NAMES.values(), PHASE_COLOURS, strict=True))
+    shown = [(name, s) for name, s in parts.items() if s >= 0.0005]
+    figure.add_bar(
+        y=[name for name, _ in shown],
+        x=[100 * s for _, s in shown],
+        orientation="h",
+        marker_color=[colours.get(name, GREY) for name, _ in shown],
+        text=[share(s) for _, s in shown],
+        textposition="outside",
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.update_yaxes(autorange="reversed")
+    top = max(s for _, s in shown)
+    figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
+    total = sum(parts.values())
+    return Chart(
+        figure, f"Where the wall time of {whole} goes; the parts sum to {total:.0%}.", rows, 60 + 34 * len(shown)
+    )
+
+
+def step_times(baseline: Baseline) -> Chart:
+    """Draw every measured step of both sides of the A/A comparison, in the order of time."""
+    figure, rows, outliers = go.Figure(), [], 0
+    for side, name, colour, symbol in (
+        ("baseline", "one side", BLUE, "circle"),
+        ("treatment", "the other side", ORANGE, "x"),
+    ):
+        steps = [s for pair in baseline.record.pairs for s in getattr(pair, side).step_seconds]
+        median = float(np.median(steps))
+        outliers += sum(s > OUTLIER * median for s in steps)
+        figure.add_scatter(
+            y=[1e3 * s for s in steps],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": 6},
+            hovertemplate="step %{x}: %{y:.0f} ms<extra></extra>",
+        )
+        figure.add_hline(y=1e3 * median, line={"color": colour, "dash": "dash", "width": 1})
+        rows.append(
+            {
+                "A/A side": name,
+                "steps": len(steps),
+                "median": duration(median),
+                "fastest": duration(min(steps)),
+                "slowest": duration(max(steps)),
+                "spread (sd / mean)": share(float(np.std(steps) / np.mean(steps))),
+            }
+        )
+    figure.update_xaxes(title="measured step")
+    figure.update_yaxes(title="ms", rangemode="tozero")
+    return Chart(figure, f"Time of every measured step; {outliers} lie beyond twice the median.", rows, 340)
+
+
+def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
+    """Draw the most that each factor could bring, known before any trial."""
+    known = sorted((v for v in verdicts if v.bound), key=lambda v: v.bound.ratio)
+    figure = go.Figure()
+    for name, colour, shape, is_worth in (
+        ("to be tried", BLUE, "", True),
+        ("refuted by its bound", GREY, "/", False),
+    ):
+        chosen = [v for v in known if (v.outcome is not Outcome.REFUTED) is is_worth]
+        figure.add_bar(
+            y=[v.name for v in chosen],
+            x=[min(100 * (v.bound.ratio - 1), BAR_END) for v in chosen],
+            name=name,
+            orientation="h",
+            marker={"color": colour, "pattern": {"shape": shape}},
+            text=[f"{100 * (v.bound.ratio - 1):.1f} %" for v in chosen],
+            textposition="outside",
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
+    figure.update_layout(showlegend=True)
+    top = min(max((100 * (v.bound.ratio - 1) for v in known), default=1.0), BAR_END)
+    figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
+    figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
+    rows = [
+        {
+            "change": v.name,
+            "at most": percent(v.bound.ratio),
+            "because": v.bound.why,
+            "rests on": str(v.bound.evidence or ""),
+            "refutes without a trial": "yes" if v.outcome is Outcome.REFUTED else _why_not(v, minimum_effect),
+        }
+        for v in reversed(known)
+    ]
+    rows += [
+        {"change": v.name, "at most": "no bound", "because": "nothing that was measured limits it"}
+        for v in verdicts
+        if v.bound is None and v.outcome is not Outcome.NOT_TESTABLE
+    ]
+    text = f"The most that each change could bring, before any trial; bars end at {BAR_END:.0f} %."
+    return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))
+
+
+def _why_not(v: Verdict, minimum_effect: float) -> str:
+    """Return why a bound does not refute, in words."""
+    if v.bound.ratio - 1 >= minimum_effect:
+        return "no, it leaves room for the minimum effect"
+    return "no, too few steps were seen to exclude rare stalls" if not v.bound.suffices else "no"

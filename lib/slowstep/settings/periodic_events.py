@@ -1,0 +1,66 @@
+"""Periodic events of a run, saving and evaluating: whether they happen, how often, and whether they are rare."""
+
+from __future__ import annotations
+
+import math
+
+from slowstep.settings.run import Run
+
+RARE = 20
+"""The number of steps between two rare events, at least. A rare event is kept out of a trial's steps and measured on
+its own, since a block holds a few dozen steps and would meet it only by luck."""
+
+EVENTS = {"save": "save", "evaluate": "eval"}
+"""The events by their phase, with the first word of the training arguments that set them."""
+
+
+def happens(run: Run, event: str) -> bool:
+    """Return whether the event happens in the run at all."""
+    return strategy(run, event) != "no"
+
+
+def is_rare(run: Run, event: str) -> bool:
+    """Return whether the event happens, but too rarely to meet it in a block."""
+    steps = interval(run, event)
+    often = strategy(run, event) == "steps" and isinstance(steps, int | float) and 1 <= steps <= RARE
+    return happens(run, event) and not often
+
+
+def occurrences(run: Run, event: str, steps: int) -> int:
+    """Return how often the event happens in a job of so many optimizer steps, the one after its last step included."""
+    how = strategy(run, event)
+    if how == "epoch":
+        return math.ceil(run["job.epochs"] or 1)
+    if how == "steps":
+        every = interval(run, event) or steps
+        every = every * steps if every < 1 else every
+        return math.ceil(steps / every)
+    return 0
+
+
+def steps_between(run: Run, event: str, samples_per_step: float) -> float | None:
+    """Return the optimizer steps from one event to the next; None where there is none, or where this is not known."""
+    how, every = strategy(run, event), interval(run, event)
+    in_epoch = run["job.samples"] / samples_per_step if run["job.samples"] else None
+    if how == "epoch":
+        return in_epoch
+    if how == "steps" and isinstance(every, int | float):
+        if every >= 1:
+            return float(every)
+        return every * in_epoch * (run["job.epochs"] or 1) if in_epoch else None
+    return None
+
+
+def of_whole(run: Run, seen: int | None) -> float:
+    """Return how many times as large as an evaluation of `seen` samples the job's own is; 1 for a save."""
+    return run["dataset.eval_samples"] / seen if seen else 1.0
+
+
+def strategy(run: Run, event: str) -> str:
+    """Return the event's strategy: no, steps, epoch or best."""
+    return str(run[f"{EVENTS[event]}_strategy"] or "no")
+
+
+def interval(run: Run, event: str) -> object:
+    """Return the event's interval where its strategy is steps: in steps, or below 1 as a share of the job's steps."""
+    return run[f"{EVENTS[event]}_steps"] or run["logging_steps"]

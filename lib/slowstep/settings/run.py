@@ -1,0 +1,91 @@
+"""The run: what is trained, as canonical keys with values, and the origin of each value.
+
+A key is the ecosystem's own name: an argument of transformers' TrainingArguments by itself (`dataloader_num_workers`),
+what belongs to another section with the section before it (`model.dtype`, `dataset.max_length`, `peft.r`,
+`optimizer_kwargs.foreach`, `job.samples`). Factors ask the run for a value, and never a library for its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from slowstep.settings.library_arguments import SECTIONS
+
+
+class Origin(StrEnum):
+    """The origins that a value can have."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    COMMAND_LINE = "command line"
+    OBSERVED = "observed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A value, its origin, and the place where it was given (`params/quick.yaml:12`), if that is known."""
+
+    value: Any
+    origin: Origin
+    place: str = ""
+
+
+def training_default(name: str, known: Mapping[str, Any]) -> Any:
+    """Return the default of a training argument: as it is `known`, else that of the installed transformers."""
+    return known[name] if known else SECTIONS["training_arguments"].fields()[name].default
+
+
+def training_defaults() -> dict[str, Any]:
+    """Return the defaults of the installed transformers' TrainingArguments, as a record keeps them."""
+    return {name: one.default for name, one in SECTIONS["training_arguments"].fields().items()}
+
+
+OPEN = ("peft", "quantization", "optimizer_kwargs", "model.config")
+"""The sections whose keys are a library's own. A key that is not given there is None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run as it will be trained."""
+
+    values: Mapping[str, Value]
+    """The known values, by canonical key."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
+    listed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The levels that the parameter file lists, by factor."""
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a canonical key; KeyError if there is no such key."""
+        return self.value(key).value
+
+    def value(self, key: str) -> Value:
+        """Return the value of a key with its origin; KeyError if there is no such key."""
+        if key in self.values:
+            return self.values[key]
+        section, dot, _ = key.rpartition(".")
+        default = None if dot and section.startswith(OPEN) else training_default(key, self.defaults)
+        return Value(value=default, origin=Origin.DEFAULT)
+
+    @property
+    def effective_batch_size(self) -> int:
+        """Samples an optimizer step on one device."""
+        return int(self["per_device_train_batch_size"]) * int(self["gradient_accumulation_steps"])
+
+    @property
+    def compiled(self) -> bool:
+        """True if the model is compiled. A mode or a backend alone makes transformers compile, too."""
+        return any(self[f"torch_compile{of}"] for of in ("", "_mode", "_backend"))
+
+    @property
+    def batched_fetching(self) -> bool:
+        """True if the examples of a batch are fetched together.
+
+        By default a tokenised dataset of `datasets` does so by itself. A class that tokenises what it is asked for does
+        not.
+        """
+        given = self["dataset.batched_fetching"]
+        return self["dataset.tokenize"] == "once" if given is None else given

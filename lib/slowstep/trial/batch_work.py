@@ -1,0 +1,47 @@
+"""The amount of work in a batch, read from the batch as it leaves the loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from slowstep.records import Work
+
+
+def count(batch: Any) -> Work:
+    """Return the samples and tokens of `batch`: a mapping with `input_ids` (batch, length), or any nest of tensors.
+
+    A batch may say itself what its tensors don't show, as attributes: `samples` (examples packed into its
+    sequences) and `cut_tokens` (what truncation removed).
+    """
+    ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
+    if ids is None or not hasattr(ids, "numel"):
+        return Work(samples=getattr(batch, "samples", None) or _first_dimension(batch))
+    mask, labels = batch.get("attention_mask"), batch.get("labels")
+    return Work(
+        samples=getattr(batch, "samples", None) or (ids.shape[0] if ids.dim() > 1 else 1),
+        padded_tokens=ids.numel(),
+        useful_tokens=ids.numel() if mask is None else int(mask.sum()),
+        loss_tokens=None if labels is None else int((labels != -100).sum()),
+        cut_tokens=getattr(batch, "cut_tokens", None),
+    )
+
+
+def total(works: list[Work]) -> Work:
+    """Return the sum of `works`. A count that is missing in one batch is missing in the sum."""
+    if not works:
+        return Work()
+    names = ("padded_tokens", "useful_tokens", "loss_tokens", "cut_tokens")
+    columns = {name: [getattr(w, name) for w in works] for name in names}
+    sums = {name: None if None in column else sum(column) for name, column in columns.items()}
+    return Work(samples=sum(w.samples for w in works), **sums)
+
+
+def _first_dimension(batch: Any) -> int:
+    """Return the length of the first tensor in a nest of mappings and sequences; 0 if there is none."""
+    if isinstance(batch, torch.Tensor):
+        return batch.shape[0] if batch.dim() else 1
+    items = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
+    return next((n for n in map(_first_dimension, items) if n), 0)

@@ -1,0 +1,59 @@
+"""Two clocks with one interface. Marks are taken cheaply while training runs, and turned into seconds afterwards."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any, Protocol
+
+import torch
+
+
+class Clock(Protocol):
+    """Marks moments; a comparison uses one clock throughout."""
+
+    def mark(self) -> Any:
+        """Return a mark of this moment. It costs as little as possible."""
+
+    def synchronize(self) -> None:
+        """Wait until all computation that was started has ended."""
+
+    def gaps(self, marks: list[Any]) -> list[float]:
+        """Return the seconds between successive marks, n - 1 of them for n marks. Call it after `synchronize`."""
+
+
+class HostClock:
+    """The processor's clock, for devices on which a call returns when its computation has ended."""
+
+    mark = staticmethod(time.perf_counter)
+
+    def synchronize(self) -> None:
+        """Do nothing, since nothing is under way."""
+
+    def gaps(self, marks: list[float]) -> list[float]:
+        """Return the differences of the marks, in seconds."""
+        return [b - a for a, b in pairwise(marks)]
+
+
+class CudaClock:
+    """The device's clock: events in the CUDA stream. A host clock would see when work was queued, not when it ran.
+
+    Nothing is synchronised between the marks, since a synchronisation per phase would change what is measured. A wait
+    of the host counts only if the device waited, too: it then lies between two events.
+    """
+
+    def mark(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def gaps(self, marks: list[torch.cuda.Event]) -> list[float]:
+        return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks)]
+
+
+def clock_for(device: str) -> Clock:
+    """Return the clock that is right for `device` ('cpu' or 'cuda')."""
+    return CudaClock() if device == "cuda" else HostClock()

@@ -1,0 +1,85 @@
+"""The loader workers of a trial that waits for its turn.
+
+If they went on filling their queue, the first steps of the next block would find their batches ready, and a run that
+waits for its data would look as if it did not. So the workers are stopped (SIGSTOP) while the trial waits, and then go
+on. They can't be kept from filling the queue while the first steps are slow, but it can be asked how much lies ready.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any
+
+QUEUES_OF = ("_task_info", "_worker_result_queue", "_data_queue", "_workers")
+"""The private attributes of PyTorch's iterator over workers that are read here, those of torch 2.6 to 2.13. In a
+version that lacks one, no batches are known to lie ready, none are used up before a block, and a test fails."""
+
+
+class Workers:
+    """The workers of the iterator that was last asked for a batch. There are none if the process makes its batches."""
+
+    def __init__(self) -> None:
+        self._iterator: Any = None
+
+    def belong_to(self, iterator: Any) -> None:
+        """Take the workers of `iterator` as those to stop from now on."""
+        self._iterator = iterator
+
+    def stop(self) -> None:
+        """Stop all workers where they stand."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let all workers go on."""
+        self._signal(signal.SIGCONT)
+
+    @property
+    def known(self) -> bool:
+        """True if the iterator of this version of PyTorch has all attributes in `QUEUES_OF`."""
+        return all(hasattr(self._iterator, name) for name in QUEUES_OF)
+
+    @property
+    def number(self) -> int:
+        """The number of workers that are alive."""
+        return len(self._pids())
+
+    @property
+    def outstanding(self) -> int:
+        """The number of batches that were asked for and not yet given: all that the queue may hold."""
+        return len(self._iterator._task_info) if self._pids() and self.known else 0
+
+    @property
+    def ready(self) -> int:
+        """The number of batches that lie ready."""
+        it = self._iterator
+        if not self._pids() or not self.known:
+            return 0
+        received = sum(len(task) == 2 for task in it._task_info.values())  # (worker,) until its batch has come
+        queues = {id(q): q for q in (it._worker_result_queue, it._data_queue)}  # two where a thread pins memory
+        return received + sum(q.qsize() for q in queues.values())
+
+    def killed(self, patience: float = 0.0) -> list[signal.Signals]:
+        """Return the signals that ended workers, except SIGTERM, by which the loader itself ends them.
+
+        A signal may take a moment to be known: wait for one at most `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            codes = [worker.exitcode for worker in getattr(self._iterator, "_workers", [])]
+            found = [signal.Signals(-code) for code in codes if code is not None and code < 0]
+            found = [number for number in found if number is not signal.SIGTERM]  # so the loader ends them itself
+            if found or time.monotonic() >= deadline:
+                return found
+            time.sleep(0.01)
+
+    def _pids(self) -> list[int]:
+        workers = getattr(self._iterator, "_workers", [])
+        return [w.pid for w in workers if w.pid is not None and w.is_alive()]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)

@@ -1,0 +1,114 @@
+"""Facts about what a trial really trains with, read from the live objects that the probe met while it trained.
+
+Nothing here knows the settings, so that no fact can be an echo of what was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import torch
+
+from slowstep.trial.probe import Probe
+from slowstep.workloads.observed.loader import sampling
+
+
+def observed(probe: Probe) -> dict[str, Any]:
+    """Return facts by name. Facts about an object that the training does not have are left out."""
+    found: dict[str, Any] = {"gradient_accumulation_steps": max(1, probe.micro_batches)}
+    if probe.device is not None:
+        found["device"] = probe.device
+    if probe.loader is not None:
+        found |= _loader_facts(probe.loader, probe)
+    if probe.optimizer is not None:
+        found |= optimizer_facts(probe.optimizer)
+    if probe.models:  # a loss that is called beside the model is compiled or not as well
+        found |= graph_facts(next(filter(_compiled, probe.models), probe.models[0]))
+    return found
+
+
+def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
+    """Return facts about the loader: its workers, the order and the size of its batches, and an epoch's steps."""
+    found = {
+        "dataloader_num_workers": loader.num_workers,
+        "dataloader_prefetch_factor": loader.prefetch_factor,
+        "dataloader_persistent_workers": loader.persistent_workers,
+        "dataloader_pin_memory": bool(loader.pin_memory) and probe.device != "cpu",
+        "non_blocking": bool(getattr(loader, "_non_blocking", False)),
+        "train_sampling_strategy": sampling(loader),
+    }
+    batch, examples = _batch_size(loader), _length(loader.dataset)
+    if batch:
+        found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
+    if (batches := _length(loader)) is not None:
+        found["epoch_steps"] = math.ceil(batches / max(1, probe.micro_batches))
+    if examples is not None:
+        found["examples"] = examples
+    return found
+
+
+def _batch_size(loader: Any) -> int | None:
+    """Return the examples of a batch, by the loader or by what draws its batches; None if neither says."""
+    return loader.batch_size or getattr(loader.batch_sampler or loader.sampler, "batch_size", None)
+
+
+def _length(of: Any) -> int | None:
+    """Return the length of a loader or a data set; None where it has none."""
+    try:
+        return len(of)
+    except TypeError:
+        return None
+
+
+def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return facts about the optimizer: its class, and how its states are kept."""
+    numbers: Counter[int] = Counter()  # by bits; bitsandbytes keeps small states and embeddings in 32 of them
+    states = [v for state in optimizer.state.values() for v in state.values()]
+    states = [v for v in states if isinstance(v, torch.Tensor) and v.numel() > 1]  # without the step counters
+    for state in states:
+        numbers[state.element_size() * 8] += state.numel()
+    group = optimizer.param_groups[0]
+    return {
+        "optimizer": f"{type(optimizer).__module__.split('.')[0]}.{type(optimizer).__name__}",
+        "optimizer_package": type(optimizer).__module__.split(".")[0],
+        "fused": bool(group.get("fused")),
+        "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
+        "optimizer_paged": any(getattr(v, "is_paged", False) for v in states),
+        "foreach": group.get("foreach"),
+    }
+
+
+def graph_facts(model: torch.nn.Module) -> dict[str, Any]:
+    """Return whether the model is compiled, and in which mode, by the options that its compiler holds."""
+    if not _compiled(model):
+        return {"compiled": False, "torch_compile_mode": None, "torch_compile_dynamic": None}
+    context = getattr(model, "dynamo_ctx", None)
+    return {
+        "compiled": True,
+        "torch_compile_mode": _mode(getattr(context, "compiler_config", None) or {}),
+        "torch_compile_dynamic": getattr(context, "_dynamic", None),
+    }
+
+
+def _compiled(model: torch.nn.Module) -> bool:
+    """Return whether a module was compiled, by torch.compile or in place by its own `compile()`."""
+    wrapped = isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
+    return wrapped or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def _mode(config: dict[str, Any]) -> str:
+    """Return the mode of torch.compile whose options are set, the one with the most of them; 'default' without any."""
+    from torch._inductor import config as inductor
+    from torch._inductor import list_mode_options
+
+    plain = inductor.get_config_copy()
+    changed = {key: value for key, value in config.items() if plain.get(key) != value}
+    fitting = {
+        mode: options
+        for mode, options in list_mode_options().items()
+        if options and all(changed.get(key, plain.get(key)) == value for key, value in options.items())
+    }
+    known = {mode: options for mode, options in fitting.items() if set(options) & set(changed)}
+    return max(known, key=lambda mode: len(known[mode]), default="default")

@@ -1,0 +1,348 @@
+"""The probe: it shows where a training step's time goes. It is attached to PyTorch and not to the user's code.
+
+It puts marks at the places where PyTorch, accelerate and Trainer pass from one phase to the next. So it works the same
+for the built-in workload, for a Trainer script and for a plain loop. It relies on the following:
+
+- Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
+  one batch ahead. Callbacks can't see them, so the loader's own `__next__` is marked.
+- The model is whatever module is called outermost. A global hook finds it in the first step, and makes way for hooks on
+  that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile would compile
+  the model once with it and once without.
+- Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
+  pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
+  (`slowstep.trial.marks`).
+- A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
+  `on_step_end`, belong to the step they follow.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.utils.data.dataloader as loading
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from slowstep.records import PHASES, Block, Steps, Work
+from slowstep.trial import batch_work
+from slowstep.trial.clock import Clock, HostClock
+from slowstep.trial.loader_workers import Workers
+from slowstep.trial.marks import STEP, Mark, steps_of, told
+
+LOSSES_KEPT = 64
+
+
+class Probe:
+    """Marks phases and counts work while it is attached, and gathers them into blocks.
+
+    `at_step_boundary` is called between steps: before the first, and whenever the loop comes for data after an
+    optimizer step. It may wait there for any time, since nothing is counted between `close` and `open`.
+    """
+
+    def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
+        self.clock = clock or HostClock()
+        self.at_step_boundary = at_step_boundary
+        self._losses: list[torch.Tensor] = []
+        self._last_loss: torch.Tensor | None = None
+        self._parts: list[torch.Tensor] = []
+        """Losses of the micro-batches in the optimizer step under way, scaled so that their sum is the step's loss."""
+        self._unscaled: torch.Tensor | None = None
+        """The loss before fp16's scaling, which keeps small gradients from vanishing."""
+        self._marks: list[Mark] = []
+        """Marks since the last block ended, or since the open one began."""
+        self._starts: list[int] = [0]
+        """Positions, in samples, at which the steps between the marks begin."""
+        self._works: list[Work] = []
+        self.position = 0
+        """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
+        self._samples = self._counted = 0
+        """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
+        self._trained = False
+        """True if a step ends at the next step boundary; False before the first step."""
+        # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
+        self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
+        self._source: deque[Work] = deque()
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """Numbers of the loaders' iterators, in the order in which they were met."""
+        self._count = itertools.count()
+        self._asked: int | None = None
+        """Number of the iterator that gave the last batch."""
+        self._training: set[int] = set()
+        """Numbers of the iterators whose batches were trained on."""
+        self._loaders: dict[int, Any] = {}
+        """The loaders of the iterators, by the iterators' numbers."""
+        self.workers = Workers()
+        """The workers of the loader that training draws from."""
+        self.loader: Any = None
+        """The loader whose batches are trained on; None if training has none."""
+        self.optimizer: torch.optim.Optimizer | None = None
+        """The optimizer that stepped last."""
+        self.micro_batches = 0
+        """Backward passes in the last optimizer step."""
+        self.device: str | None = None
+        """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
+        self._depth = 0
+        self.annotation: Callable[[str], Any] | None = None
+        """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
+        self._annotated: Any = None
+        self._boundary_due = True
+        self._batch_begins = True
+        self._at_boundary = False
+        self._undo: list[Callable[[], None]] = []
+        self._discovery: Any = None
+        self._roots: set[int] = set()
+        self.models: list[torch.nn.Module] = []
+        """The modules that are called outermost: the model, and a loss if it is one."""
+
+    @property
+    def losses(self) -> list[float]:
+        """The losses of the first optimizer steps, at most `LOSSES_KEPT`."""
+        return [float(loss.float()) for loss in self._losses]
+
+    @property
+    def last_loss(self) -> float | None:
+        """The loss of the last optimizer step; None before the first."""
+        return None if self._last_loss is None else float(self._last_loss.float())
+
+    # -- blocks --
+
+    def open(self) -> Steps:
+        """Begin a block at this moment, and return the steps since the last one ended."""
+        self._works = []
+        self.clock.synchronize()
+        passed = self._steps() if len(self._starts) > 1 else Steps()
+        self._begin_marks(Mark(self.clock.mark(), "other"))
+        return passed
+
+    def close(self) -> tuple[Block, Steps]:
+        """End the block at this moment, and return it as a whole and step by step."""
+        self.clock.synchronize()
+        if self._marks[-1].phase != STEP:
+            self._marks.append(Mark(self.clock.mark(), STEP))
+            self._starts.append(self.position)
+        steps = self._steps()
+        seconds = steps.seconds
+        self._begin_marks()
+        block = Block(
+            steps=len(steps),
+            seconds=sum(seconds),
+            phases={p: sum(steps.phases.get(p, ())) for p in PHASES},
+            step_seconds=seconds,
+            work=batch_work.total(self._works),
+        )
+        return block, steps
+
+    def _steps(self) -> Steps:
+        """Return the steps that the marks make. The last mark ends the last step."""
+        gaps = self.clock.gaps([mark.moment for mark in self._marks])
+        return steps_of(self._marks[:-1], gaps, self._starts, self._training)
+
+    def _begin_marks(self, *marks: Mark) -> None:
+        self._marks, self._starts = list(marks), [self.position]
+
+    # -- marks --
+
+    def _mark(self, phase: str, iterator: int | None = None) -> None:
+        self._marks.append(Mark(self.clock.mark(), phase, iterator))
+
+    def _enter(self, phase: str, iterator: int | None = None) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._mark(phase, iterator)
+            if self.annotation is not None:
+                self._annotated = self.annotation(phase)
+                self._annotated.__enter__()
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            if self._annotated is not None:
+                self._annotated.__exit__(None, None, None)
+                self._annotated = None
+            self._mark("other")
+
+    def last_mark(self) -> int:
+        """Return the number of the last mark, counted from 0 where the block began."""
+        return len(self._marks) - 1
+
+    def phases(self) -> list[str]:
+        """Return the phase that follows each mark of the open block."""
+        return ["other" if name == STEP else name for name in told(self._marks, self._training)]
+
+    def _boundary(self) -> None:
+        """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
+        if self._boundary_due and self._depth == 0 and not self._at_boundary:
+            self._boundary_due = False
+            if self._trained:
+                self.position += (self._samples - self._counted) or 1
+                self._counted = self._samples
+                self._mark(STEP)
+                self._starts.append(self.position)
+            self._trained = self._at_boundary = True
+            try:
+                self.at_step_boundary()
+            finally:
+                self._at_boundary = False
+            if not self._marks:
+                self._mark("other")
+
+    # -- places --
+
+    @contextmanager
+    def attached(self) -> Iterator[Probe]:
+        """Attach to PyTorch, and to accelerate and transformers if they are imported, while the `with` block runs."""
+        self._attach()
+        try:
+            yield self
+        finally:
+            while self._undo:
+                self._undo.pop()()
+
+    def _attach(self) -> None:
+        self._wrap(loading.DataLoader, "__iter__", "data", before=self._loader_asked, after=self._iterator_made)
+        self._wrap(
+            loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
+        )
+        self._wrap(torch.Tensor, "backward", "backward", before=self._keep_loss)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self._before_scaling)
+        self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer")
+        self._wrap(torch.nn.Module, "zero_grad", "optimizer")
+        self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
+        self._wrap(torch, "save", "save")
+        if "accelerate.data_loader" in sys.modules:
+            self._wrap(sys.modules["accelerate.data_loader"], "send_to_device", "host_to_device")
+        if "transformers.trainer" in sys.modules:
+            trainer = sys.modules["transformers.trainer"].Trainer
+            self._wrap(trainer, "log", "log")
+            self._wrap(trainer, "_save_checkpoint", "save")
+            self._wrap(trainer, "evaluate", "evaluate")
+            # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside the above
+            self._wrap(sys.modules["transformers.trainer_callback"].CallbackHandler, "on_save", "save")
+        hooks = (
+            register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
+            register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
+        )
+        self._undo += [hook.remove for hook in hooks] + [self._stop_seeking]
+        self._seeking = True
+        self._seek()
+
+    def _wrap(
+        self,
+        owner: Any,
+        name: str,
+        phase: str,
+        before: Callable[..., int | None] = lambda *_: None,
+        after: Callable[..., None] = lambda *_: None,
+    ) -> None:
+        original = owner.__dict__[name]
+
+        @functools.wraps(original)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            self._enter(phase, before(*args))
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self._leave()
+            after(result, *args)
+            return result
+
+        setattr(owner, name, marked)
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def _loader_asked(self, asked: Any) -> int | None:
+        """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
+        iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
+        if self._depth == 0 and iterator is not None:
+            self.workers.belong_to(iterator)
+            # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
+            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
+            self._asked = self._number(iterator)
+        self._boundary()
+        return None if iterator is None else self._number(iterator)
+
+    def _iterator_made(self, iterator: Any, loader: Any) -> None:
+        """Note whose time the start of the workers was: that of the iterator that was made."""
+        if isinstance(iterator, loading._BaseDataLoaderIter):
+            self._loaders[self._number(iterator)] = loader
+        last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
+        if self._depth == 0 and last is not None and isinstance(iterator, loading._BaseDataLoaderIter):
+            self._marks[last] = self._marks[last]._replace(iterator=self._number(iterator))
+
+    def _fetched_batch(self, batch: Any, iterator: Any) -> None:
+        if self._depth == 0:
+            self._source.append(batch_work.count(batch))
+
+    def _number(self, iterator: Any) -> int:
+        if iterator not in self._numbers:
+            self._numbers[iterator] = next(self._count)
+        return self._numbers[iterator]
+
+    def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
+        self._unscaled = loss
+
+    def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
+        true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
+        self._parts.append(true.detach())
+        self._batch_begins = True
+
+    def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        self._leave()
+        self._boundary_due = True
+        self.optimizer = optimizer
+        if self._parts:
+            self.micro_batches, self.device = len(self._parts), self._parts[-1].device.type
+            self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
+            self._losses += [self._last_loss] * (len(self._losses) < LOSSES_KEPT)
+            self._parts = []
+        self._seeking = False
+        self._stop_seeking()
+
+    def _seek(self) -> None:
+        self._discovery = register_module_forward_pre_hook(self._discover)
+
+    def _stop_seeking(self) -> None:
+        if self._discovery is not None:
+            self._discovery.remove()
+            self._discovery = None
+
+    def _discover(self, module: torch.nn.Module, *_: Any) -> None:
+        """Take a module that is called in the first step while no other is running as a model (or a loss)."""
+        if self._depth:
+            return
+        self._stop_seeking()
+        if id(module) not in self._roots:
+            self._roots.add(id(module))
+            self.models.append(module)
+            end = module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True)
+
+            def begin(*_: Any) -> None:
+                module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
+                self._forward_begins()
+
+            self._undo += [module.register_forward_pre_hook(begin, prepend=True).remove, end.remove]
+            self._forward_begins()
+
+    def _forward_ended(self) -> None:
+        self._leave()
+        if self._seeking and self._depth == 0 and self._discovery is None:
+            self._seek()
+
+    def _forward_begins(self) -> None:
+        training = torch.is_grad_enabled()
+        if self._depth == 0 and training:
+            self._boundary()
+            if self._batch_begins and self._source:
+                self._works.append(self._source.popleft())
+                self._samples += self._works[-1].samples
+                self._batch_begins = False
+                self._training.add(self._asked)
+                self.loader = self._loaders.get(self._asked, self.loader)
+        self._enter("forward" if training else "evaluate")

@@ -1,0 +1,154 @@
+"""A few steps of a trial under torch.profiler: which operators take the time, and how long the device stands idle.
+
+The profiler slows what it looks at, so a profiled trial serves for nothing else and is never judged.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from slowstep.records import Operator, ProfileRecord
+
+TOP = 20
+"""The most operators that are kept of a profile and of a phase."""
+
+PAUSE = 1e-3
+"""The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
+
+ANNOTATION = "slowstep phase: "
+"""The beginning of the names that phases have in a trace."""
+
+GAP = 10e-6
+"""The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
+
+
+class Profiling:
+    """A profiler, which runs until `stop`."""
+
+    def __init__(self, device: str):
+        self.on_device = device == "cuda"
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self.on_device
+        self.profiler = profile(activities=activities)
+        self.profiler.start()
+
+    def stop(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
+        """Return what was seen of `steps` steps that took `seconds`, and write the trace to `trace` for Perfetto."""
+        self.profiler.stop()
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        self.profiler.export_chrome_trace(str(trace))
+        busy, gaps = self._busy()
+        return ProfileRecord(
+            device="cuda" if self.on_device else "cpu",
+            steps=steps,
+            seconds=seconds,
+            operators=self._operators(),
+            by_phase=self._by_phase(),
+            pauses={} if self.on_device else self._pauses(),
+            idle=max(0.0, 1 - busy / seconds),
+            gaps_per_step=len(gaps) / steps,
+            gap_seconds=float(gaps.sum()) / steps,
+            trace=trace.name,
+        )
+
+    def _operators(self) -> list[Operator]:
+        """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""
+        found = [
+            Operator(
+                name=e.key,
+                calls=e.count,
+                seconds=1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total),
+            )
+            for e in self.profiler.key_averages()
+            # an operator's device time is that of its kernels, which have rows of their own
+            if not e.is_user_annotation
+            and not e.key.startswith(ANNOTATION)
+            and (not self.on_device or e.device_type == DeviceType.CUDA)
+        ]
+        return sorted(found, key=lambda o: -o.seconds)[:TOP]
+
+    def _by_phase(self) -> dict[str, list[Operator]]:
+        """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
+        phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0])
+        for e in self._events(DeviceType.CPU):
+            if not e.name.startswith("ProfilerStep"):
+                one = sums[phases(e.time_range.start), e.name]
+                one[0] += 1
+                one[1] += 1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total)
+        found: dict[str, list[Operator]] = defaultdict(list)
+        for (phase, name), (calls, seconds) in sorted(sums.items(), key=lambda item: -item[1][1]):
+            if len(found[phase]) < TOP and seconds > 0:
+                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds))
+        return dict(found)
+
+    def _pauses(self) -> dict[str, float]:
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs."""
+        phases, found = self._phases(), Counter[str]()
+        spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
+        for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
+            starts, ends = covered([(begin, begin), *spans, (end, end)])
+            for a, b in zip(ends[:-1], starts[1:], strict=True):
+                if 1e-6 * (b - a) > PAUSE:
+                    found[phases((a + b) / 2)] += 1e-6 * float(b - a)
+        return dict(found)
+
+    def _stretches(self) -> list[tuple[str, float, float]]:
+        """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""
+        found = [
+            (e.name.removeprefix(ANNOTATION), e.time_range.start, e.time_range.end)
+            for e in self.profiler.events()
+            if e.name.startswith(ANNOTATION) and e.device_type == DeviceType.CPU
+        ]
+        if found:
+            found.append(("all", min(s for _, s, _ in found), max(e for _, _, e in found)))
+        return sorted(found, key=lambda s: s[1])
+
+    def _phases(self) -> Callable[[float], str]:
+        """Return a function that tells the phase at a moment of the profile, in us."""
+        entered = [s for s in self._stretches() if s[0] != "all"]
+        starts = [s[1] for s in entered]
+
+        def at(moment: float) -> str:
+            i = bisect.bisect_right(starts, moment) - 1
+            return entered[i][0] if i >= 0 and moment <= entered[i][2] else "other"
+
+        return at
+
+    def _busy(self) -> tuple[float, np.ndarray]:
+        """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
+        kind = DeviceType.CUDA if self.on_device else DeviceType.CPU
+        starts, ends = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
+        gaps = 1e-6 * (starts[1:] - ends[:-1])
+        return 1e-6 * float((ends - starts).sum()), gaps[gaps > GAP]
+
+    def _events(self, kind: DeviceType) -> Iterable[Any]:
+        return (
+            e
+            for e in self.profiler.events()
+            if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
+        )
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the starts and ends, in order, of the stretches that at least one span covers: two arrays (stretches,)."""
+    sorted_spans = np.array(sorted(spans), dtype=float).reshape(-1, 2)
+    if not len(sorted_spans):
+        return np.zeros(0), np.zeros(0)
+    reach = np.maximum.accumulate(sorted_spans[:, 1])
+    opens = np.concatenate([[True], sorted_spans[1:, 0] > reach[:-1]])
+    last = np.append(np.flatnonzero(opens)[1:] - 1, len(reach) - 1)
+    return sorted_spans[opens, 0], reach[last]
+
+
+def warm_up_profiler() -> None:
+    """Start a profiler once. The first start loads its tools, which would be seen as a long first step."""
+    with profile(activities=[ProfilerActivity.CPU]):
+        torch.ones(1).sum()

@@ -1,0 +1,105 @@
+"""The places in the code where training spends its time, found by looking at its stack many times a second.
+
+A profiler of operators sees neither a sleep nor a loop in Python. Looking at the stack sees both, costs the training
+next to nothing, and gives the line. It is done in the profiled trial, which is never judged.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from slowstep.records import Place
+
+PERIOD = 0.002
+"""Seconds between two looks."""
+
+KEPT = 12
+"""The most places that are kept for each phase."""
+
+KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LIBRARIES = tuple(
+    os.path.join(os.path.realpath(path), "")
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_paths().get(name))
+)
+
+
+class Places:
+    """Looks at the stack of the thread that made it, from `start` to `stop`."""
+
+    def __init__(self, moment: Callable[[], int]):
+        self.moment = moment
+        """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
+        self.found: Counter[tuple[int, str, bool]] = Counter()
+        self._watched = threading.get_ident()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="places", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look at the stack."""
+        self._thread.start()
+
+    def stop(self, phases: Sequence[str]) -> list[Place]:
+        """Stop looking, and return the places with their shares of the whole time, largest first.
+
+        `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
+        """
+        self._ended.set()
+        self._thread.join()
+        looks = self.found.total() or 1
+        told = Counter[tuple[str, str, bool]]()
+        for (mark, where, own), count in self.found.items():
+            told[phases[mark] if mark < len(phases) else "other", where, own] += count
+        places = [
+            Place(phase=phase, where=where, own=own, share=count / looks)
+            for (phase, where, own), count in told.most_common()
+        ]
+        number = Counter[str]()
+        kept = []
+        for place in places:
+            number[place.phase] += 1
+            kept += [place] * (number[place.phase] <= KEPT)
+        return kept
+
+    def _look(self) -> None:
+        while not self._ended.wait(PERIOD):
+            mark, frame = self.moment(), sys._current_frames().get(self._watched)
+            if frame is not None:
+                self.found[(mark, *place_of(frame))] += 1
+
+
+def place_of(frame: FrameType) -> tuple[str, bool]:
+    """Return the place that a stack stands at, and whether it is the user's own code.
+
+    It is the innermost frame outside of the libraries: a hook, a dataset, a callback, a line of the user's loop. If
+    there is none, since the loop is a library's, it is the innermost frame of all.
+    """
+    innermost = frame
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and not _of_library(path):
+            return f"{_shown(path)}:{frame.f_lineno} in {frame.f_code.co_name}", True
+        frame = frame.f_back
+    code = innermost.f_code
+    return f"{_shown(code.co_filename)}:{innermost.f_lineno} in {code.co_name}", False
+
+
+def _of_library(path: str) -> bool:
+    real = os.path.realpath(path)
+    return real.startswith((*LIBRARIES, KIT))
+
+
+def _shown(path: str) -> str:
+    """Return a short path: within the library for a library's file, within the working folder for the user's own."""
+    real = os.path.realpath(path)
+    for library in sorted(LIBRARIES, key=len, reverse=True):
+        if real.startswith(library):
+            return real[len(library) :]
+    here = os.getcwd() + os.sep
+    return real[len(here) :] if real.startswith(here) else os.sep.join(real.split(os.sep)[-2:])

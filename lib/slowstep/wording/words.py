@@ -1,0 +1,101 @@
+"""Numbers in words and units that people read."""
+
+from __future__ import annotations
+
+from slowstep.judgement.baseline_facts import BaselineFacts
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Outcome, Verdict, span
+
+PHASE_NAMES = {
+    "data": "data wait",
+    "host_to_device": "copy to device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "log": "logging",
+    "save": "saving",
+    "evaluate": "evaluating",
+    "other": "other",
+}
+"""The phases as reports name them."""
+
+SIGNS = {
+    Outcome.SUPPORTED: "✔ supported",
+    Outcome.REFUTED: "✘ refuted",
+    Outcome.INCONCLUSIVE: "? inconclusive",
+    Outcome.NOT_TESTABLE: "– not testable here",
+}
+
+
+def effect(interval: Interval | None) -> str:
+    """Return an effect with its interval, or "not measured"."""
+    return span(interval) if interval else "not measured"
+
+
+def duration(seconds: float, beside: float | None = None) -> str:
+    """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`."""
+    large = seconds if beside is None else beside
+    if large < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if large < 120:
+        return f"{seconds:.1f} s"
+    if large < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def hours(job: Projection) -> str:
+    """Return the time of a projected job with its interval, in one unit."""
+    low, high = (duration(end, beside=job.seconds) for end in (job.low, job.high))
+    return f"{duration(job.seconds)} [{low}, {high}]"
+
+
+def proviso(facts: BaselineFacts) -> str:
+    """Return the condition under which the time of a projected job holds; empty where there is none."""
+    if facts.observed.get("device") != "cpu" or facts.observed.get("freed_memory") != "kept":
+        return ""
+    return (
+        " This holds with freed memory kept, as in the trials (docs/method.md says how); a job on a CPU that leaves it "
+        "to glibc can take much longer, which `overheads: {freed_memory: [returned]}` measures."
+    )
+
+
+def money(job: Projection) -> str:
+    """Return the cost of a projected job with its interval; empty where the price of an hour is not given."""
+    cost = [job.cost(seconds) for seconds in (job.seconds, job.low, job.high)]
+    return "" if None in cost else f"{cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {job.currency}"
+
+
+def size(count: float | None) -> str:
+    """Return bytes as MiB or GiB."""
+    if count is None:
+        return "not measured"
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def rate(value: float | None) -> str:
+    """Return a rate with a sensible number of digits."""
+    return "not measured" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share, 0 to 1, as a percentage."""
+    return "not measured" if value is None else f"{value:.1%}"
+
+
+def share_span(interval: Interval) -> str:
+    """Return a share, 0 to 1, with its interval, as percentages."""
+    return f"{share(interval.mean)} [{share(interval.lower)}, {share(interval.upper)}]"
+
+
+def loss_change(value: float | None) -> str:
+    """Return a relative change of the loss over the same samples as a percentage."""
+    return "other samples" if value is None else f"{value:+.2%}"
+
+
+def strength(verdict: Verdict) -> str:
+    """Return what a verdict rests on, in words that a manager understands."""
+    if verdict.effect is None:
+        return "by its bound, without a trial" if verdict.bound else "without a trial"
+    return f"{verdict.effect.n} interleaved pairs"

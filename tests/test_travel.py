@@ -1,0 +1,85 @@
+"""Records travel: measured where there is no Jupyter, drawn where there is no torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NOTEBOOKS = (
+    *("papermill", "jupyterlab", "jupyter_client", "nbconvert", "nbformat", "ipykernel", "IPython"),
+    "plotly",
+)
+"""The packages of notebooks and charts. pandas is not among them, since datasets needs it; the kit itself does not."""
+
+TRAINING = ("torch", "transformers", "peft", "accelerate", "datasets", "bitsandbytes", "tokenizers")
+
+BLOCK = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {names!r} else PathFinder.find_spec(name, path, target)
+
+sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+
+
+def without(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
+    """The environment of a machine on which these packages are not installed."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(BLOCK.format(names=names), encoding="utf-8")
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "lib")])}
+
+
+def slowstep(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess:
+    """Run the command line in such an environment."""
+    command = [sys.executable, "-m", "slowstep.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
+
+
+def shown(page: Path) -> list[str]:
+    """The charts' data, the tables and the verdicts of a report: all that it says, without when it was drawn."""
+    text = page.read_text(encoding="utf-8")
+    charts = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
+    tables = re.findall(r"<table.*?</table>", text, re.DOTALL)
+    verdicts = re.findall(r'<div class="cell verdict".*?</div>', text, re.DOTALL)
+    return charts + tables + verdicts
+
+
+@pytest.mark.trials
+def test_measuring_needs_no_notebook(tmp_path: Path) -> None:
+    """Without Jupyter and plotly all that the notebooks would measure is measured, and verdicts are printed."""
+    overrides = ["--set", "budget.exhaustive=false", "data_loading={tokenize: [once]}", "compute={}", "overheads={}"]
+    overrides += ["sequence_length={}", "gradient_checkpointing={gradient_checkpointing: [false]}"]
+    here = without(tmp_path / "bare", NOTEBOOKS)
+    measured = slowstep("measure", "params/smoke.yaml", *overrides, "--outputs", str(tmp_path / "box"), env=here)
+    summaries = {path.stem for path in (tmp_path / "box" / "smoke" / "records" / "summaries").glob("*.json")}
+
+    assert (measured.returncode, measured.stderr) == (0, "")
+    assert "gradient_checkpointing=false" in measured.stdout
+    assert summaries >= {"00_baseline", "20_gradient_checkpointing", "90_final_config"}
+
+
+def test_reports_are_drawn_elsewhere_as_they_were(diagnosed: Path, tmp_path: Path) -> None:
+    """A copy of the folder, under another name and without its reports, is drawn where torch and transformers are not
+    installed: every chart, table and verdict is what it was where the run was measured."""
+    folder = shutil.copytree(
+        diagnosed / "smoke", tmp_path / "copied", ignore=shutil.ignore_patterns("*.html", "*.ipynb")
+    )
+    drawn = slowstep("report", str(folder), env=without(tmp_path / "home", TRAINING))
+    pages = {page.name: shown(page) for page in (diagnosed / "smoke").glob("*.html")}
+
+    assert drawn.returncode == 0, drawn.stdout + drawn.stderr
+    assert pages.keys() >= {"00_baseline.html", "10_data_loading.html", "90_final_config.html"}
+    assert pages == {page.name: shown(page) for page in folder.glob("*.html")}
+    assert all(pages.values())
