@@ -576,8 +576,9 @@ def test_a_trial_says_what_becomes_of_freed_memory(measurer: LocalMeasurer, arm:
 
 @pytest.mark.parametrize("freed_memory", ["kept", "returned"])
 def test_launches_lie_differently_in_memory(freed_memory: str, measurer: LocalMeasurer, arm: Make) -> None:
-    """Forked from one server, all launches of an arm would have the same luck."""
-    same = arm(w.Tiny, {"freed_memory": freed_memory})
-    record = compare(measurer, same, same, pairs=1, twin=True)
+    """Forked from one server, all launches of an arm would have the same luck. Two may have it by chance."""
+    same, names = arm(w.Tiny, {"freed_memory": freed_memory}), [f"launch {i}" for i in range(4)]
+    heaps = {measurer.pool.launch(same, name).record.observed["heap"] for name in names}
+    measurer.pool.keep_only(measurer.pool.live.keys() - set(names))
 
-    assert record.baseline.observed["heap"] != record.treatment.observed["heap"]
+    assert len(heaps) > 1

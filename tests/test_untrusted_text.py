@@ -230,7 +230,7 @@ def test_words_of_every_language_stay_as_they_are() -> None:
     assert words == visible(words)
 
 
-LOGGED = ("trial/main.py", "launch/guard.py")
+LOGGED = ("trial/main.py", "launch/guard_process.py")
 """What runs in a trial's own processes, whose output is its log."""
 
 

@@ -109,8 +109,8 @@ def _compiled(model: torch.nn.Module) -> bool:
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 
 
-def _mode(config: dict[str, Any]) -> str | None:
-    """Return the mode of torch.compile whose options are set, the one with the most of them; None for the default."""
+def _mode(config: dict[str, Any]) -> str:
+    """Return the mode of torch.compile whose options are set, the one with the most of them; 'default' without any."""
     from torch._inductor import config as inductor
     from torch._inductor import list_mode_options
 
@@ -122,4 +122,4 @@ def _mode(config: dict[str, Any]) -> str | None:
         if options and all(changed.get(key, plain.get(key)) == value for key, value in options.items())
     }
     known = {mode: options for mode, options in fitting.items() if set(options) & set(changed)}
-    return max(known, key=lambda mode: len(known[mode]), default=None)
+    return max(known, key=lambda mode: len(known[mode]), default="default")
