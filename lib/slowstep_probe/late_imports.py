@@ -34,10 +34,11 @@ class LateImports(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> object:
-        """Return the spec that the other finders give, with a loader that runs the actions; None for other modules."""
+        """Return the spec that the later finders give, with a loader that runs the actions; None for other modules."""
         if name not in self._actions:
             return None
-        for finder in [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]:
+        later = sys.meta_path[sys.meta_path.index(self) + 1 :]  # others of this kind are asked, and none asks back
+        for finder in [f for f in later if hasattr(f, "find_spec")]:
             spec = finder.find_spec(name, path, target)  # type: ignore[arg-type]
             if spec is not None and spec.loader is not None:
                 spec.loader = _Loader(spec.loader, lambda module: self._run(name, module))

@@ -305,7 +305,7 @@ class Probe:
             self._numbers[iterator] = next(self._count)
         return self._numbers[iterator]
 
-    def _count(self, done: Work) -> None:
+    def _batch_met(self, done: Work) -> None:
         """Count the work of a batch that training begins with."""
         self._works.append(done)
         self._samples += done.samples
@@ -397,13 +397,13 @@ class Probe:
 
     def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         training = torch.is_grad_enabled()
-        if self._depth == 0 and training and not self._in_closure:
-            if not self._training or self._since_asked > WITHOUT_ASKING:
+        if self._depth == 0 and training:
+            if not self._in_closure and (not self._training or self._since_asked > WITHOUT_ASKING):
                 self._boundary()
             if self._batch_begins and self._source:
-                self._count(self._source.popleft())
+                self._batch_met(self._source.popleft())
                 self._training.add(self._asked)
                 self.loader = self._loaders.get(self._asked, self.loader)
-            elif self._batch_begins and not self._training:
-                self._count(batch_work.count_inputs(args, kwargs))
+            elif self._batch_begins and not self._training and not (self._in_closure and self._parts):
+                self._batch_met(batch_work.count_inputs(args, kwargs))
         self._enter("forward" if training else "evaluate")

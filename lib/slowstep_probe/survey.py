@@ -179,16 +179,19 @@ class Survey:
 
 
 def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:
-    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    batches = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    sampler = batches
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
     return {
         "dataset": _name(type(loader.dataset)),
         "examples": _length(loader.dataset),
-        "batch_size": loader.batch_size or getattr(sampler, "batch_size", None),
+        "batch_size": loader.batch_size or getattr(batches, "batch_size", None),
         "num_workers": loader.num_workers,
         "prefetch_factor": loader.prefetch_factor,
         "persistent_workers": loader.persistent_workers,
         "pin_memory": loader.pin_memory,
-        "sampler": _name(type(loader.sampler)),
+        "sampler": _name(type(sampler)),
         "collate_fn": _name(loader.collate_fn),
     }
 

@@ -10,7 +10,10 @@ from slowstep.launch.surveyor import Surveyed
 
 PHASES = {"data": "data wait", "host_to_device": "copy to the device", "evaluate": "evaluation"}
 SHOWN_OPTIONS = 12
-WIDTH = 12
+WIDTH = 15
+
+LONG = 60
+"""The characters from which on a value is not shown."""
 
 
 def lines(seen: Surveyed) -> list[str]:
@@ -47,10 +50,37 @@ def _objects(seen: Surveyed, kind: str) -> Iterator[str]:
     trained = (seen.training or {}).get("loader")
     of_kind = [one for one in seen.constructed if one["kind"] == kind]
     for number, one in enumerate(of_kind):
-        values = ", ".join(f"{name}={value}" for name, value in one["values"].items() if value is not None)
+        if "<module>" in one["place"]["through"] or one["values"].get("enabled") is False:
+            continue  # made while a library was imported, or switched off
+        values = ", ".join(_values(one["values"]))
         times = f" ({one['times']} times)" if one["times"] > 1 else ""
         feeds = ", which feeds the training" if kind == "loader" and number == trained and len(of_kind) > 1 else ""
         yield f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values}){times}{feeds}"
+
+
+HIDDEN = {
+    "persistent_workers": False,
+    "pin_memory": False,
+    "collate_fn": "default_collate",
+    "amsgrad": False,
+    "maximize": False,
+    "capturable": False,
+    "differentiable": False,
+    "eps": 1e-8,
+}
+"""Values that are not shown, because they are ordinary."""
+
+NEVER_SHOWN = ("decoupled_weight_decay", "betas")
+
+
+def _values(values: dict[str, Any]) -> Iterator[str]:
+    """Yield the values of an object that are worth showing, as `name=value`."""
+    for name, value in values.items():
+        shown = value.rpartition(".")[2] if name in ("dataset", "sampler", "collate_fn") else value
+        ordinary = name in HIDDEN and HIDDEN[name] == shown
+        if shown is None or shown == [] or name in NEVER_SHOWN or ordinary or len(str(shown)) > LONG:
+            continue
+        yield f"{count(shown)} parameters" if name == "parameters" else f"{name}={shown}"
 
 
 def place(at: dict[str, Any], seen: Surveyed) -> str:
