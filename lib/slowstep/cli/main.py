@@ -56,13 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         say(error=True)
-        say(f"interrupted; {KEPT}", error=True)
+        say(f"interrupted{_kept(given.command)}", error=True)
         return 130
     except signals.Terminated as ended:
         with contextlib.suppress(OSError):  # the terminal itself may be gone
             say(error=True)
-            say(f"ended by {ended.signal.name}; {KEPT}", error=True)
+            say(f"ended by {ended.signal.name}{_kept(given.command)}", error=True)
         return ended.code
+
+
+def _kept(command: str) -> str:
+    """Return what is said of a command that was ended: whether it goes on where it stopped."""
+    return f"; {KEPT}" if command in ("diagnose", "measure") else ""
 
 
 def _parser() -> argparse.ArgumentParser:
