@@ -35,8 +35,8 @@ def cost() -> dict[str, float]:
     from transformers import TrainerCallback
 
     from slowstep.trial import heap
-    from slowstep.trial.probe import Probe
     from slowstep.workloads.finetune import FineTune
+    from slowstep_probe.probe import Probe
 
     base = load("params/quick.yaml").settings
     settings = override(base, {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"})
@@ -107,8 +107,8 @@ def _marks() -> float:
     """Seconds that the probe's own calls take in a step of the built-in workload: what it does, without the noise."""
     import torch
 
-    from slowstep.trial import batch_work
-    from slowstep.trial.probe import Probe
+    from slowstep_probe import batch_work
+    from slowstep_probe.probe import Probe
 
     probe = Probe()
     batch = {"input_ids": torch.ones(4, 192, dtype=torch.long), "attention_mask": torch.ones(4, 192, dtype=torch.long)}

@@ -25,7 +25,8 @@ LEFT = {
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
     "trial": {"settings", "records", "processes", "workloads"},
-    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "trial"},
+    "command": set(),
+    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "trial", "command"},
     "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "trial"},
     "investigation": {
         "settings",
@@ -49,7 +50,7 @@ LEFT = {
     },
     "cli": {
         *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),
-        *("investigation", "report", "final", "batch", "wording", "text"),
+        *("investigation", "report", "final", "batch", "wording", "text", "command"),
     },
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
@@ -126,6 +127,19 @@ def test_charts_alone_need_what_draws_them() -> None:
     }
 
     assert naming <= {"report", "batch"}
+
+
+def test_the_probe_needs_the_standard_library_and_torch_alone() -> None:
+    """It runs in the user's interpreter, where nothing of the kit is installed."""
+    allowed = {*sys.stdlib_module_names, "torch", "slowstep_probe"}
+    wrong = {
+        f"{path.name} imports {name}"
+        for path in sorted((LIB / "slowstep_probe").rglob("*.py"))
+        for name in imported(path)
+        if name.partition(".")[0] not in allowed
+    }
+
+    assert set() == wrong
 
 
 @pytest.mark.parametrize("layer", WITHOUT_TORCH)

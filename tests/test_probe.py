@@ -19,9 +19,9 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
-from slowstep.trial.clock import CudaClock
-from slowstep.trial.loader_workers import Workers
-from slowstep.trial.probe import Probe
+from slowstep_probe.clock import CudaClock
+from slowstep_probe.loader_workers import Workers
+from slowstep_probe.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -13,6 +13,7 @@ import pytest
 
 from slowstep.environment.system_errors import explained
 from slowstep.records.store import write_atomically
+from slowstep.report.index import write_index
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {"check": "params/smoke.yaml", "audit": "params/case_001.yaml", "diagnose": "params/smoke.yaml"}
@@ -125,3 +126,15 @@ def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
 
     assert explained(caught.value).startswith(f"{tmp_path / 'x.json'}: Is a directory: ")
     assert [tmp_path / "x.json"] == list(tmp_path.iterdir())
+
+
+def test_a_page_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    """A copied investigation may lie beside a page that has the index's name; an index of the kit's own is renewed."""
+    (tmp_path / "index.html").write_text("<html>mine</html>")
+    other = write_index(tmp_path)
+    (tmp_path / "own").mkdir()
+    first = write_index(tmp_path / "own")
+
+    assert (tmp_path / "index.html").read_text() == "<html>mine</html>"
+    assert other == write_index(tmp_path) == tmp_path / "slowstep_index.html"
+    assert first == write_index(tmp_path / "own") == tmp_path / "own" / "index.html"

@@ -110,7 +110,7 @@ def _train(connection: Any, plan: Plan) -> None:
     from torch import nn
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-    from slowstep.trial.probe import Probe
+    from slowstep_probe.probe import Probe
 
     multiprocessing.set_start_method("fork", force=True)
 

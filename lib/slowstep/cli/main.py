@@ -1,4 +1,4 @@
-"""The command line: `slowstep diagnose`, `measure`, `report`, `audit` and `check`.
+"""The command line: `slowstep diagnose`, `survey`, `measure`, `report`, `audit` and `check`.
 
 The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
 an audit has told its claims by then.
@@ -56,13 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         say(error=True)
-        say(f"interrupted; {KEPT}", error=True)
+        say(f"interrupted{_kept(given.command)}", error=True)
         return 130
     except signals.Terminated as ended:
         with contextlib.suppress(OSError):  # the terminal itself may be gone
             say(error=True)
-            say(f"ended by {ended.signal.name}; {KEPT}", error=True)
+            say(f"ended by {ended.signal.name}{_kept(given.command)}", error=True)
         return ended.code
+
+
+def _kept(command: str) -> str:
+    """Return what is said of a command that was ended: whether it goes on where it stopped."""
+    return f"; {KEPT}" if command in ("diagnose", "measure") else ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="slowstep", description="Why are my training steps slow, and what do I change?"
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    survey = commands.add_parser("survey", help="show in half a page what a command that trains is made of")
+    survey.set_defaults(run=_survey)
+    survey.add_argument("--startup", type=float, default=300.0, help="most seconds until the first step")
+    survey.add_argument("--steps", type=int, default=20, help="steps that are watched")
+    survey.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command, as it is typed")
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -117,6 +127,23 @@ def _measure(given: argparse.Namespace) -> int:
     outputs = Path(given.outputs)
     everything = checked(given.params, given.set, outputs)
     return max([measure(loaded, outputs) for loaded in everything])
+
+
+def _survey(given: argparse.Namespace) -> int:
+    from slowstep.cli.survey_lines import lines
+    from slowstep.command.resolve import CommandError, resolve
+    from slowstep.launch.surveyor import SurveyOrder, survey
+
+    words = given.words[1:] if given.words[:1] == ["--"] else given.words
+    try:
+        command = resolve(words, Path.cwd(), os.environ)
+        seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
+    except CommandError as error:
+        say(error, error=True)
+        return 2
+    for line in lines(seen):
+        say(line)
+    return 0 if seen.training else 1
 
 
 def _check(given: argparse.Namespace) -> int:

@@ -2,23 +2,19 @@
 
 from slowstep.records.arm_steps import steps_of_arm
 from slowstep.records.schema import (
-    PHASES,
-    Block,
     ComparisonRecord,
     Environment,
     EventRecord,
-    Memory,
     ObservationRecord,
     Operator,
     Pair,
     Place,
     ProfileRecord,
     Status,
-    Steps,
     TrialRecord,
-    Work,
 )
 from slowstep.records.store import Store, identity
+from slowstep_probe.measured import PHASES, Block, Memory, Steps, Work
 
 __all__ = [
     "PHASES",

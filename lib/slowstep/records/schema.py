@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-PHASES = ("data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate", "other")
-"""The phases that a step's time can go to, in the order of a step. Together they are the wall time of a block."""
-
-
-LARGEST = 1e12
-"""A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""
+from slowstep_probe.measured import Block, Memory, Steps
 
 
 class Status(StrEnum):
@@ -23,109 +18,6 @@ class Status(StrEnum):
     CRASHED = "crashed"
     NOT_TESTABLE = "not testable here"
     LOSS_NOT_FINITE = "loss not finite"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """The work that was processed. Tokens are None for data that has no token ids.
-
-    padded = all positions of the batches; useful = attention_mask.sum(); loss = labels that count (!= -100);
-    cut = tokens of the examples that truncation removed.
-    """
-
-    samples: int = 0
-    padded_tokens: int | None = None
-    useful_tokens: int | None = None
-    loss_tokens: int | None = None
-    cut_tokens: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Consecutive optimizer steps of one trial, measured as a whole: the sampling unit of all statistics."""
-
-    steps: int
-    seconds: float
-    phases: dict[str, float]
-    """Seconds of each phase; their sum is `seconds`."""
-    step_seconds: list[float]
-    work: Work
-    amortised: dict[str, float] = field(default_factory=dict)
-    """Seconds within `seconds` that stand for periodic events: the block's share of each, measured beside the block."""
-    interrupted: str | None = None
-    """The way other processes interrupted the block, in words; None if they did not, or if it was measured again."""
-
-    def __post_init__(self) -> None:
-        """Refuse figures that no block can have and that nothing could be computed from: ValueError."""
-        seconds = (self.seconds, *self.phases.values(), *self.step_seconds, *self.amortised.values())
-        if not (0 < self.steps < LARGEST and self.seconds > 0 and all(-LARGEST < s < LARGEST for s in seconds)):
-            raise ValueError(f"a block of {self.steps!r:.20} steps and {self.seconds!r:.20} s can't be")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Steps:
-    """Optimizer steps of one launch, timed one by one, in columns of one length n.
-
-    They are steady: trained after the warm-up, while the loader's workers deliver evenly. They include the steps of
-    blocks, and the steps trained between two blocks so that both arms meet the same samples.
-    """
-
-    position: list[int] = field(default_factory=list)
-    """The number of samples that the launch had trained on when the step began. Trials draw the same order from the
-    same seed, so steps at one position train on the same samples in every launch."""
-    phases: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each phase, by step. A phase that took no time in any of the steps is left out."""
-
-    def __post_init__(self) -> None:
-        """Refuse columns of unlike length, and figures that no step can have: ValueError."""
-        columns = self.phases.values()
-        if any(len(column) != len(self.position) for column in columns):
-            raise ValueError("steps whose columns differ in length can't be")
-        if not all(-LARGEST < s < LARGEST for column in columns for s in column):
-            raise ValueError("a step of such a length can't be")
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-    @property
-    def seconds(self) -> list[float]:
-        """Return the seconds of each step, all phases together."""
-        return [sum(column[i] for column in self.phases.values()) for i in range(len(self))]
-
-    def __add__(self, other: Steps) -> Steps:
-        """Return the steps of both, one after the other."""
-        names = [p for p in PHASES if p in self.phases or p in other.phases]
-        return Steps(
-            position=self.position + other.position,
-            phases={p: self._column(p) + other._column(p) for p in names},
-        )
-
-    def since(self, first: int) -> Steps:
-        """Return the steps without the first `first` of them."""
-        return Steps(position=self.position[first:], phases={p: column[first:] for p, column in self.phases.items()})
-
-    def _column(self, phase: str) -> list[float]:
-        return self.phases.get(phase) or [0.0] * len(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memory:
-    """Peaks in bytes, and the limit of one of them.
-
-    allocated = the need of training; reserved = what the allocator took; device = the device as a whole; host = the
-    host; limit = the memory there is for `peak`.
-    """
-
-    allocated: int | None = None
-    reserved: int | None = None
-    device: int | None = None
-    host: int | None = None
-    limit: int | None = None
-
-    @property
-    def peak(self) -> int | None:
-        """Return the peak of the memory that `limit` is about: the device's, or the host's where there is no device."""
-        return self.host if self.reserved is None else self.reserved
 
 
 @dataclass(frozen=True, kw_only=True)

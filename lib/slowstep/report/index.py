@@ -15,6 +15,14 @@ from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.words import SIGNS, duration, effect
 
+NAMES = ("index.html", "slowstep_index.html")
+"""The names that the page may have, in their order."""
+
+MARK = "<title>slowstep"
+"""The text by which a page is known as the kit's own."""
+
+LOOKED_AT = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
@@ -34,12 +42,24 @@ class Overview:
 
 
 def write_index(outputs: Path) -> Path:
-    """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out."""
+    """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out.
+
+    A page of somebody else's that has the name is left alone, and the index has another name there.
+    """
     folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
     page = environment().get_template("index_page.html.j2")
     html = page.render(overviews=[overview(f) for f in folders], signs=SIGNS, effect=effect, duration=duration)
-    write_atomically(outputs / "index.html", unbroken(html))
-    return outputs / "index.html"
+    path = next(outputs / name for name in NAMES if not _is_foreign(outputs / name))
+    write_atomically(path, unbroken(html))
+    return path
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether there is a page that is no index of the kit's."""
+    if not path.is_file() or path.name == NAMES[-1]:
+        return False
+    with path.open(encoding="utf-8", errors="replace") as page:
+        return MARK not in page.read(LOOKED_AT)
 
 
 def overview(folder: Path) -> Overview:

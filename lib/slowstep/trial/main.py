@@ -32,10 +32,7 @@ from torch.profiler import record_function
 import slowstep.workloads.finetune  # noqa: F401
 from slowstep.records import Memory, Status, Steps
 from slowstep.trial import heap
-from slowstep.trial.clock import clock_for
 from slowstep.trial.failure import failure
-from slowstep.trial.observed import observed
-from slowstep.trial.probe import Probe
 from slowstep.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep.trial.protocol import (
     BlockDone,
@@ -52,6 +49,9 @@ from slowstep.trial.protocol import (
 from slowstep.trial.schedule import Schedule, Then
 from slowstep.trial.stack_sampler import Places
 from slowstep.workloads import Workload, checked, load_workload
+from slowstep_probe.clock import clock_for
+from slowstep_probe.observed import observed
+from slowstep_probe.probe import Probe
 
 
 class Stop(BaseException):

@@ -10,8 +10,7 @@ import datasets
 
 from slowstep.workloads import data
 from slowstep.workloads.observed.fine_tune_protocol import Parts
-
-SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
+from slowstep_probe.observed import sampling
 
 EPOCH_IN_BLOCK = 200
 """The most steps of an epoch that is measured as a whole if there are loader workers."""
@@ -30,15 +29,6 @@ def data_facts(w: Parts) -> dict[str, Any]:
         "max_length": _max_length(w),
         **_epoch(w),
     }
-
-
-def sampling(loader: Any) -> str | None:
-    """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
-    sampler = loader.batch_sampler
-    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
-        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
-    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
-    return kinds[0] if kinds else None
 
 
 def _max_length(w: Parts) -> int | None:

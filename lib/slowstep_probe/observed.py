@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
-from slowstep.trial.probe import Probe
-from slowstep.workloads.observed.loader import sampling
+from slowstep_probe.probe import Probe
+
+SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
+"""The orders of examples, by the classes of samplers."""
 
 
 def observed(probe: Probe) -> dict[str, Any]:
@@ -47,6 +49,15 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
     if examples is not None:
         found["examples"] = examples
     return found
+
+
+def sampling(loader: Any) -> str | None:
+    """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
+    sampler = loader.batch_sampler
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
+    return kinds[0] if kinds else None
 
 
 def _batch_size(loader: Any) -> int | None:

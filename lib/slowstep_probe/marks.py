@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from slowstep.records import PHASES, Steps
+from slowstep_probe.measured import PHASES, Steps
 
 STEP = "step"
 """The name of the mark between two steps. What follows it is 'other' until a phase begins."""

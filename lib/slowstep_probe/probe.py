@@ -10,16 +10,19 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   the model once with it and once without.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
   pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
-  (`slowstep.trial.marks`).
+  (`slowstep_probe.marks`).
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
-  `on_step_end`, belong to the step they follow.
+  `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
+  pass. Several optimizers that step on one batch make one step.
+- Gradients that are dropped by `zero_grad` after a backward pass end a step, too: loops that update their parameters by
+  hand have no optimizer, and a GradScaler leaves steps out. Where neither is ever seen, each backward pass ends a step.
+- What an optimizer's closure computes is no part of the optimizer.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,13 +34,20 @@ import torch.utils.data.dataloader as loading
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from slowstep.records import PHASES, Block, Steps, Work
-from slowstep.trial import batch_work
-from slowstep.trial.clock import Clock, HostClock
-from slowstep.trial.loader_workers import Workers
-from slowstep.trial.marks import STEP, Mark, steps_of, told
+from slowstep_probe import batch_work
+from slowstep_probe.clock import Clock, HostClock
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.loader_workers import Workers
+from slowstep_probe.marks import STEP, Mark, steps_of, told
+from slowstep_probe.measured import PHASES, Block, Steps, Work
 
 LOSSES_KEPT = 64
+
+UNSEEN = 32
+"""Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
+
+WITHOUT_ASKING = 8
+"""Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
 
 
 class Probe:
@@ -89,6 +99,13 @@ class Probe:
         """Backward passes in the last optimizer step."""
         self.device: str | None = None
         """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
+        self._in_closure = False
+        """True while an optimizer calls its closure."""
+        self._stepped = False
+        """True if a step was ever ended by an optimizer or by dropped gradients."""
+        self._since_asked = 0
+        """Optimizer steps since a loader was last asked for data."""
+        self._late = LateImports()
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
         """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
@@ -213,26 +230,27 @@ class Probe:
         )
         self._wrap(torch.Tensor, "backward", "backward", before=self._keep_loss)
         self._wrap(torch.amp.GradScaler, "scale", "backward", before=self._before_scaling)
-        self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer")
-        self._wrap(torch.nn.Module, "zero_grad", "optimizer")
+        self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
+        self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
         self._wrap(torch, "save", "save")
-        if "accelerate.data_loader" in sys.modules:
-            self._wrap(sys.modules["accelerate.data_loader"], "send_to_device", "host_to_device")
-        if "transformers.trainer" in sys.modules:
-            trainer = sys.modules["transformers.trainer"].Trainer
-            self._wrap(trainer, "log", "log")
-            self._wrap(trainer, "_save_checkpoint", "save")
-            self._wrap(trainer, "evaluate", "evaluate")
-            # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside the above
-            self._wrap(sys.modules["transformers.trainer_callback"].CallbackHandler, "on_save", "save")
+        self._late.on("accelerate.data_loader", lambda it: self._wrap(it, "send_to_device", "host_to_device"))
+        self._late.on("transformers.trainer", self._attach_trainer)
+        # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside of Trainer's own
+        self._late.on("transformers.trainer_callback", lambda it: self._wrap(it.CallbackHandler, "on_save", "save"))
+        self._undo.append(self._late.remove)
         hooks = (
-            register_optimizer_step_pre_hook(lambda *_: self._enter("optimizer")),
+            register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
         self._undo += [hook.remove for hook in hooks] + [self._stop_seeking]
         self._seeking = True
         self._seek()
+
+    def _attach_trainer(self, module: Any) -> None:
+        self._wrap(module.Trainer, "log", "log")
+        self._wrap(module.Trainer, "_save_checkpoint", "save")
+        self._wrap(module.Trainer, "evaluate", "evaluate")
 
     def _wrap(
         self,
@@ -260,6 +278,8 @@ class Probe:
     def _loader_asked(self, asked: Any) -> int | None:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
+        if self._depth == 0:
+            self._since_asked = 0
         if self._depth == 0 and iterator is not None:
             self.workers.belong_to(iterator)
             # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
@@ -285,18 +305,57 @@ class Probe:
             self._numbers[iterator] = next(self._count)
         return self._numbers[iterator]
 
+    def _batch_met(self, done: Work) -> None:
+        """Count the work of a batch that training begins with."""
+        self._works.append(done)
+        self._samples += done.samples
+        self._batch_begins = False
+
     def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
         self._unscaled = loss
 
     def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
+        if not self._stepped and len(self._parts) >= UNSEEN:
+            self._step_ended()
         self._parts.append(true.detach())
         self._batch_begins = True
 
+    def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
+        self._enter("optimizer")
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if not callable(closure):
+            return None
+
+        @functools.wraps(closure)
+        def outside(*given: Any, **named: Any) -> Any:
+            self._leave()
+            self._in_closure = True
+            try:
+                return closure(*given, **named)
+            finally:
+                self._in_closure = False
+                self._enter("optimizer")
+
+        return ((args[0], outside, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": outside})
+
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._leave()
-        self._boundary_due = True
         self.optimizer = optimizer
+        self._stepped = True
+        self._since_asked += 1
+        self._step_ended()
+
+    def _gradients_dropped(self, *_: Any) -> None:
+        """Take gradients that were dropped without having been used by an optimizer for the end of a step."""
+        if self._parts and not self._in_closure and self._depth == 0:
+            self._stepped = True
+            self._since_asked += 1
+            self._step_ended()
+
+    def _step_ended(self) -> None:
+        self._boundary_due = True
         if self._parts:
             self.micro_batches, self.device = len(self._parts), self._parts[-1].device.type
             self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
@@ -313,7 +372,7 @@ class Probe:
             self._discovery.remove()
             self._discovery = None
 
-    def _discover(self, module: torch.nn.Module, *_: Any) -> None:
+    def _discover(self, module: torch.nn.Module, *inputs: Any) -> None:
         """Take a module that is called in the first step while no other is running as a model (or a loss)."""
         if self._depth:
             return
@@ -323,26 +382,28 @@ class Probe:
             self.models.append(module)
             end = module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True)
 
-            def begin(*_: Any) -> None:
+            def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
-                self._forward_begins()
+                self._forward_begins(args, kwargs)
 
-            self._undo += [module.register_forward_pre_hook(begin, prepend=True).remove, end.remove]
-            self._forward_begins()
+            began = module.register_forward_pre_hook(begin, prepend=True, with_kwargs=True)
+            self._undo += [began.remove, end.remove]
+            self._forward_begins(inputs[0] if inputs else (), {})
 
     def _forward_ended(self) -> None:
         self._leave()
         if self._seeking and self._depth == 0 and self._discovery is None:
             self._seek()
 
-    def _forward_begins(self) -> None:
+    def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         training = torch.is_grad_enabled()
         if self._depth == 0 and training:
-            self._boundary()
+            if not self._in_closure and (not self._training or self._since_asked > WITHOUT_ASKING):
+                self._boundary()
             if self._batch_begins and self._source:
-                self._works.append(self._source.popleft())
-                self._samples += self._works[-1].samples
-                self._batch_begins = False
+                self._batch_met(self._source.popleft())
                 self._training.add(self._asked)
                 self.loader = self._loaders.get(self._asked, self.loader)
+            elif self._batch_begins and not self._training and not (self._in_closure and self._parts):
+                self._batch_met(batch_work.count_inputs(args, kwargs))
         self._enter("forward" if training else "evaluate")

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from slowstep.records import Work
+from slowstep_probe.measured import Work
 
 
 def count(batch: Any) -> Work:
@@ -27,6 +27,19 @@ def count(batch: Any) -> Work:
         loss_tokens=None if labels is None else int((labels != -100).sum()),
         cut_tokens=getattr(batch, "cut_tokens", None),
     )
+
+
+def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
+    """Return the work in what a model is called with, for training that draws from no loader.
+
+    A tensor of whole numbers with two dimensions, (batch, length), is a batch of tokens.
+    """
+    if "input_ids" in kwargs:
+        return count(kwargs)
+    first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
+    if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
+        return Work(samples=first.shape[0], padded_tokens=first.numel(), useful_tokens=first.numel())
+    return count(args or dict(kwargs))
 
 
 def total(works: list[Work]) -> Work:

@@ -1,0 +1,158 @@
+"""A survey as half a page of text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from slowstep.launch.surveyor import Surveyed
+
+PHASES = {"data": "data wait", "host_to_device": "copy to the device", "evaluate": "evaluation"}
+SHOWN_OPTIONS = 12
+WIDTH = 15
+
+LONG = 60
+"""The characters from which on a value is not shown."""
+
+
+def lines(seen: Surveyed) -> list[str]:
+    """Return the lines of a survey."""
+    command = seen.command
+    found = [
+        ("command", f"{command}"),
+        ("python", f"{command.python_version}, torch {command.torch_version} ({command.python})"),
+    ]
+    for kind in KINDS:
+        found += [(kind, text) for text in _objects(seen, kind)]
+    found += [*_model(seen), *_step(seen), *_options(seen), *_written(seen)]
+    return [f"{name:<{WIDTH}}{text}" for name, text in found]
+
+
+KINDS = (
+    "arguments",
+    "trainer",
+    "accelerator",
+    "loader",
+    "optimizer",
+    "scheduler",
+    "scaler",
+    "autocast",
+    "compile",
+    "checkpointing",
+    "threads",
+    "processes",
+)
+"""The kinds of objects, in the order in which they are shown."""
+
+
+def _objects(seen: Surveyed, kind: str) -> Iterator[str]:
+    trained = (seen.training or {}).get("loader")
+    of_kind = [one for one in seen.constructed if one["kind"] == kind]
+    for number, one in enumerate(of_kind):
+        if "<module>" in one["place"]["through"] or one["values"].get("enabled") is False:
+            continue  # made while a library was imported, or switched off
+        values = ", ".join(_values(one["values"]))
+        times = f" ({one['times']} times)" if one["times"] > 1 else ""
+        feeds = ", which feeds the training" if kind == "loader" and number == trained and len(of_kind) > 1 else ""
+        yield f"{place(one['place'], seen)}  {one['name'].rpartition('.')[2]}({values}){times}{feeds}"
+
+
+HIDDEN = {
+    "persistent_workers": False,
+    "pin_memory": False,
+    "collate_fn": "default_collate",
+    "amsgrad": False,
+    "maximize": False,
+    "capturable": False,
+    "differentiable": False,
+    "eps": 1e-8,
+}
+"""Values that are not shown, because they are ordinary."""
+
+NEVER_SHOWN = ("decoupled_weight_decay", "betas")
+
+
+def _values(values: dict[str, Any]) -> Iterator[str]:
+    """Yield the values of an object that are worth showing, as `name=value`."""
+    for name, value in values.items():
+        shown = value.rpartition(".")[2] if name in ("dataset", "sampler", "collate_fn") else value
+        ordinary = name in HIDDEN and HIDDEN[name] == shown
+        if shown is None or shown == [] or name in NEVER_SHOWN or ordinary or len(str(shown)) > LONG:
+            continue
+        yield f"{count(shown)} parameters" if name == "parameters" else f"{name}={shown}"
+
+
+def place(at: dict[str, Any], seen: Surveyed) -> str:
+    """Return a place as `train.py:88`, relative to the command's folder."""
+    if not at["file"]:
+        return "in a library"
+    file = os.path.relpath(at["file"], seen.command.folder)
+    return f"{file if not file.startswith('..') else at['file']}:{at['line']}"
+
+
+def _model(seen: Surveyed) -> Iterator[tuple[str, str]]:
+    model = (seen.training or {}).get("model")
+    if model:
+        kinds = ", ".join(sorted(model["dtypes"], key=lambda kind: -model["dtypes"][kind]))
+        parts = [f"{count(model['parameters'])} parameters", f"{count(model['trained'])} of them trained", kinds]
+        parts += ["compiled"] * bool(model["compiled"]) + [f"on {seen.training['device']}"]
+        yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}"
+
+
+def _step(seen: Surveyed) -> Iterator[tuple[str, str]]:
+    told = seen.training
+    if told is None:
+        if seen.standing:
+            yield "step", f"none within the time; it stands at {_standing(seen.standing)}"
+        else:
+            yield "step", f"none: {seen.ended}"
+        return
+    times = sorted(told["step_seconds"])
+    middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
+    parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
+    yield (
+        "step",
+        f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first after {seen.first_step_boundary:.1f} s",
+    )
+    shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
+    yield "time", " · ".join(f"{PHASES.get(p, p)} {s:.0%}" for p, s in shares.items())
+    work = told["work"]
+    tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
+    yield (
+        "work",
+        f"{work['samples'] / len(times):,.3g} samples{tokens} a step"
+        if work["samples"]
+        else "no batch tells its samples",
+    )
+    if seen.ended:
+        yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+def _options(seen: Surveyed) -> Iterator[tuple[str, str]]:
+    given = {word.partition("=")[0] for word in seen.command.arguments if word.startswith("-")}
+    names = sorted(seen.options, key=lambda name: (name not in given, name))[:SHOWN_OPTIONS]
+    if names:
+        more = f", and {len(seen.options) - len(names)} more" if len(seen.options) > len(names) else ""
+        yield "options", " ".join(f"{name} {seen.options[name]}" for name in names) + more
+
+
+def _written(seen: Surveyed) -> Iterator[tuple[str, str]]:
+    if seen.written:
+        files = [
+            os.path.relpath(f, seen.command.folder) if f.startswith(seen.command.folder) else f for f in seen.written
+        ]
+        yield "writes", ", ".join(files[:5]) + (f", and {len(files) - 5} more" if len(files) > 5 else "")
+
+
+def _standing(stack: str) -> str:
+    lines = [line.strip() for line in stack.splitlines() if line.strip().startswith("File")]
+    return lines[-1] if lines else "an unknown place"
+
+
+def count(number: float) -> str:
+    """Return a count in three digits: 1.24 M."""
+    for size, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {name}"
+    return f"{number:.0f}"

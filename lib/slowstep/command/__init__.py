@@ -1,0 +1,1 @@
+"""Commands that train: which interpreter and which program they start, and how their options stand."""

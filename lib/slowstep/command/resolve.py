@@ -1,0 +1,260 @@
+"""What a command starts: the interpreter, its options, and the Python program with its arguments. No shell is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+
+WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+"""The interpreter's own options that take a value."""
+
+SEVERAL = ("torchrun", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
+SEVERAL_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+"""Launchers of several processes."""
+
+MINIMA = {"python": (3, 10), "torch": (2, 6)}
+
+INSTALLED = """
+import json, sys
+from importlib.metadata import version
+try:
+    torch = version("torch")
+except Exception:
+    torch = ""
+print(json.dumps({"python": ".".join(map(str, sys.version_info[:3])), "torch": torch, "executable": sys.executable}))
+"""
+
+LAUNCHED = """
+import json, os, sys
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_simple_launcher_cmd_env
+given = launch_command_parser().parse_args(json.loads(sys.argv[1]))
+given = _validate_launch_command(given)[0]
+processes = given.num_processes or 1
+command, env = prepare_simple_launcher_cmd_env(given) if processes == 1 and not given.multi_gpu else ([], {})
+changed = {name: value for name, value in env.items() if os.environ.get(name) != value}
+print("\\n" + json.dumps({"processes": processes, "command": command, "env": changed}))
+"""
+
+
+class CommandError(ValueError):
+    """The error of a command that can't be diagnosed. Its text says why, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command that trains, resolved."""
+
+    words: list[str]
+    """The command as it was given."""
+    python: str
+    """The interpreter."""
+    options: list[str] = field(default_factory=list)
+    """The interpreter's own options."""
+    arguments: list[str]
+    """The program: `["train.py", "--lr", "1"]`, or `["-m", "package", …]`."""
+    folder: str
+    """The working directory."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment variables that the command sets beyond the caller's."""
+    python_version: str = ""
+    torch_version: str = ""
+
+    @property
+    def name(self) -> str:
+        """A short name: that of the script or the module."""
+        what = self.arguments[1] if self.arguments[0] == "-m" else Path(self.arguments[0]).stem
+        return (
+            re.sub(r"\W+", "_", what.rpartition(".")[2] if self.arguments[0] == "-m" else what).strip("_") or "command"
+        )
+
+    def __str__(self) -> str:
+        return shlex.join(self.words)
+
+
+def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Command:
+    """Return the command of these words; CommandError if it is none that can be diagnosed."""
+    words = list(words)
+    given: dict[str, str] = {}
+    rest = list(words)
+    if rest and os.path.basename(rest[0]) == "env":
+        rest = rest[1:]
+        while rest and re.fullmatch(r"[A-Za-z_]\w*=.*", rest[0], re.DOTALL):
+            name, _, value = rest.pop(0).partition("=")
+            given[name] = value
+    if not rest:
+        raise CommandError("no command was given; put it after --, as in `slowstep survey -- python train.py`")
+    python, options, arguments = _python_of(rest, folder, dict(env) | given)
+    _refuse_several(rest[0], arguments)
+    command = Command(words=words, python=python, options=options, arguments=arguments, folder=str(folder), env=given)
+    command = _installed(command, dict(env) | given)
+    if _is_accelerate(arguments):
+        return _unwrapped(command, dict(env) | given)
+    if arguments[0] != "-m" and not (folder / arguments[0]).is_file():
+        raise CommandError(f"{arguments[0]}: there is no such file in {folder}")
+    return command
+
+
+def _python_of(words: list[str], folder: Path, env: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
+    """Return the interpreter, its options and the program's arguments."""
+    found = _executable(words[0], folder, env)
+    if PYTHON.fullmatch(os.path.basename(found)):
+        options, arguments = _split(words[1:])
+        return found, options, arguments
+    interpreter = _shebang(found)
+    if interpreter is None:
+        raise CommandError(
+            f"{words[0]} is no Python program ({found}); name the Python command that it starts, as in "
+            "`slowstep survey -- python train.py`"
+        )
+    python = _executable(interpreter[0], folder, env)
+    if not PYTHON.fullmatch(os.path.basename(python)):
+        raise CommandError(
+            f"{words[0]} is run by {interpreter[0]}, which is no Python; name the Python command that it starts"
+        )
+    return python, interpreter[1:], [found, *words[1:]]
+
+
+def _executable(name: str, folder: Path, env: Mapping[str, str]) -> str:
+    if os.sep in name:
+        path = os.path.join(folder, os.path.expanduser(name))
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+        if os.path.isfile(path):
+            raise CommandError(f"{name} may not be executed; start it by its interpreter: `python {name} …`")
+    else:
+        path = shutil.which(name, path=env.get("PATH", os.defpath)) or ""
+        if path:
+            return os.path.abspath(path)
+        if (folder / name).is_file():
+            raise CommandError(
+                f"{name}: command not found, but there is a file of that name; start it by `python {name} …`"
+            )
+    raise CommandError(f"{name}: command not found")
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the interpreter's own options, and the program that follows them."""
+    options: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        if rest[0].startswith("-m"):
+            module = [rest[0][2:]] if len(rest[0]) > 2 else rest[1:2]
+            if not module:
+                raise CommandError("python -m: no module was named")
+            return options, ["-m", *module, *rest[1 if len(rest[0]) > 2 else 2 :]]
+        if rest[0].startswith("-c"):
+            raise CommandError("python -c: put the program into a file, so that its lines have places")
+        if rest[0] in WITH_VALUE and len(rest) > 1:
+            options.append(rest.pop(0))
+        options.append(rest.pop(0))
+    if not rest or rest[0] == "-":
+        raise CommandError("python without a program reads it from standard input; name a file")
+    return options, rest
+
+
+def _shebang(path: str) -> list[str] | None:
+    """Return the words of the interpreter in a script's first lines; None if there are none."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(2048)
+    except OSError:
+        return None
+    if not text.startswith(b"#!"):
+        return None
+    lines = text.decode("utf-8", errors="replace").splitlines()
+    words = lines[0][2:].split()
+    if words and os.path.basename(words[0]) == "env":
+        words = [w for w in words[1:] if not w.startswith("-")]
+    if words and os.path.basename(words[0]) == "sh" and len(lines) > 1:
+        # pip writes this where the interpreter's path is too long for the kernel, or has a space in it
+        long_form = re.match(r"""'''exec' (?P<python>"[^"]+"|\S+) "\$0" "\$@\"""", lines[1])
+        if long_form:
+            return [long_form["python"].strip('"')]
+    return words or None
+
+
+def _refuse_several(name: str, arguments: Sequence[str]) -> None:
+    launcher = os.path.basename(name)
+    module = arguments[1] if arguments[0] == "-m" and len(arguments) > 1 else ""
+    if launcher in SEVERAL or module in SEVERAL_MODULES:
+        raise CommandError(
+            f"{module or launcher} starts several processes, which can't be diagnosed yet; give the command of one "
+            "process: `python train.py …`"
+        )
+
+
+def _is_accelerate(arguments: Sequence[str]) -> bool:
+    if arguments[0] == "-m":
+        return arguments[1] in ("accelerate.commands.launch", "accelerate.commands.accelerate_cli") or (
+            arguments[1] == "accelerate" and arguments[2:3] == ["launch"]
+        )
+    return os.path.basename(arguments[0]) == "accelerate" and arguments[1:2] == ["launch"]
+
+
+def _unwrapped(command: Command, env: Mapping[str, str]) -> Command:
+    """Return the command that `accelerate launch` would start, with the environment that it would set."""
+    after = command.arguments.index("launch") + 1 if "launch" in command.arguments else 2
+    told = _ask(command, LAUNCHED, env, json.dumps(command.arguments[after:]))
+    if told["processes"] != 1 or not told["command"]:
+        raise CommandError(
+            f"accelerate launches {told['processes']} processes here, and several processes can't be diagnosed yet; "
+            "add `--num_processes 1`"
+        )
+    options, arguments = _split(told["command"][1:])
+    return Command(
+        words=command.words,
+        python=told["command"][0],
+        options=options,
+        arguments=arguments,
+        folder=command.folder,
+        env=command.env | told["env"],
+        python_version=command.python_version,
+        torch_version=command.torch_version,
+    )
+
+
+def _installed(command: Command, env: Mapping[str, str]) -> Command:
+    """Return the command with the versions in its environment; CommandError if they are too old."""
+    told = _ask(command, INSTALLED, env)
+    if not told["torch"]:
+        raise CommandError(f"{command.python} has no torch; name the interpreter that trains")
+    for package, least in MINIMA.items():
+        release = tuple(int(part) for part in re.findall(r"\d+", told[package].split("+")[0])[:2])
+        if release < least:
+            wanted = ".".join(map(str, least))
+            raise CommandError(
+                f"{command.python} has {package} {told[package]}; slowstep needs {wanted} or later there"
+            )
+    return Command(**{**command.__dict__, "python_version": told["python"], "torch_version": told["torch"]})
+
+
+def _ask(command: Command, program: str, env: Mapping[str, str], *arguments: str) -> dict:
+    """Return what a few lines of Python print as JSON, run by the command's interpreter in its folder."""
+    words = [command.python, *command.options, "-c", program, *arguments]
+    try:
+        done = subprocess.run(
+            words,
+            cwd=command.folder,
+            env=dict(env),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"{command.python} can't be run: {error}") from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        last = (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]
+        raise CommandError(f"{shlex.join(command.words)}: {last}")
+    return json.loads(lines[-1])

@@ -1,0 +1,119 @@
+"""A survey from the kit's side: the program runs in its own interpreter until it has taken some steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from slowstep.command.resolve import Command, CommandError
+from slowstep.processes import adopt_orphans, end_process_tree
+from slowstep.settings.convert import from_plain, to_plain
+
+LIBRARY = Path(__file__).resolve().parents[2]
+"""The folder that holds slowstep_probe."""
+
+BEGIN = """
+import sys
+sys.path.insert(0, {library!r})
+import slowstep_probe.surveyed as probe
+sys.path.remove({library!r})
+probe.main(sys.argv.pop())
+"""
+"""What the program's interpreter runs. The kit's folder is gone from its path before the program begins."""
+
+KEPT = 2**16
+"""The bytes that are kept of the end of what the program prints."""
+
+GRACE = 30.0
+"""The seconds beyond those of the order after which a survey is ended from outside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyOrder:
+    """How far a program is watched."""
+
+    steps: int = 20
+    seconds: float = 120.0
+    """The most seconds from the start."""
+    startup: float = 300.0
+    """The most seconds until the first optimizer step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surveyed:
+    """What a survey saw."""
+
+    command: Command
+    constructed: list[dict[str, Any]] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    threads: int = 0
+    ended: str = ""
+    """How the program ended by itself; empty if it was ended."""
+    standing: str = ""
+    """The stack of a program that took no step in time."""
+    steps: int = 0
+    first_step_boundary: float | None = None
+    training: dict[str, Any] | None = None
+    output: str = ""
+    """The end of what the program printed."""
+
+
+def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surveyed:
+    """Run a command until enough was seen of it, and return that. CommandError if nothing was."""
+    read, write = os.pipe()
+    given = {
+        "arguments": command.arguments,
+        "folder": command.folder,
+        "command": command.words,
+        "result": write,
+        **asdict(order),
+    }
+    words = [command.python, *command.options, "-c", BEGIN.format(library=str(LIBRARY)), json.dumps(given)]
+    adopt_orphans()  # whatever the program leaves behind comes here, and is ended
+    with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
+        process = subprocess.Popen(
+            words,
+            cwd=command.folder,
+            env=dict(env) | command.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write,),
+            start_new_session=True,
+        )
+        os.close(write)
+        try:
+            line = _line(told, order.startup + order.seconds + GRACE)
+        finally:
+            end_process_tree(process.pid)
+            process.wait()
+        output = _end_of(log)
+    if not line:
+        raise CommandError(f"{command}: it ended before anything was seen of it: {last_words(output)}")
+    return from_plain(Surveyed, json.loads(line) | {"command": to_plain(command), "output": output})
+
+
+def _line(told: IO[str], seconds: float) -> str:
+    """Return the line that the program's process writes; an empty text if it ends, or takes too long."""
+    ready, _, _ = select.select([told], [], [], seconds)
+    return told.readline() if ready else ""
+
+
+def _end_of(log: IO[bytes]) -> str:
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - KEPT))
+    return log.read().decode("utf-8", errors="replace")
+
+
+def last_words(output: str) -> str:
+    """Return the last line of an output that is not empty."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"

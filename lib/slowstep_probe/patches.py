@@ -1,0 +1,44 @@
+"""Functions of libraries that are replaced while a program runs, and put back afterwards."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+Around = Callable[..., Any]
+"""`around(original, *args, **kwargs)`: called in place of the original, which it calls itself."""
+
+
+class Patches:
+    """Replaced functions. They stand on classes and modules, so no object carries one when it is pickled."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def around(self, owner: Any, name: str, function: Around) -> None:
+        """Have `function(original, *args, **kwargs)` called in place of the attribute `name` of a class or a module."""
+        own = name in vars(owner)
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            return function(original, *args, **kwargs)
+
+        setattr(owner, name, patched)
+        self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
+
+    def after(self, owner: Any, name: str, function: Callable[..., None]) -> None:
+        """Have `function(result, *args, **kwargs)` called after the attribute `name` of a class or a module."""
+
+        def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            function(result, *args, **kwargs)
+            return result
+
+        self.around(owner, name, around)
+
+    def remove(self) -> None:
+        """Put everything back, the last first."""
+        while self._undo:
+            self._undo.pop()()

@@ -1,0 +1,67 @@
+"""A Python program that runs in this process as if it had been started by itself, by a file or by `-m`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+import types
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program as its command starts it."""
+
+    arguments: list[str]
+    """What follows the interpreter and its own options: `["train.py", "--lr", "1"]`, or `["-m", "package", …]`."""
+    folder: str
+    """The working directory."""
+    command: list[str] = field(default_factory=list)
+    """The whole command, as `sys.orig_argv` shows it."""
+
+    @property
+    def is_module(self) -> bool:
+        """True if the program is started by `-m`."""
+        return self.arguments[0] == "-m"
+
+    def enter(self) -> None:
+        """Make this process the program's: working directory, arguments and path are what it would find."""
+        os.chdir(self.folder)
+        sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
+        if self.is_module:
+            sys.argv = ["-m", *self.arguments[2:]]
+            sys.path.insert(0, os.getcwd())
+        else:
+            sys.argv = list(self.arguments)
+            sys.path.insert(0, os.path.dirname(os.path.realpath(self.arguments[0])))
+
+    def file(self) -> str:
+        """Return the real path of the program's own file; an empty text if it can't be told."""
+        if not self.is_module:
+            return os.path.realpath(self.arguments[0])
+        name = self.arguments[1]
+        found = importlib.util.find_spec(name)
+        if found is not None and found.submodule_search_locations is not None:
+            found = importlib.util.find_spec(f"{name}.__main__")
+        return os.path.realpath(found.origin) if found is not None and found.origin else ""
+
+    def run(self) -> None:
+        """Run the program until it returns or raises.
+
+        The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
+        `runpy.run_path` would wipe it.
+        """
+        if self.is_module:
+            runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
+            return
+        path = self.arguments[0]
+        module = types.ModuleType("__main__")
+        module.__dict__.update(
+            __file__=os.path.abspath(path), __builtins__=__builtins__, __cached__=None, __spec__=None
+        )
+        sys.modules["__main__"] = module
+        with open(path, "rb") as file:
+            code = compile(file.read(), os.path.abspath(path), "exec")
+        exec(code, module.__dict__)

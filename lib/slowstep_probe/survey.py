@@ -1,0 +1,245 @@
+"""The survey of a program: what it constructs, where in its code, and with which values."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.utils.checkpoint
+import torch.utils.data
+
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace, Places
+
+LONGEST = 200
+"""The most characters of a value that is no number."""
+
+MOST = 200
+"""The most objects that are noted of a kind; a program that makes more makes them in a loop."""
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+@dataclass
+class Constructed:
+    """An object that the program constructed, or a call that it made."""
+
+    kind: str
+    """What it is for: 'loader', 'optimizer', 'arguments', …"""
+    name: str
+    """The class or function: `torch.utils.data.DataLoader`."""
+    place: CodePlace
+    values: dict[str, Any] = field(default_factory=dict)
+    """What was given or is in effect, as plain values."""
+    times: int = 1
+    """How often it was constructed at this place."""
+
+
+class Survey:
+    """Notes what a program constructs while it is attached."""
+
+    def __init__(self, program: str):
+        self.places = Places(program)
+        self.constructed: list[Constructed] = []
+        self.options: dict[str, Any] = {}
+        """The options that the program's own parser knows, with the values it found."""
+        self.written: Counter[str] = Counter()
+        """Files that were opened for writing."""
+        self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
+        self._patches, self._late = Patches(), LateImports()
+        self._watching = False
+
+    def attach(self) -> None:
+        """Begin."""
+        patches = self._patches
+        patches.after(torch.utils.data.DataLoader, "__init__", self._made("loader", _loader_values))
+        patches.after(torch.optim.Optimizer, "__init__", self._made("optimizer", _optimizer_values))
+        scheduler = torch.optim.lr_scheduler.LRScheduler
+        patches.after(scheduler, "__init__", self._made("scheduler", lambda one, *_, **__: {}))
+        patches.after(torch.amp.GradScaler, "__init__", self._made("scaler", lambda one, *_, **__: {}))
+        patches.after(torch, "compile", self._called("compile", "torch.compile"))
+        patches.after(torch.amp.autocast_mode.autocast, "__init__", self._made("autocast", _autocast_values))
+        patches.after(
+            torch.utils.checkpoint, "checkpoint", self._called("checkpointing", "torch.utils.checkpoint.checkpoint")
+        )
+        patches.after(torch, "set_num_threads", self._called("threads", "torch.set_num_threads"))
+        if torch.distributed.is_available():
+            patches.after(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
+        patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
+        self._late.on("transformers.training_args", self._training_arguments)
+        self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
+        for module in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
+            self._late.on(module, self._class("Trainer", "trainer"))
+        self._watching = True
+        sys.addaudithook(self._audit)  # it can't be removed
+
+    def detach(self) -> None:
+        """End, and leave everything as it was."""
+        self._watching = False
+        self._patches.remove()
+        self._late.remove()
+
+    def number_of(self, loader: Any) -> int | None:
+        """Return the number of a loader among those that were noted; None if it was not."""
+        noted = self._loaders.get(loader)
+        loaders = [one for one in self.constructed if one.kind == "loader"]
+        return next((i for i, one in enumerate(loaders) if one is noted), None)
+
+    def told(self) -> dict[str, Any]:
+        """Return all that was noted, as plain data."""
+        return {
+            "constructed": [asdict(one) for one in self.constructed],
+            "options": self.options,
+            "written": [file for file, _ in self.written.most_common(MOST)],
+            "threads": torch.get_num_threads(),
+        }
+
+    # -- what is noted --
+
+    def note(self, kind: str, name: str, values: Mapping[str, Any], depth: int = 2) -> Constructed | None:
+        """Note an object or a call, at the nearest place of the user's code; None if there are too many of its kind."""
+        place = self.places.here(depth + 1)
+        plain = {key: _plain(value) for key, value in values.items()}
+        for one in self.constructed:
+            if (one.kind, one.name, one.place, one.values) == (kind, name, place, plain):
+                one.times += 1
+                return one
+        if sum(one.kind == kind for one in self.constructed) >= MOST:
+            return None
+        self.constructed.append(Constructed(kind, name, place, plain))
+        return self.constructed[-1]
+
+    def _made(self, kind: str, values: Callable[..., Mapping[str, Any]]) -> Callable[..., None]:
+        def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
+            noted = self.note(kind, _name(type(one)), values(one, *args, **kwargs), depth=3)
+            if kind == "loader" and noted is not None:
+                self._loaders[one] = noted
+
+        return made
+
+    def _called(self, kind: str, name: str) -> Callable[..., None]:
+        def called(_: Any, *args: Any, **kwargs: Any) -> None:
+            plain = [a for a in args if isinstance(a, (int, float, str, bool))]
+            self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs, depth=3)
+
+        return called
+
+    def _class(self, name: str, kind: str) -> Callable[[Any], None]:
+        def noted(module: Any) -> None:
+            owner = getattr(module, name, None)
+            if owner is None:
+                return
+            signature = inspect.signature(owner.__init__)
+
+            def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
+                given = signature.bind_partial(one, *args, **kwargs).arguments
+                shown = {k: v for k, v in given.items() if isinstance(v, (int, float, str, bool, list, tuple))}
+                self.note(kind, _name(type(one)), shown, depth=3)
+
+            self._patches.after(owner, "__init__", made)
+
+        return noted
+
+    def _training_arguments(self, module: Any) -> None:
+        """Note TrainingArguments and all its subclasses, with the values that differ from the defaults."""
+        owner = module.TrainingArguments
+
+        def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
+            fields = getattr(type(one), "__dataclass_fields__", {})
+            given = {n: getattr(one, n, None) for n, f in fields.items() if f.init}
+            values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
+            self.note("arguments", _name(type(one)), values, depth=3)
+
+        self._patches.after(owner, "__post_init__", made)
+
+    def _parsed(self, original: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+        space, rest = original(parser, *args, **kwargs)
+        for action in parser._actions:
+            if action.option_strings and hasattr(space, action.dest):
+                self.options[max(action.option_strings, key=len)] = _plain(getattr(space, action.dest))
+        return space, rest
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note each file that is opened for writing. An audit hook may raise nothing."""
+        if not self._watching or event != "open":
+            return
+        path, _, flags = arguments
+        if isinstance(path, (str, bytes, os.PathLike)) and isinstance(flags, int) and flags & WRITING:
+            self.written[os.path.abspath(os.fsdecode(path))] += 1
+
+
+def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    batches = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    sampler = batches
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+    return {
+        "dataset": _name(type(loader.dataset)),
+        "examples": _length(loader.dataset),
+        "batch_size": loader.batch_size or getattr(batches, "batch_size", None),
+        "num_workers": loader.num_workers,
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": loader.persistent_workers,
+        "pin_memory": loader.pin_memory,
+        "sampler": _name(type(sampler)),
+        "collate_fn": _name(loader.collate_fn),
+    }
+
+
+def _optimizer_values(optimizer: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    return dict(optimizer.defaults) | {"parameters": sum(p.numel() for p in parameters)}
+
+
+def _autocast_values(one: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    return {"device": one.device, "dtype": one.fast_dtype, "enabled": one._enabled}
+
+
+def _length(of: Any) -> int | None:
+    try:
+        return len(of)
+    except Exception:
+        return None
+
+
+def _name(of: Any) -> str:
+    """Return the full name of a class or a function: `torch.optim.adamw.AdamW`."""
+    of = of if hasattr(of, "__qualname__") else type(of)
+    return f"{getattr(of, '__module__', '')}.{of.__qualname__}".lstrip(".")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON takes it: numbers and short texts as they are, the rest as text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, (list, tuple)) and len(value) <= 20:
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping) and len(value) <= 40:
+        return {str(key): _plain(one) for key, one in value.items()}
+    try:
+        return str(value)[:LONGEST]
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _differs(value: Any, default: Any) -> bool:
+    try:
+        return bool(value != default)
+    except Exception:
+        return True
+
+
+def _subclasses(of: type) -> list[type]:
+    return [one for direct in of.__subclasses__() for one in (direct, *_subclasses(direct))]

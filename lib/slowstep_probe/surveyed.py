@@ -1,0 +1,153 @@
+"""A program surveyed in its own interpreter: it runs until it has taken some steps, and is ended there.
+
+It is started as `python -c "…; main(ORDER)"`, where ORDER is JSON. It writes one line of JSON to the file descriptor
+that the order names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from types import FrameType
+from typing import Any
+
+SHORT_EPOCH = 200
+"""The most steps of an epoch whose end is waited for."""
+
+AFTER_END = 3
+"""The steps that are watched after the end of an epoch."""
+
+
+def main(order: str) -> None:
+    """Run the program of an order, and tell what was seen of it. Never returns."""
+    asked = json.loads(order)
+    began = time.monotonic()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks a question gets no answer, and does not wait for one
+    sys.stdin = os.fdopen(0, "r", closefd=False)
+    from slowstep_probe.program import Program
+
+    program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
+    program.enter()
+    from slowstep_probe.probe import Probe
+    from slowstep_probe.survey import Survey
+
+    survey = Survey(program.file())
+    watched = Watched(survey, asked, began)
+    probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
+    watched.start()
+    survey.attach()
+    with probe.attached():
+        try:
+            program.run()
+            ended = "it returned"
+        except SystemExit as exit:
+            ended = f"it called sys.exit({exit.code!r})"
+        except BaseException as error:
+            traceback.print_exc()
+            ended = f"{type(error).__name__}: {error}"[:500]
+    watched.tell(ended)
+
+
+class Watched:
+    """The survey of a program that runs: it counts steps, and ends the process when it has seen enough."""
+
+    def __init__(self, survey: Any, asked: dict[str, Any], began: float):
+        self.survey, self.asked, self.began = survey, asked, began
+        self.probe: Any = None
+        self.boundaries = 0
+        self.first: float | None = None
+        self.stop_at = asked["steps"]
+        self.steps: list[dict[str, float]] = []
+        self._told = threading.Lock()
+        self._main = threading.get_ident()
+
+    def start(self) -> None:
+        """Begin to watch the time."""
+        threading.Thread(target=self._watch, name="survey", daemon=True).start()
+
+    def at_step_boundary(self) -> None:
+        """Count a step; called by the probe between the steps."""
+        self.boundaries += 1
+        if self.boundaries == 1:
+            self.first = time.monotonic() - self.began
+            self.probe.open()
+            return
+        if self.boundaries == 2:
+            self.stop_at = self._wanted()
+        if self.boundaries > self.stop_at or time.monotonic() - self.began > self.asked["seconds"]:
+            self.tell("")
+
+    def _wanted(self) -> int:
+        """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
+        loader, asked = self.probe.loader, self.asked["steps"]
+        try:
+            epoch = len(loader) // max(1, self.probe.micro_batches)
+        except TypeError:
+            return asked
+        return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked
+
+    def tell(self, ended: str, standing: str = "") -> None:
+        """Write what was seen, and end the process without unwinding the user's code."""
+        if not self._told.acquire(blocking=False):
+            threading.Event().wait()
+        found = self.survey.told() | {
+            "ended": ended,
+            "standing": standing,
+            "steps": max(0, self.boundaries - 1),
+            "first_step_boundary": self.first,
+            "training": self._training() if self.boundaries > 1 and not standing else None,
+        }
+        with os.fdopen(self.asked["result"], "w") as out:
+            out.write(json.dumps(found, default=str) + "\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def _training(self) -> dict[str, Any]:
+        """Return what the probe saw of the training."""
+        from dataclasses import asdict
+
+        from slowstep_probe.observed import graph_facts, optimizer_facts
+
+        probe = self.probe
+        block, _ = probe.close()
+        model = max(probe.models, key=lambda m: sum(1 for _ in m.parameters()), default=None)
+        found: dict[str, Any] = {
+            "step_seconds": block.step_seconds,
+            "phases": block.phases,
+            "work": asdict(block.work),
+            "micro_batches": probe.micro_batches,
+            "device": probe.device,
+            "losses": probe.losses[:3],
+            "loader": None,
+        }
+        if probe.loader is not None:
+            found["loader"] = self.survey.number_of(probe.loader)
+        if probe.optimizer is not None:
+            found["optimizer"] = optimizer_facts(probe.optimizer)
+        if model is not None:
+            sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in model.parameters()]
+            kinds: dict[str, int] = {}
+            for count, _, kind in sizes:
+                kinds[kind] = kinds.get(kind, 0) + count
+            found["model"] = {
+                "name": f"{type(model).__module__}.{type(model).__qualname__}",
+                "parameters": sum(count for count, _, _ in sizes),
+                "trained": sum(count for count, trained, _ in sizes if trained),
+                "dtypes": kinds,
+                **graph_facts(model),
+            }
+        return found
+
+    def _watch(self) -> None:
+        """End a program that takes no step in time, and say where it stands."""
+        while time.monotonic() - self.began < self.asked["startup"] or self.boundaries > 1:
+            time.sleep(0.1)
+            if self.boundaries > 1 and time.monotonic() - self.began > self.asked["seconds"] + self.asked["startup"]:
+                break
+        frame: FrameType | None = sys._current_frames().get(self._main)
+        self.tell("", standing="".join(traceback.format_stack(frame)[-12:]) if frame else "")

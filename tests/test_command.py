@@ -1,0 +1,119 @@
+"""Commands are resolved to an interpreter and a program. Their options are rewritten in the form that they have."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from slowstep.command.options import rewritten
+from slowstep.command.resolve import CommandError, resolve
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's folder with a program and scripts of other kinds."""
+    (tmp_path / "train.py").write_text("print(1)\n")
+    for name, first in (
+        ("tool", f"#!{sys.executable}"),
+        ("by_env", "#!/usr/bin/env python3"),
+        ("long", f"""#!/bin/sh\n'''exec' "{sys.executable}" "$0" "$@"\n' '''"""),
+        ("shell", "#!/bin/bash"),
+    ):
+        (tmp_path / name).write_text(f"{first}\nprint(1)\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+PATHS = {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "arguments"),
+    [
+        ([sys.executable, "train.py", "--lr", "1"], [], ["train.py", "--lr", "1"]),
+        ([sys.executable, "-u", "-X", "dev", "train.py", "-m", "x"], ["-u", "-X", "dev"], ["train.py", "-m", "x"]),
+        ([sys.executable, "-O", "-m", "json.tool", "-h"], ["-O"], ["-m", "json.tool", "-h"]),
+        (["env", "A=1", sys.executable, "train.py"], [], ["train.py"]),
+    ],
+)
+def test_a_python_command_is_told_apart(
+    words: list[str], options: list[str], arguments: list[str], folder: Path
+) -> None:
+    """The interpreter's own options end where the program begins, and what follows is the program's."""
+    command = resolve(words, folder, os.environ)
+
+    assert (sys.executable, options, arguments) == (command.python, command.options, command.arguments)
+    assert command.env == ({"A": "1"} if words[0] == "env" else {})
+    assert command.torch_version[:1].isdigit()
+
+
+@pytest.mark.parametrize("name", ["tool", "long"])
+def test_a_console_script_is_a_program(name: str, folder: Path) -> None:
+    """A script with a Python shebang, in pip's long form, too, is run by the interpreter that it names."""
+    command = resolve([f"./{name}", "sft"], folder, os.environ)
+
+    assert os.path.realpath(command.python) == os.path.realpath(sys.executable)
+    assert [os.path.realpath(folder / name), "sft"] == [os.path.realpath(command.arguments[0]), *command.arguments[1:]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no command was given"),
+        (["nowhere_to_be_found"], "command not found"),
+        (["./shell"], "no Python"),
+        (["/bin/ls"], "no Python program"),
+        ([sys.executable], "name a file"),
+        ([sys.executable, "-c", "1"], "into a file"),
+        ([sys.executable, "gone.py"], "no such file"),
+        (["train.py"], "start it by `python train.py"),
+        (["./train.py"], "start it by its interpreter"),
+        ([sys.executable, "-m", "torch.distributed.run", "train.py"], "several processes"),
+        (["torchrun", "--nproc-per-node", "2", "train.py"], "several processes"),
+    ],
+)
+def test_what_can_not_be_diagnosed_is_refused(words: list[str], said: str, folder: Path) -> None:
+    """One sentence says why, and what to do."""
+    with pytest.raises(CommandError, match=said):
+        resolve(words, folder, os.environ | PATHS)
+
+
+def test_accelerate_with_one_process_is_the_program_that_it_starts(folder: Path) -> None:
+    """Its options become the environment that it would set."""
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "1",
+        "train.py",
+        "--lr",
+        "1",
+    ]
+    command = resolve(launch, folder, os.environ)
+
+    assert command.arguments == ["train.py", "--lr", "1"]
+    assert command.env["ACCELERATE_USE_CPU"].lower() == "true"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "wanted"),
+    [
+        (["t.py", "--lr", "1", "-b", "4"], {"--lr": 2}, ["t.py", "--lr", "2", "-b", "4"]),
+        (["t.py", "--lr=1"], {"--lr": 2}, ["t.py", "--lr=2"]),
+        (["t.py", "--shift", "-1"], {"--shift": -2}, ["t.py", "--shift", "-2"]),
+        (["t.py", "--fast", "--lr", "1"], {"--fast": False}, ["t.py", "--lr", "1"]),
+        (["t.py", "--bf16", "True", "--lr", "1"], {"--bf16": False}, ["t.py", "--lr", "1"]),
+        (["t.py", "--lr", "1"], {"--fast": True, "--workers": 4}, ["t.py", "--lr", "1", "--fast", "--workers", "4"]),
+        (["t.py", "data", "--lr", "1"], {"--lr": None}, ["t.py", "data"]),
+        (["t.py", "--lr", "1", "--", "--lr", "5"], {"--lr": 2}, ["t.py", "--lr", "2", "--", "--lr", "5"]),
+        (["t.py", "--fast", "data"], {"--fast": True}, ["t.py", "--fast", "data"]),
+    ],
+)
+def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict, wanted: list[str]) -> None:
+    """What the user wrote stays but for the values that are changed."""
+    assert wanted == rewritten(arguments, changes)

@@ -1,0 +1,162 @@
+"""A survey tells what a program constructs, where, and how it steps, for programs that know nothing of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slowstep.command.resolve import resolve
+from slowstep.launch.surveyor import Surveyed, SurveyOrder, survey
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+pytestmark = pytest.mark.trials
+
+Look = Callable[..., Surveyed]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Look:
+    """Surveys a program in a copy of its folder."""
+
+    def made(name: str, *arguments: str, **order: float) -> Surveyed:
+        shutil.copy(PROGRAMS / name, tmp_path)
+        command = resolve([sys.executable, name, *arguments], tmp_path, os.environ)
+        return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
+
+    return made
+
+
+def of(seen: Surveyed, kind: str) -> list[dict]:
+    return [one for one in seen.constructed if one["kind"] == kind]
+
+
+def line(name: str, text: str) -> int:
+    """The number of the first line of a program that holds a text."""
+    return next(i for i, row in enumerate((PROGRAMS / name).read_text().splitlines(), 1) if text in row)
+
+
+def test_a_plain_loop_is_surveyed(look: Look) -> None:
+    """Its loaders with their places, the one that trains, model, optimizer, options, and the work of a step."""
+    seen = look("plain_loop.py", "--lr", "0.01", "--accumulate", "2")
+    loaders, (optimizer,) = of(seen, "loader"), of(seen, "optimizer")
+    trains = loaders[seen.training["loader"]]
+
+    assert trains["place"]["line"] == line("plain_loop.py", "loader = DataLoader(")
+    assert (trains["values"]["batch_size"], trains["values"]["examples"], trains["values"]["num_workers"]) == (
+        4,
+        400,
+        0,
+    )
+    assert optimizer["place"]["line"] == line("plain_loop.py", "AdamW(")
+    assert optimizer["values"]["lr"] == 0.01
+    assert seen.training["micro_batches"] == 2
+    assert seen.training["work"]["samples"] == 8 * len(seen.training["step_seconds"])
+    assert seen.training["work"]["useful_tokens"] < seen.training["work"]["padded_tokens"]
+    assert seen.options["--lr"] == 0.01
+    assert seen.ended == seen.standing == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "batch"),
+    [("tuples.py", 16), ("index_sampling.py", 16), ("closure.py", 16), ("two_optimizers.py", 16), ("own_update.py", 8)],
+)
+def test_steps_and_their_work_are_found(program: str, batch: int, look: Look) -> None:
+    """Tuples with an evaluation first, batches cut from an array, a closure, two optimizers, updates by hand: in each
+    the steps are found, and the samples of each."""
+    seen = look(program)
+    count = len(seen.training["step_seconds"])
+
+    assert count >= 18
+    assert seen.training["work"]["samples"] == batch * count
+
+
+@pytest.mark.parametrize("program", ["with_trainer.py", "with_accelerate.py"])
+def test_libraries_that_train_are_surveyed(program: str, look: Look, tmp_path: Path) -> None:
+    """Trainer and accelerate: two micro-batches a step, and the loader that feeds the training stands in user code."""
+    seen = look(program, str(tmp_path / "out"))
+
+    assert seen.training["micro_batches"] == 2
+    assert seen.training["loader"] is not None
+    assert sum(seen.training["phases"].values()) == pytest.approx(sum(seen.training["step_seconds"]))
+    assert all(seen.training["phases"][phase] > 0 for phase in ("data", "forward", "backward", "optimizer"))
+
+
+def test_arguments_of_trainer_are_told(look: Look, tmp_path: Path) -> None:
+    """Those that differ from their defaults, at the line that makes them; recomputing is seen where it happens."""
+    seen = look("with_trainer.py", str(tmp_path / "out"))
+    (arguments,) = of(seen, "arguments")
+
+    assert arguments["place"]["line"] >= line("with_trainer.py", "TrainingArguments(")
+    assert arguments["values"]["per_device_train_batch_size"] == 4
+    assert of(seen, "checkpointing")
+
+
+def test_training_that_ends_is_said_to_end(look: Look) -> None:
+    """With the number of steps, and how it ended."""
+    seen = look("ends_early.py")
+
+    assert seen.ended == "it returned"
+    assert 5 <= seen.steps <= 7
+    assert "done" in seen.output
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise ValueError('no such data')", "ValueError: no such data"),
+        ("import sys; sys.exit(3)", "sys.exit(3)"),
+        ("input('continue? ')", "EOFError"),
+        ("print('nothing to train')", "returned"),
+    ],
+)
+def test_a_program_without_a_step_is_told_in_its_own_words(code: str, said: str, look: Look, tmp_path: Path) -> None:
+    """It fails, exits, asks on standard input, or does something else."""
+    (tmp_path / "odd.py").write_text(code + "\n")
+    command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
+    seen = survey(command, SurveyOrder(startup=60), os.environ)
+
+    assert seen.training is None
+    assert said in seen.ended
+
+
+def test_a_program_that_takes_no_step_in_time_is_told_where_it_stands(look: Look, tmp_path: Path) -> None:
+    """With the line of its own code."""
+    (tmp_path / "slow.py").write_text("import time\n\ndef wait():\n    time.sleep(600)\n\nwait()\n")
+    command = resolve([sys.executable, "slow.py"], tmp_path, os.environ)
+    seen = survey(command, SurveyOrder(startup=8), os.environ)
+
+    assert "slow.py" in seen.standing
+    assert "line 4, in wait" in seen.standing
+
+
+def test_nothing_of_the_users_is_changed(look: Look, tmp_path: Path) -> None:
+    """The folder has the same files with the same content after a survey of a program that writes nothing."""
+    shutil.copy(PROGRAMS / "tuples.py", tmp_path)
+
+    def content() -> dict[str, str]:
+        return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in tmp_path.rglob("*") if p.is_file()}
+
+    before = content()
+    look("tuples.py")
+
+    assert before == content()
+
+
+def test_the_command_prints_half_a_page(tmp_path: Path) -> None:
+    """`slowstep survey -- python plain_loop.py`, as a user types it."""
+    shutil.copy(PROGRAMS / "plain_loop.py", tmp_path)
+    words = [sys.executable, "-m", "slowstep.cli", "survey", "--", sys.executable, "plain_loop.py", "-b", "8"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert 8 <= len(done.stdout.splitlines()) <= 30
+    assert f"plain_loop.py:{line('plain_loop.py', 'AdamW(')}" in done.stdout
+    assert "-b 8" in done.stdout or "--batch-size 8" in done.stdout
