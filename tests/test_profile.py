@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import slowstep_probe.probe
 from slowstep.factors import Arm
 from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
 from slowstep.trial.profiling import covered
+from slowstep.trial.stack_sampler import place_of
 from workloads_for_tests import Raises
 
 
@@ -84,3 +87,13 @@ def test_overlapping_spans_are_covered_once() -> None:
         starts, ends = covered(spans)
         points = {t for a, b in spans for t in range(2 * a, 2 * b)}
         assert (ends - starts).sum() == len(points) / 2
+
+
+def test_the_probe_is_no_code_of_the_users() -> None:
+    """A call that passes through the probe stands at the line of the user's own code."""
+    given: dict[str, object] = {"sys": sys}
+    exec(compile("frame = sys._getframe()", slowstep_probe.probe.__file__, "exec"), given)
+    where, own = place_of(given["frame"])
+
+    assert own
+    assert "test_profile.py" in where

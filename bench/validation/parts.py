@@ -31,7 +31,11 @@ from slowstep.settings.convert import to_plain
 OUTPUTS = ROOT / "outputs" / "validation"
 
 BUILDS = ("lib/slowstep/settings/*.py", "lib/slowstep/workloads/**/*.py")
-TRAINS = (*BUILDS, *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trial", "launch", "measure")))
+TRAINS = (
+    *BUILDS,
+    "lib/slowstep_probe/*.py",
+    *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trial", "launch", "measure")),
+)
 """The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)

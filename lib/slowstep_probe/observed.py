@@ -41,10 +41,10 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
         "non_blocking": bool(getattr(loader, "_non_blocking", False)),
         "train_sampling_strategy": sampling(loader),
     }
-    batch, examples = _batch_size(loader), _length(loader.dataset)
+    batch, examples = batch_size_of(loader), length_of(loader.dataset)
     if batch:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
-    if (batches := _length(loader)) is not None:
+    if (batches := length_of(loader)) is not None:
         found["epoch_steps"] = math.ceil(batches / max(1, probe.micro_batches))
     if examples is not None:
         found["examples"] = examples
@@ -53,23 +53,30 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
 
 def sampling(loader: Any) -> str | None:
     """Return the order of examples, by the class of the sampler inside what accelerate put around it, or None."""
-    sampler = loader.batch_sampler
-    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
-        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
-    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler).__mro__ if kind.__name__ in SAMPLERS]
+    if loader.batch_sampler is None:
+        return None
+    kinds = [SAMPLERS[kind.__name__] for kind in type(sampler_of(loader)).__mro__ if kind.__name__ in SAMPLERS]
     return kinds[0] if kinds else None
 
 
-def _batch_size(loader: Any) -> int | None:
+def sampler_of(loader: Any) -> Any:
+    """Return what draws a loader's examples, inside of what makes batches and of what accelerate puts around it."""
+    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
+        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+    return sampler
+
+
+def batch_size_of(loader: Any) -> int | None:
     """Return the examples of a batch, by the loader or by what draws its batches; None if neither says."""
     return loader.batch_size or getattr(loader.batch_sampler or loader.sampler, "batch_size", None)
 
 
-def _length(of: Any) -> int | None:
-    """Return the length of a loader or a data set; None where it has none."""
+def length_of(of: Any) -> int | None:
+    """Return the length of a loader or a data set; None where it has none, however its class says so."""
     try:
         return len(of)
-    except TypeError:
+    except Exception:
         return None
 
 

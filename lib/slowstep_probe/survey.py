@@ -17,6 +17,7 @@ import torch.utils.checkpoint
 import torch.utils.data
 
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, Places
 
@@ -179,19 +180,15 @@ class Survey:
 
 
 def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:
-    batches = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    sampler = batches
-    while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
-        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
     return {
         "dataset": _name(type(loader.dataset)),
-        "examples": _length(loader.dataset),
-        "batch_size": loader.batch_size or getattr(batches, "batch_size", None),
+        "examples": length_of(loader.dataset),
+        "batch_size": batch_size_of(loader),
         "num_workers": loader.num_workers,
         "prefetch_factor": loader.prefetch_factor,
         "persistent_workers": loader.persistent_workers,
         "pin_memory": loader.pin_memory,
-        "sampler": _name(type(sampler)),
+        "sampler": _name(type(sampler_of(loader))),
         "collate_fn": _name(loader.collate_fn),
     }
 
@@ -203,13 +200,6 @@ def _optimizer_values(optimizer: Any, *_: Any, **__: Any) -> dict[str, Any]:
 
 def _autocast_values(one: Any, *_: Any, **__: Any) -> dict[str, Any]:
     return {"device": one.device, "dtype": one.fast_dtype, "enabled": one._enabled}
-
-
-def _length(of: Any) -> int | None:
-    try:
-        return len(of)
-    except Exception:
-        return None
 
 
 def _name(of: Any) -> str:
@@ -239,7 +229,3 @@ def _differs(value: Any, default: Any) -> bool:
         return bool(value != default)
     except Exception:
         return True
-
-
-def _subclasses(of: type) -> list[type]:
-    return [one for direct in of.__subclasses__() for one in (direct, *_subclasses(direct))]

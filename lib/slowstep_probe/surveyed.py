@@ -61,7 +61,6 @@ class Watched:
         self.boundaries = 0
         self.first: float | None = None
         self.stop_at = asked["steps"]
-        self.steps: list[dict[str, float]] = []
         self._told = threading.Lock()
         self._main = threading.get_ident()
 

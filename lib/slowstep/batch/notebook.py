@@ -122,7 +122,8 @@ def _determinants(notebook: Path, settings: Settings) -> str:
 
 def _sources() -> str:
     """Return the identity of the library's own code: changed code runs its notebooks again, on the same records."""
-    files = sorted(Path(__file__).parents[1].rglob("*"))
+    library = Path(__file__).parents[1]
+    files = sorted(path for folder in (library, library.with_name("slowstep_probe")) for path in folder.rglob("*"))
     return identity([p.read_bytes().hex() for p in files if p.suffix in (".py", ".j2", ".css")])
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from slowstep.environment.home import ROOT
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import Busy, signals
 from slowstep.settings import LEVEL_SECTIONS, SettingsError
@@ -22,10 +23,8 @@ from slowstep.text.terminal import drop_output, say
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """The words for a run that is ended by a signal."""
 
-CLONE = Path(__file__).resolve().parents[3]
-
-OUTPUTS = CLONE / "outputs" if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path("outputs")
-"""The folder of results if no other is named: in a clone, or else in the working directory."""
+OUTPUTS = ROOT / "outputs"
+"""The folder of results if no other is named."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowstep.launch.surveyor import Surveyed
+from slowstep.wording.words import PHASE_NAMES
 
-PHASES = {"data": "data wait", "host_to_device": "copy to the device", "evaluate": "evaluation"}
 SHOWN_OPTIONS = 12
 WIDTH = 15
 
@@ -116,7 +116,7 @@ def _step(seen: Surveyed) -> Iterator[tuple[str, str]]:
         f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
-    yield "time", " · ".join(f"{PHASES.get(p, p)} {s:.0%}" for p, s in shares.items())
+    yield "time", " · ".join(f"{PHASE_NAMES[p]} {s:.0%}" for p, s in shares.items())
     work = told["work"]
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
     yield (

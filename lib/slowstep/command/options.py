@@ -1,4 +1,4 @@
-"""Options of a command, rewritten in the form in which they stand: `--x 1`, `--x=1`, `-b 4`, `-b4`, `--flag`."""
+"""Options of a command, rewritten in the form in which they stand: `--x 1`, `--x=1`, `-b 4`, `--flag`."""
 
 from __future__ import annotations
 

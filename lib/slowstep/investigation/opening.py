@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
@@ -20,12 +21,6 @@ from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.settings.run import training_defaults
-
-CLONE = Path(__file__).resolve().parents[3]
-"""The kit's folder, if this is a clone: notebooks/, params/ and outputs/ lie in it."""
-
-ROOT = CLONE if (CLONE / "params").is_dir() and (CLONE / "notebooks").is_dir() else Path()
-"""The folder in which params/ and outputs/ are looked for: the clone, or the working directory."""
 
 
 @dataclass(frozen=True, kw_only=True)

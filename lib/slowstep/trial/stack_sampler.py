@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FrameType
 
 from slowstep.records import Place
+from slowstep_probe.places import LIBRARIES, PROBE
 
 PERIOD = 0.002
 """Seconds between two looks."""
@@ -22,12 +22,8 @@ PERIOD = 0.002
 KEPT = 12
 """The most places that are kept for each phase."""
 
-KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-LIBRARIES = tuple(
-    os.path.join(os.path.realpath(path), "")
-    for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    if (path := sysconfig.get_paths().get(name))
-)
+KIT = (os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep, PROBE)
+"""The folders of the kit's own code."""
 
 
 class Places:
@@ -92,7 +88,7 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
 
 def _of_library(path: str) -> bool:
     real = os.path.realpath(path)
-    return real.startswith((*LIBRARIES, KIT))
+    return real.startswith((*LIBRARIES, *KIT))
 
 
 def _shown(path: str) -> str:
