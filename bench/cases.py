@@ -23,8 +23,7 @@ from slowstep.factors import comparison_family
 from slowstep.investigation import ROOT
 from slowstep.investigation.results import Summary
 from slowstep.judgement.verdict import Verdict
-from slowstep.launch.entry import enter_sizes
-from slowstep.launch.run_in_subprocess import run_in_subprocess
+from slowstep.measure.local import model_sizes
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import Table
@@ -68,7 +67,7 @@ def _measured(path: Path) -> dict[str, Any]:
         "machine": str(this_machine()),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "sizes": run_in_subprocess(enter_sizes, settings) if settings.workload != "memory_mapped" else {},
+        "sizes": model_sizes(settings),
         "verdicts": to_plain(_verdicts(sibling.stem)),
     }
 

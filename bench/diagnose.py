@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from slowstep.investigation.results import NotebookRun
-from slowstep.launch.trial_process import host_memory
+from slowstep.processes.tree import host_memory
 from slowstep.records import Store
 
 OUTPUTS = Path("outputs/bench")

@@ -34,9 +34,9 @@ def cost() -> dict[str, float]:
     """The probe's cost as a share of a step, with its 95 % interval: of the median pair where steps lie far out."""
     from transformers import TrainerCallback
 
-    from slowstep.trial import heap
     from slowstep.workloads.finetune import FineTune
     from slowstep_probe.probe import Probe
+    from slowstep_probe.trial import heap
 
     base = load("params/quick.yaml").settings
     settings = override(base, {"training_arguments.gradient_checkpointing": False, "dataset.padding": "max_length"})

@@ -18,8 +18,7 @@ from slowstep.audit.run import Run
 from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, comparison_family
-from slowstep.launch.entry import enter_sizes
-from slowstep.launch.run_in_subprocess import run_in_subprocess
+from slowstep.measure.local import model_sizes
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.load import validate
 from slowstep.settings.reported import Row
@@ -231,7 +230,7 @@ def test_the_optimal_configuration_was_not_shown_to_be_one(case: Open) -> None:
 def test_attention_can_not_explain_it(case: Open) -> None:
     """At 1024 its quadratic part is 5 % of a 7B LoRA step."""
     settings = case("001").settings
-    with_sizes = Case(settings, run_in_subprocess(enter_sizes, settings))
+    with_sizes = Case(settings, model_sizes(settings))
     (text,) = with_sizes.found(FindingKind.PHYSICS, "1.88")
 
     assert "5.3% of the work" in text

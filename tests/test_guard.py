@@ -17,11 +17,12 @@ import pytest
 
 import workloads_that_misbehave as w
 from slowstep.factors import Arm
-from slowstep.launch.log import CappedLog, log_tail
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
-from slowstep.trial.protocol import Failed, Observe, Run
+from slowstep_probe.processes.log import CappedLog, log_tail
+from slowstep_probe.processes.wire import wait as receivable
+from slowstep_probe.trial.messages import Failed, Observe, Run
 
 Make = Callable[..., Arm]
 SOON = 60.0
@@ -57,7 +58,7 @@ def fate(trial: TrialProcess, steps: int = 6) -> Failed:
 
 def of(trial: TrialProcess) -> list[psutil.Process]:
     """Every process that a trial has started, wherever it stands."""
-    return psutil.Process(trial.process.pid).children(recursive=True)
+    return psutil.Process(trial.guard).children(recursive=True)
 
 
 def wait(condition: Callable[[], object]) -> bool:
@@ -124,7 +125,7 @@ def test_what_escapes_ends_when_somebody_is_killed(
     trial = started(arm(w.StartsOthers, WORKERS))
     trial.ask(None, SOON)
     family = of(trial)
-    os.kill(trial.pid if victim == "the trial" else trial.process.pid, signal.SIGKILL)
+    os.kill(trial.pid if victim == "the trial" else trial.guard, signal.SIGKILL)
     failed = fate_of_asked(trial)
 
     assert failed.status in (Status.OUT_OF_MEMORY, Status.CRASHED)
@@ -171,7 +172,7 @@ def test_memory_taken_between_blocks_counts(started: Callable[..., TrialProcess]
     trial.ask(None, SOON)
     trial.ask(Run(steps=1), SOON)
     trial.ask(Observe(), SOON)
-    gone = wait(lambda: trial.guarded._report.poll(0))  # the guard says that it has ended the trial
+    gone = wait(lambda: receivable([trial.guarded._report], 0))  # the guard says that it has ended the trial
     failed = fate_of_asked(trial)
 
     assert gone

@@ -24,10 +24,9 @@ LEFT = {
     "wording": {"factors", "judgement"},
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
-    "trial": {"settings", "records", "processes", "workloads"},
-    "command": set(),
-    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "trial", "command"},
-    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "trial"},
+    "command": {"settings"},
+    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command"},
+    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch"},
     "investigation": {
         "settings",
         "factors",
@@ -55,8 +54,8 @@ LEFT = {
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""
 
-WITHOUT_TORCH = tuple(layer for layer in LEFT if layer not in ("workloads", "trial", "launch"))
-"""The layers that never name torch. `launch` names what runs in a trial, inside of functions that run there."""
+WITHOUT_TORCH = tuple(layer for layer in LEFT if layer != "workloads")
+"""The layers that never name torch."""
 
 HEAVY = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets")
 

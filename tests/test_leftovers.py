@@ -20,10 +20,11 @@ from slowstep.cli.main import main
 from slowstep.environment.machine import versions
 from slowstep.factors import Arm
 from slowstep.measure.local import here
-from slowstep.processes import Busy, locked, process_mark, scratch
+from slowstep.processes.lock import Busy, locked
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings.schema import Budget
+from slowstep_probe.processes import process_mark, scratch
 
 ROOT = Path(__file__).resolve().parents[1]
 SOON = 120.0
@@ -45,7 +46,7 @@ def living(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def made(folder: Path) -> list[Path]:
-    """What the kit and multiprocessing made in a folder for temporary files."""
+    """What the kit made in a folder for temporary files."""
     return [p for kind in ("slowstep-*", "pymp-*") for p in folder.glob(kind)]
 
 
@@ -187,7 +188,7 @@ def test_what_a_killed_run_left_is_removed_at_the_next_start(
     temporary.mkdir()
     code = (
         "import os, sys, time; from pathlib import Path; import tempfile\n"
-        "from slowstep.processes import scratch\n"
+        "from slowstep_probe.processes import scratch\n"
         "os.fsync = lambda _: (print('written', flush=True), time.sleep(600))\n"
         "from slowstep.records.store import write_atomically\n"
         "tempfile.mkdtemp(prefix=scratch.folder_prefix('run'))\n"
@@ -332,8 +333,7 @@ def test_the_command_tells_of_a_link_and_trains_nothing(tmp_path: Path, capsys: 
 
 ORPHANS = """
 import os, subprocess, time
-from slowstep.processes import adopt_orphans, end_descendants, reap_adopted
-from slowstep.processes.tree import descendants
+from slowstep_probe.processes.tree import adopt_orphans, descendants, end_descendants, reap_adopted
 
 adopt_orphans()
 own = subprocess.Popen(["sleep", "600"])

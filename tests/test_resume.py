@@ -7,7 +7,7 @@ from slowstep.records import Store
 
 
 def test_a_killed_run_leaves_no_process(interrupted):
-    """SIGKILL of the run ends everything it had started: notebook, kernel, fork server, trials and their workers."""
+    """SIGKILL of the run ends everything it had started: notebook, kernel, interpreter, trials and their workers."""
     assert len(interrupted.family) >= 4
     assert interrupted.survivors == []
 

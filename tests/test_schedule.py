@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from slowstep.trial.protocol import Run
-from slowstep.trial.schedule import DRAIN_AT_MOST, ROUNDS, Schedule, State, Then
+from slowstep_probe.trial.messages import Run
+from slowstep_probe.trial.schedule import DRAIN_AT_MOST, ROUNDS, Schedule, State, Then
 
 BATCH = 8
 

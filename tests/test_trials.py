@@ -272,7 +272,7 @@ def test_an_arm_that_is_far_ahead_begins_anew(measurer: LocalMeasurer, arm: Make
     record = compare(measurer, base, arm(w.Twin), pairs=2)
 
     assert healthy(record, 2)
-    assert long_ago.process.pid != measurer.pool.live[key].process.process.pid
+    assert long_ago.process.pid != measurer.pool.live[key].process.pid
 
 
 def test_steps_are_counted(measurer: LocalMeasurer, arm: Make, budget: Budget) -> None:
@@ -484,7 +484,7 @@ def test_nothing_survives_the_process_that_measures(
     ended = gone(pids, alive)
     for pid in alive(pids):
         os.kill(pid, signal.SIGKILL)  # a failing test leaves nothing behind either
-    assert len(pids) >= 4  # the fork server, the trial and two workers
+    assert len(pids) >= 4  # the warm interpreter, the trial and two workers
     assert ended
     assert [folder.exists() for folder in folders] == [False]
 
@@ -506,7 +506,7 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
 
 
 def test_imports_are_counted_once(tmp_path: Path) -> None:
-    """The first trial of all waits for the fork server's imports; the parts of its start are no more than there was."""
+    """The first trial of all waits for the imports; the parts of its start are no more than there was."""
     code = (
         "import time; began = time.perf_counter()\n"
         "from pathlib import Path; from slowstep.settings import load; from slowstep.factors import Arm\n"
@@ -523,11 +523,13 @@ def test_imports_are_counted_once(tmp_path: Path) -> None:
     assert 0 < imports < start <= wall
 
 
-def test_the_fork_server_touches_no_device() -> None:
+def test_the_warm_interpreter_touches_no_device() -> None:
     """A CUDA driver initialised before the fork is lost to every trial; bitsandbytes would do it when imported."""
     code = [
         "import sys, torch",
-        "import slowstep.trial.preload",
+        "from slowstep.launch.warm_interpreter import ALWAYS, DESCRIBED",
+        "from slowstep_probe.processes.server import preload",
+        "assert not preload([*ALWAYS, *DESCRIBED])['failed']",
         "print('bitsandbytes' in sys.modules, torch.cuda.is_initialized())",
         "import peft.import_utils",
         "print(peft.import_utils.is_bnb_available())",
@@ -541,7 +543,7 @@ def test_what_a_step_frees_is_kept_for_the_next() -> None:
     """Even large blocks, and where glibc was told to return them: taken anew they cost a page fault every 4 KiB."""
     code = """
 import ctypes, resource, sys
-from slowstep.trial.heap import settle
+from slowstep_probe.trial.heap import settle
 settled = settle(sys.argv[1])
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]

@@ -210,13 +210,13 @@ def hold_measurer(arms: list[Any], budget: Any, logs: str, workers: int) -> None
     import psutil
 
     from slowstep.measure.local import LocalMeasurer
-    from slowstep.trial.protocol import Run
+    from slowstep_probe.trial.messages import Run
 
     measurer = LocalMeasurer(budget, Path(logs))
     for key, arm in enumerate(arms):
         measurer.pool.launch(arm, str(key))
     for trial in measurer.pool.live.values():
-        trial.process.connection.send(Run(steps=10**9))
+        trial.process.guarded.send(Run(steps=10**9))
     trials = [psutil.Process(t.process.pid) for t in measurer.pool.live.values()]
     while sum(len(p.children()) for p in trials) < workers:
         time.sleep(0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 from slowstep.factors import Arm
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.settings import load, override
-from slowstep.trial.protocol import Run
+from slowstep_probe.trial.messages import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 180.0

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bench.validation import page, prediction, results, table
 from bench.validation.parts import OUTPUTS, Part, parts
@@ -75,11 +76,16 @@ def renew(part: Part) -> None:
     known = every.get(part.name, {})
     if "figures" not in known and not part.at_hand():
         return
-    if any(every[need]["machine"] != known["machine"] for need in part.needs):
+    if any(_hardware(every[need]) != _hardware(known) for need in part.needs):
         return
     known["figures"] = part.judged(known.pop("measured") if "measured" in known else known["figures"])
     results.write(part.name, known)
     print(f"{part.name}: {part.tell(known['figures'])}", flush=True)
+
+
+def _hardware(known: dict[str, Any]) -> dict[str, Any]:
+    """The machine on which a part was measured, without what is installed there."""
+    return {name: value for name, value in known["machine"].items() if name != "tools"}
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ import numpy as np
 
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.records import PHASES
+from slowstep.settings.convert import from_plain
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.trial.messages import Answer, encoded
 
 SLEEP = 0.2
 STEPS = 9
@@ -100,20 +103,18 @@ def measure() -> dict[str, Any]:
 
 def _phases(plan: Plan) -> dict[str, float]:
     """Seconds a phase of the median step, trained in a process of its own."""
-    return run_in_subprocess(_train, plan)
+    return run_in_subprocess(f"{__name__}:train", plan)
 
 
-def _train(connection: Any, plan: Plan) -> None:
-    import multiprocessing
-
+def train(wire: Wire, given: dict[str, Any]) -> None:
+    """Train as a plan says, and answer the seconds of each phase of the median step."""
     import torch
     from torch import nn
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
     from slowstep_probe.probe import Probe
 
-    multiprocessing.set_start_method("fork", force=True)
-
+    plan = from_plain(Plan, given)
     torch.set_num_threads(1)  # threads that fell asleep beside the planted sleep take their time to come back
 
     def here(place: str) -> None:
@@ -188,7 +189,7 @@ def _train(connection: Any, plan: Plan) -> None:
         if boundaries():
             steps.append(probe.close()[0].phases)
         if len(steps) == STEPS:
-            connection.send({p: float(np.median([s[p] for s in steps])) for p in PHASES})
+            wire.send(encoded(Answer(value={p: float(np.median([s[p] for s in steps])) for p in PHASES})))
             time.sleep(60)
         probe.open()
 

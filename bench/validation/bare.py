@@ -16,7 +16,10 @@ from typing import Any
 
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.settings import Settings, load, override
-from slowstep.trial import heap
+from slowstep.settings.convert import from_plain
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.trial import heap
+from slowstep_probe.trial.messages import Answer, encoded
 
 WARM_STEPS = 30
 """Batches that loader workers made during the slow first steps are used up by then."""
@@ -29,14 +32,12 @@ TIMEOUT = 600.0
 def paces(a: Settings, b: Settings) -> Iterator[tuple[float, float]]:
     """Useful tokens a second of a run of each arm, one after the other, in the order ABBAAB…, without end."""
     for order in itertools.cycle(((0, 1), (1, 0))):
-        found = {i: run_in_subprocess(_train, (a, b)[i], timeout=TIMEOUT) for i in order}
+        found = {i: run_in_subprocess(f"{__name__}:train", (a, b)[i], timeout=TIMEOUT) for i in order}
         yield found[0], found[1]
 
 
-def _train(connection: Any, settings: Settings) -> None:
-    """Send useful tokens a second over STEPS steps after WARM_STEPS, as Trainer itself counts them."""
-    import multiprocessing
-
+def train(wire: Wire, given: dict[str, Any]) -> None:
+    """Answer useful tokens a second over STEPS steps after WARM_STEPS, as Trainer itself counts them."""
     from transformers import TrainerCallback
 
     from slowstep.workloads import load_workload
@@ -48,10 +49,11 @@ def _train(connection: Any, settings: Settings) -> None:
                 self.began, self.tokens = time.perf_counter(), state.num_input_tokens_seen
             elif step == WARM_STEPS + STEPS:
                 seconds = time.perf_counter() - self.began
-                connection.send((int(state.num_input_tokens_seen) - int(self.tokens)) / seconds)
+                tokens = int(state.num_input_tokens_seen) - int(self.tokens)
+                wire.send(encoded(Answer(value=tokens / seconds)))
                 time.sleep(TIMEOUT)
 
-    multiprocessing.set_start_method("fork", force=True)
+    settings = from_plain(Settings, given)
     heap.settle(settings.freed_memory)
     counted = override(settings, {"training_arguments.include_num_input_tokens_seen": "non_padding"})
     with tempfile.TemporaryDirectory() as folder:

@@ -33,16 +33,17 @@ OUTPUTS = ROOT / "outputs" / "validation"
 BUILDS = ("lib/slowstep/settings/*.py", "lib/slowstep/workloads/**/*.py")
 TRAINS = (
     *BUILDS,
-    "lib/slowstep_probe/*.py",
-    *(f"lib/slowstep/{room}/*.py" for room in ("factors", "trial", "launch", "measure")),
+    "lib/slowstep_probe/**/*.py",
+    *(f"lib/slowstep/{room}/*.py" for room in ("factors", "launch", "measure")),
 )
 """The catalogue's entries are not among them: another entry, or other words in one, change no arm that was measured."""
 
 JUDGES = ("lib/slowstep/judgement/*.py",)
 PLANTED = "bench/validation/planted.py"
-CHILD = tuple(
-    f"lib/slowstep/{name}.py"
-    for name in ("trial/heap", "trial/preload", "launch/run_in_subprocess", "launch/fork_server")
+CHILD = (
+    "lib/slowstep_probe/trial/heap.py",
+    "lib/slowstep_probe/processes/server.py",
+    *(f"lib/slowstep/launch/{name}.py" for name in ("run_in_subprocess", "warm_interpreter", "environment")),
 )
 BARE = ("bench/validation/bare.py", PLANTED, *CHILD, *BUILDS)
 CATALOGUE = "lib/slowstep/factors/catalogue/**/*.py"

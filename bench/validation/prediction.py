@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.validation.scenarios import Scenario
 from slowstep.investigation import ROOT, open_investigation
-from slowstep.launch import fork_server
+from slowstep.launch import environment as of_trials
 
 TOLERANCE = 0.05
 PAIRS = 12
@@ -65,14 +65,14 @@ ENVIRONMENT = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
     "PYTHONPATH": os.pathsep.join([str(ROOT / "lib"), str(ROOT)]),  # this checkout's, whatever is installed
 }
-"""Set before the first trial of a process, since trials have the environment of the server that forks them."""
+"""Set before the first trial of a process, since trials have the environment of the interpreter that forks them."""
 
 
 def _trained(params: Path, freed_memory: str) -> dict[str, float]:
     """Seconds from the start of the interpreter to the end of training, and the steps; in the user's environment."""
     began = time.time()
     command = [sys.executable, "-m", "bench.validation.bare", str(params), freed_memory]
-    environment = {name: value for name, value in os.environ.items() if name not in fork_server.ENVIRONMENT}
+    environment = {name: value for name, value in os.environ.items() if name not in of_trials.ENVIRONMENT}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     said = json.loads(done.stdout.strip().splitlines()[-1])
     return {"seconds": said["ended"] - began, "steps": said["steps"]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
 
 PHASES = ("data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate", "other")
 """The phases that a step's time can go to, in the order of a step. Together they are the wall time of a block."""
@@ -113,3 +115,66 @@ class Memory:
     def peak(self) -> int | None:
         """Return the peak of the memory that `limit` is about: the device's, or the host's where there is no device."""
         return self.host if self.reserved is None else self.reserved
+
+
+class Status(str, Enum):  # StrEnum is not in Python 3.10
+    """The ways in which a trial can end."""
+
+    OK = "ok"
+    OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
+    CRASHED = "crashed"
+    NOT_TESTABLE = "not testable here"
+    LOSS_NOT_FINITE = "loss not finite"
+
+    __str__ = str.__str__
+    __format__ = str.__format__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator of PyTorch, or a kernel on the device. `seconds` is its own time over all profiled steps."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A line of code and the share of the time, 0 to 1, in which the training stood there."""
+
+    phase: str
+    where: str
+    """The line and the function: `train.py:88 in collate`."""
+    own: bool
+    """True if it is the user's own code and not a library's."""
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRecord:
+    """The record of some steps under torch.profiler. Their trial is never judged, since the profiler slows it."""
+
+    device: Literal["cpu", "cuda"]
+    steps: int
+    seconds: float
+    operators: list[Operator]
+    idle: float
+    """Share of the time, 0 to 1, in which the device runs no kernel; without a device, in which no operator runs."""
+    gaps_per_step: float
+    """The number of such idle stretches of more than 10 us, a step."""
+    gap_seconds: float
+    """Seconds of these stretches, a step."""
+    trace: str
+    """The name of the trace file in traces/, beside records/; https://ui.perfetto.dev shows it."""
+    arm: str = ""
+    """Identity of the arm."""
+    by_phase: dict[str, list[Operator]] = field(default_factory=dict)
+    """The largest operators of each phase."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
+    places: list[Place] = field(default_factory=list)
+    """The lines of code that the time went to, over some steps without the profiler."""
+    failed: str = ""
+    """The reason why the record holds nothing; empty if the profile succeeded."""

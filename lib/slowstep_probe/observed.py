@@ -6,6 +6,7 @@ Nothing here knows the settings, so that no fact can be an echo of what was aske
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from typing import Any
 
@@ -112,7 +113,8 @@ def graph_facts(model: torch.nn.Module) -> dict[str, Any]:
 
 def _compiled(model: torch.nn.Module) -> bool:
     """Return whether a module was compiled, by torch.compile or in place by its own `compile()`."""
-    wrapped = isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # importing it takes seconds
+    wrapped = compiler is not None and isinstance(model, compiler.OptimizedModule)
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 
 

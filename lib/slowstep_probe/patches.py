@@ -28,6 +28,12 @@ class Patches:
         setattr(owner, name, patched)
         self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
 
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set the attribute `name` of a class or a module."""
+        original = getattr(owner, name)
+        setattr(owner, name, value)
+        self._undo.append(lambda: setattr(owner, name, original))
+
     def after(self, owner: Any, name: str, function: Callable[..., None]) -> None:
         """Have `function(result, *args, **kwargs)` called after the attribute `name` of a class or a module."""
 

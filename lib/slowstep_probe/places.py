@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 
 PROBE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "")
+KIT = (PROBE, os.path.join(os.path.dirname(PROBE.rstrip(os.sep)), "slowstep", ""))
+"""The folders of the kit's own code: the probe, and beside it what trains the runs that a parameter file describes."""
 
 LIBRARIES = tuple(
     {
@@ -61,6 +63,23 @@ class Places:
                 between.append(frame.f_code.co_name)
             frame = frame.f_back
         return CodePlace("", through=tuple(reversed(between)))
+
+    def own_files(self) -> list[str]:
+        """Return the files of the user's own code that are imported, the program's among them."""
+        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        own = {_real(file) for file in files if isinstance(file, str) and self._kind(file) == "user"}
+        return sorted(own | ({self.program} if self.program else set()))
+
+    def libraries(self) -> list[str]:
+        """Return the modules of installed packages that are imported, in the order in which they were asked for."""
+        standard = sys.stdlib_module_names
+        found = []
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            top = name.partition(".")[0]
+            if isinstance(file, str) and top not in standard and top != "slowstep_probe" and name != "__main__":
+                found += [name] * (self._kind(file) == "library")
+        return found
 
     def _kind(self, file: str) -> str:
         """Return 'user', 'library', or 'none' for the probe's own code and code without a file."""

@@ -129,6 +129,10 @@ class Probe:
         """The loss of the last optimizer step; None before the first."""
         return None if self._last_loss is None else float(self._last_loss.float())
 
+    def has_fed(self, iterator: Any) -> bool:
+        """Return whether a batch of a loader's iterator was trained on."""
+        return self._numbers.get(iterator) in self._training
+
     # -- blocks --
 
     def open(self) -> Steps:
@@ -380,13 +384,13 @@ class Probe:
         if id(module) not in self._roots:
             self._roots.add(id(module))
             self.models.append(module)
-            end = module.register_forward_hook(lambda *_: self._forward_ended(), always_call=True)
+            end = module.register_forward_hook(_Hook(lambda *_: self._forward_ended()), always_call=True)
 
             def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
                 self._forward_begins(args, kwargs)
 
-            began = module.register_forward_pre_hook(begin, prepend=True, with_kwargs=True)
+            began = module.register_forward_pre_hook(_Hook(begin), prepend=True, with_kwargs=True)
             self._undo += [began.remove, end.remove]
             self._forward_begins(inputs[0] if inputs else (), {})
 
@@ -407,3 +411,24 @@ class Probe:
             elif self._batch_begins and not self._training and not (self._in_closure and self._parts):
                 self._batch_met(batch_work.count_inputs(args, kwargs))
         self._enter("forward" if training else "evaluate")
+
+
+class _Hook:
+    """A hook of the probe. A copy of the model, or one that is saved whole, gets a hook that does nothing."""
+
+    def __init__(self, act: Callable[..., None]):
+        self._act = act
+
+    def __call__(self, *args: Any) -> None:
+        self._act(*args)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
+        return _no_hook, ()
+
+
+def _no_hook() -> Callable[..., None]:
+    return _nothing
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""

@@ -56,6 +56,10 @@ class Survey:
         self.written: Counter[str] = Counter()
         """Files that were opened for writing."""
         self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
+        self._datasets: list[tuple[int, CodePlace]] = []
+        """The identity of the dataset of each loader, and the place where the loader was made."""
+        self.arguments: dict[str, Any] = {}
+        """All values of the TrainingArguments that were made last."""
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -78,6 +82,7 @@ class Survey:
         patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
             self._late.on(module, self._class("Trainer", "trainer"))
@@ -95,6 +100,11 @@ class Survey:
         noted = self._loaders.get(loader)
         loaders = [one for one in self.constructed if one.kind == "loader"]
         return next((i for i, one in enumerate(loaders) if one is noted), None)
+
+    def feeding(self, loader: Any) -> list[str]:
+        """Return `file:line` of each place where a loader over the same data as `loader` was made."""
+        places = [place for dataset, place in self._datasets if dataset == id(loader.dataset)]
+        return list(dict.fromkeys(f"{place.file}:{place.line}" for place in places if place.file))
 
     def told(self) -> dict[str, Any]:
         """Return all that was noted, as plain data."""
@@ -125,6 +135,7 @@ class Survey:
             noted = self.note(kind, _name(type(one)), values(one, *args, **kwargs), depth=3)
             if kind == "loader" and noted is not None:
                 self._loaders[one] = noted
+                self._datasets.append((id(one.dataset), noted.place))
 
         return made
 
@@ -158,6 +169,7 @@ class Survey:
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
             fields = getattr(type(one), "__dataclass_fields__", {})
             given = {n: getattr(one, n, None) for n, f in fields.items() if f.init}
+            self.arguments = {name: _plain(value) for name, value in given.items()}
             values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
             self.note("arguments", _name(type(one)), values, depth=3)
 

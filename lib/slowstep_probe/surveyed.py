@@ -18,6 +18,9 @@ from typing import Any
 SHORT_EPOCH = 200
 """The most steps of an epoch whose end is waited for."""
 
+MOST_FILES = 200
+"""The most written files that are told."""
+
 AFTER_END = 3
 """The steps that are watched after the end of an epoch."""
 
@@ -28,18 +31,29 @@ def main(order: str) -> None:
     began = time.monotonic()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks a question gets no answer, and does not wait for one
     sys.stdin = os.fdopen(0, "r", closefd=False)
+    from slowstep_probe.processes.protection import protect, unprotected
     from slowstep_probe.program import Program
 
+    protection = None
+    if asked["scratch"]:
+        protection = protect(asked["scratch"], [asked["scratch"]])
+        if protection.open:
+            with os.fdopen(asked["result"], "w") as out:
+                out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
+            os._exit(1)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
+    from slowstep_probe.patches import Patches
     from slowstep_probe.probe import Probe
     from slowstep_probe.survey import Survey
 
     survey = Survey(program.file())
     watched = Watched(survey, asked, began)
+    watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.start()
     survey.attach()
+    watched.effects.attach(Patches())
     with probe.attached():
         try:
             program.run()
@@ -58,9 +72,14 @@ class Watched:
     def __init__(self, survey: Any, asked: dict[str, Any], began: float):
         self.survey, self.asked, self.began = survey, asked, began
         self.probe: Any = None
+        self.protection: Any = None
+        """The overlays of this process; None if what is written stays."""
         self.boundaries = 0
         self.first: float | None = None
         self.stop_at = asked["steps"]
+        from slowstep_probe.changing.effects import Effects
+
+        self.effects = Effects()
         self._told = threading.Lock()
         self._main = threading.get_ident()
 
@@ -98,8 +117,11 @@ class Watched:
             "standing": standing,
             "steps": max(0, self.boundaries - 1),
             "first_step_boundary": self.first,
+            "kept": self.protection is None,
             "training": self._training() if self.boundaries > 1 and not standing else None,
         }
+        if self.protection is not None:
+            found["written"] = self.protection.written()[:MOST_FILES]
         with os.fdopen(self.asked["result"], "w") as out:
             out.write(json.dumps(found, default=str) + "\n")
         sys.stdout.flush()
@@ -110,7 +132,9 @@ class Watched:
         """Return what the probe saw of the training."""
         from dataclasses import asdict
 
-        from slowstep_probe.observed import graph_facts, optimizer_facts
+        import torch
+
+        from slowstep_probe.observed import graph_facts, observed, optimizer_facts
 
         probe = self.probe
         block, _ = probe.close()
@@ -123,9 +147,15 @@ class Watched:
             "device": probe.device,
             "losses": probe.losses[:3],
             "loader": None,
+            "facts": self.effects.facts(probe.models) | observed(probe),
+            "arguments": self.survey.arguments,
+            "feeding": [],
+            "modules": self.survey.places.libraries(),
+            "files": self.survey.places.own_files(),
         }
         if probe.loader is not None:
             found["loader"] = self.survey.number_of(probe.loader)
+            found["feeding"] = self.survey.feeding(probe.loader)
         if probe.optimizer is not None:
             found["optimizer"] = optimizer_facts(probe.optimizer)
         if model is not None:
@@ -138,6 +168,8 @@ class Watched:
                 "parameters": sum(count for count, _, _ in sizes),
                 "trained": sum(count for count, trained, _ in sizes if trained),
                 "dtypes": kinds,
+                "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
+                "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
                 **graph_facts(model),
             }
         return found

@@ -10,11 +10,11 @@ from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebo
 from slowstep.investigation.corrections import contradictions, refuted_by_bound
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import NotebookRun
-from slowstep.processes import locked
-from slowstep.processes.scratch import remove_abandoned_files, remove_abandoned_folders
+from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
 from slowstep.settings.sections import AUDIT, BASELINE
+from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:

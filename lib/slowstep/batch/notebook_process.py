@@ -12,11 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slowstep.environment.system_errors import naming, temporary_folder
-from slowstep.launch.fork_server import without_errors
+from slowstep.launch.environment import without_errors
 from slowstep.measure.progress import VARIABLE, Progress, from_file
-from slowstep.processes import POLL_SECONDS, adopt_orphans, end_descendants, reap_adopted
-from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
-from slowstep.processes.tree import descendants
+from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
+from slowstep_probe.processes.tree import POLL_SECONDS, adopt_orphans, descendants, end_descendants, reap_adopted
 
 
 def execute(

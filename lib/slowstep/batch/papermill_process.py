@@ -15,8 +15,8 @@ import papermill
 from papermill.exceptions import PapermillExecutionError
 
 from slowstep.environment.system_errors import explained
-from slowstep.processes import adopt_orphans, end_with_parent
 from slowstep.text.terminal import say
+from slowstep_probe.processes.tree import adopt_orphans, end_with_parent
 
 
 def main(notebook: str, target: str, parameters: str, parent: str, scratch: str) -> int:

@@ -46,15 +46,14 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
 
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
     """Return what the installed libraries refuse. They are asked once for the same settings and versions."""
-    from slowstep.launch.entry import enter_check
-    from slowstep.launch.run_in_subprocess import run_in_subprocess
+    from slowstep.measure.local import checked
 
     store = Store(outputs / loaded.settings.name / "records")
     key = identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())
     if store.read(list, "checks", key) is not None:
         return []
     try:
-        found = run_in_subprocess(enter_check, loaded.settings)
+        found = checked(loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
     problems = [f"{loaded.source}: {where}: {why}" for where, why in found]

@@ -12,11 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from slowstep.environment.home import ROOT
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
-from slowstep.processes import Busy, signals
+from slowstep.processes import signals
+from slowstep.processes.lock import Busy
 from slowstep.settings import LEVEL_SECTIONS, SettingsError
 from slowstep.text.terminal import drop_output, say
 
@@ -29,7 +31,7 @@ OUTPUTS = ROOT / "outputs"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status, which is 0 only if everything went well."""
-    given = _parser().parse_args(arguments)
+    given = _given(sys.argv[1:] if arguments is None else list(arguments))
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -64,6 +66,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ended.code
 
 
+def _given(arguments: list[str]) -> argparse.Namespace:
+    """Return the parsed arguments. What follows `--` is a command that trains, and its words are left alone."""
+    own, words = arguments, []
+    if "--" in arguments:
+        at = arguments.index("--")
+        own, words = arguments[:at], arguments[at + 1 :]
+    parser = _parser()
+    given = parser.parse_args(own)
+    given.words = words
+    if words and given.command not in OF_COMMANDS:
+        parser.error(f"{given.command} takes no command after --")
+    if given.command == "survey" and not words:
+        parser.error("put the command that trains after --, as in `slowstep survey -- python train.py`")
+    if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
+        parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
+    return given
+
+
+OF_COMMANDS = ("survey", "diagnose", "measure")
+"""What can be done with a command that trains."""
+
+
 def _kept(command: str) -> str:
     """Return what is said of a command that was ended: whether it goes on where it stopped."""
     return f"; {KEPT}" if command in ("diagnose", "measure") else ""
@@ -77,8 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     survey = commands.add_parser("survey", help="show in half a page what a command that trains is made of")
     survey.set_defaults(run=_survey)
     survey.add_argument("--startup", type=float, default=300.0, help="most seconds until the first step")
+    survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
     survey.add_argument("--steps", type=int, default=20, help="steps that are watched")
-    survey.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command, as it is typed")
+    survey.usage = "slowstep survey [options] -- COMMAND"
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -92,7 +117,12 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("folders", nargs="*", help="folders of investigations (all if none is named)")
         else:
             also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
-            command.add_argument("params", nargs="+", help=f"parameter files{also}")
+            training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
+            command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
+            if name in OF_COMMANDS:
+                command.add_argument("--name", help="the name of the command's investigation")
+                command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
+                command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
     return parser
@@ -105,7 +135,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.report.index import write_index
 
     outputs = Path(given.outputs)
-    everything, began = checked(given.params, given.set, outputs), time.monotonic()
+    everything, began = checked(_params(given), given.set, outputs), time.monotonic()
     failed = False
     for loaded in everything:
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
@@ -124,8 +154,30 @@ def _measure(given: argparse.Namespace) -> int:
     from slowstep.cli.measure import measure
 
     outputs = Path(given.outputs)
-    everything = checked(given.params, given.set, outputs)
+    everything = checked(_params(given), given.set, outputs)
     return max([measure(loaded, outputs) for loaded in everything])
+
+
+def _params(given: argparse.Namespace) -> list[str]:
+    """Return the parameter files that are named, and the one of a command, which is surveyed for it."""
+    if not given.words:
+        return given.params
+    from slowstep.cli.survey_lines import lines
+    from slowstep.command.resolve import CommandError, resolve
+    from slowstep.launch.surveyed_run import write
+    from slowstep.launch.surveyor import SurveyOrder, survey
+
+    try:
+        command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
+        seen = survey(command, SurveyOrder(startup=given.startup), os.environ)
+    except CommandError as error:
+        raise SettingsError(str(error)) from None
+    for line in lines(seen):
+        say(line)
+    if seen.training is None:
+        raise SettingsError(f"{command}: it took no training step, so there is nothing to diagnose")
+    folder = Path(given.outputs) / (given.name or command.name)
+    return [*given.params, str(write(seen, folder))]
 
 
 def _survey(given: argparse.Namespace) -> int:
@@ -133,9 +185,8 @@ def _survey(given: argparse.Namespace) -> int:
     from slowstep.command.resolve import CommandError, resolve
     from slowstep.launch.surveyor import SurveyOrder, survey
 
-    words = given.words[1:] if given.words[:1] == ["--"] else given.words
     try:
-        command = resolve(words, Path.cwd(), os.environ)
+        command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
         seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
     except CommandError as error:
         say(error, error=True)

@@ -14,7 +14,7 @@ from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.verdict import Verdict
-from slowstep.processes import locked
+from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, TESTED, Section

@@ -9,8 +9,9 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from slowstep.settings.command import Command
 
 PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 
@@ -48,37 +49,6 @@ print("\\n" + json.dumps({"processes": processes, "command": command, "env": cha
 
 class CommandError(ValueError):
     """The error of a command that can't be diagnosed. Its text says why, and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """A command that trains, resolved."""
-
-    words: list[str]
-    """The command as it was given."""
-    python: str
-    """The interpreter."""
-    options: list[str] = field(default_factory=list)
-    """The interpreter's own options."""
-    arguments: list[str]
-    """The program: `["train.py", "--lr", "1"]`, or `["-m", "package", …]`."""
-    folder: str
-    """The working directory."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment variables that the command sets beyond the caller's."""
-    python_version: str = ""
-    torch_version: str = ""
-
-    @property
-    def name(self) -> str:
-        """A short name: that of the script or the module."""
-        what = self.arguments[1] if self.arguments[0] == "-m" else Path(self.arguments[0]).stem
-        return (
-            re.sub(r"\W+", "_", what.rpartition(".")[2] if self.arguments[0] == "-m" else what).strip("_") or "command"
-        )
-
-    def __str__(self) -> str:
-        return shlex.join(self.words)
 
 
 def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Command:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
 from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
+from slowstep.factors.interception import impossible
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.periodic_events import EVENTS, steps_between
@@ -211,6 +212,8 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     if wrong:
         return [f"{key}: {wrong}."]
     level = factor.level(value, settings.run)
+    if why := impossible(level, settings.run):
+        return [f"{key}: {why}."]
     try:
         override(settings, level.held_constant | level.overrides, key)
     except SettingsError as error:

@@ -13,7 +13,7 @@ from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
-from slowstep.launch.fork_server import context
+from slowstep.launch.warm_interpreter import own_interpreter
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
@@ -52,7 +52,7 @@ def open_investigation(
     if path.is_dir():
         return read_investigation(path, notebook)
     if measurer is None:
-        context()  # the fork server imports torch while the notebook imports plotly
+        own_interpreter()  # it imports torch while the notebook imports plotly
     loaded = load(path, overrides)
     problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
     if problems:

@@ -1,93 +1,96 @@
-"""A function in a process of its own, under a guard: started, asked over a pipe, and ended for sure."""
+"""A function in a process of its own, under a guard: started, asked over a wire, and ended for sure."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import multiprocessing
-import multiprocessing.connection
 import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.launch.fork_server import context
-from slowstep.launch.guard_process import END, PEAK, Ended, Order, Started, guard
-from slowstep.processes import end_descendants, end_process_tree
-from slowstep.processes.process_mark import mark
+from slowstep.launch.warm_interpreter import WarmInterpreter
+from slowstep_probe.processes.guard import END, PEAK, Ended, Order
+from slowstep_probe.processes.process_mark import mark
+from slowstep_probe.processes.tree import end_process_tree
+from slowstep_probe.processes.wire import pair, wait
+from slowstep_probe.trial.messages import decoded, encoded
 
 GUARD_SECONDS = 90.0
 """The seconds that a guard may take to end what a trial left: more than it tries itself (`processes.tree.PATIENCE`)."""
 
 
 class Guarded:
-    """A process of its own that runs `target(connection, *arguments)` and sends its answers through `connection`.
+    """A process of its own that runs `target(wire, *arguments)` and sends its answers through the wire.
 
-    What it prints goes to `log`, or where the caller prints. Its `folder` is deleted when it ends. It is ended if it
-    takes more than `limit` bytes of host memory.
+    `target` is `package.module:name`, and the arguments are plain data. What it prints goes to `log`, or where the
+    caller prints. Its `folder` is deleted when it ends. It is ended if it takes more than `limit` bytes of host memory.
+    Modules are found on the folders in `path`, too.
     """
 
     def __init__(
         self,
-        target: Callable[..., None],
-        *arguments: Any,
+        interpreter: WarmInterpreter,
+        target: str,
+        arguments: Sequence[Any] = (),
         log: Path | None = None,
         folder: Path | None = None,
         limit: int | None = None,
-        name: str = "slowstep",
+        path: Sequence[str] = (),
     ):
-        self.folder, self.pid, self.ended = folder, None, None
-        server = context()
-        self.connection, theirs = server.Pipe()
-        self._report, reporting = server.Pipe()
+        self.interpreter, self.folder = interpreter, folder
+        self.pid: int | None = None
+        """The number of the process; None if it was never started."""
+        self.ended: Ended | None = None
+        self.connection, theirs = pair()
+        self._report, reporting = pair()
         order = Order(
             target=target,
-            arguments=arguments,
+            arguments=list(arguments),
+            path=list(path),
             owner=mark(),
             log=str(log) if log else "",
             folder=str(folder) if folder else "",
             limit=limit,
         )
-        self.process = server.Process(target=guard, args=(reporting, theirs, order), name=name, daemon=False)
         try:
-            self.process.start()
+            self.guard = interpreter.fork(order, theirs, reporting)
+            """The number of the guard's process, from which all that it starts descends."""
         except BaseException:
             self._delete_folder()
             raise
-        atexit.register(self.end)  # before multiprocessing's own, which would wait for the process to end by itself
-        theirs.close()
-        reporting.close()
+        atexit.register(self.end)  # before the interpreter's own
         with contextlib.suppress(EOFError, OSError):
-            started = self._report.recv()
-            self.pid = started.pid if isinstance(started, Started) else None
+            self.pid = self._report.receive().get("pid")
+
+    def send(self, message: Any) -> None:
+        """Send a message; OSError if it has ended."""
+        self.connection.send(encoded(message))
 
     def receive(self, timeout: float) -> Any:
         """Return what it sends next; EOFError if it has ended, TimeoutError if nothing comes in `timeout` seconds.
 
         What it sent before it ended is received first.
         """
-        ready = multiprocessing.connection.wait([self.connection, self._report], timeout)
-        if self.connection not in ready and not self.connection.poll(0):
-            if self._report in ready:
-                raise EOFError
-            raise TimeoutError
+        ready = wait([self.connection, self._report], timeout)
+        if self.connection not in ready and not wait([self.connection], 0):
+            raise EOFError if ready else TimeoutError
         try:
-            return self.connection.recv()
-        except OSError:
+            return decoded(self.connection.receive())
+        except (OSError, ValueError):
             raise EOFError from None
 
     def peak(self) -> int:
         """Return the most host memory, in bytes, that its process tree has held; as last known if it has ended."""
         try:
-            self._report.send(PEAK)
-            while not isinstance(told := self._report.recv(), int):
-                if isinstance(told, Ended):
-                    self.ended = told
-                    return told.peak
-            return told
+            self._report.send({"asked": PEAK})
+            told = self._report.receive()
+            if "over" in told:
+                self.ended = Ended(**told)
+            return told["peak"]
         except (EOFError, OSError):
             return self.ended.peak if self.ended else 0
 
@@ -99,10 +102,10 @@ class Guarded:
         if self.connection.closed:
             return self.ended
         self.ended = self._last_report(grace) or self.ended or Ended(code=None, peak=0, over=False)
-        self.process.join(10)
         self._delete_folder()
         self.connection.close()  # last, so that an end that was interrupted is made up for
         self._report.close()
+        self.interpreter.guards.discard(self.guard)
         atexit.unregister(self.end)
         return self.ended
 
@@ -111,30 +114,26 @@ class Guarded:
         if self.ended:
             return self.ended
         deadline = time.monotonic() + GUARD_SECONDS
-        with contextlib.suppress(EOFError, OSError):
-            if not self._report.poll(grace):
-                self._report.send(END)
-            while self._report.poll(max(0.0, deadline - time.monotonic())):
-                told = self._report.recv()
-                if isinstance(told, Ended):
-                    return told
+        with contextlib.suppress(EOFError, OSError, TimeoutError):
+            if not wait([self._report], grace):
+                self._report.send({"asked": END})
+            while True:
+                told = self._report.receive(max(0.0, deadline - time.monotonic()))
+                if "over" in told:
+                    return Ended(**told)
         self._end_without_guard()
         return None
 
     def _end_without_guard(self) -> None:
         """End what is left of the process tree of a guard that was killed.
 
-        The kernel killed the trial with the guard, and gave the other processes to the fork server, whose own children
-        are known.
+        The kernel killed the trial with the guard, and gave the other processes to the warm interpreter.
         """
-        if self.process.exitcode is None:
-            end_process_tree(self.process.pid)
+        end_process_tree(self.guard)
         if self.pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
-        server = multiprocessing.forkserver._forkserver._forkserver_pid
-        if server is not None:
-            end_descendants(server, keep=[p.pid for p in multiprocessing.active_children() if p is not self.process])
+        self.interpreter.end_orphans(self.guard)
 
     def _delete_folder(self) -> None:
         if self.folder is not None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from slowstep.launch.guarded_process import Guarded
+from slowstep.launch.warm_interpreter import own_interpreter, own_path
+from slowstep.settings.convert import to_plain
 
 
-def run_in_subprocess(target: Callable[..., None], *arguments: Any, timeout: float = 600.0) -> Any:
-    """Return what `target(connection, *arguments)` sends back.
+def run_in_subprocess(target: str, *arguments: Any, timeout: float = 600.0) -> Any:
+    """Return the value of the `Answer` that `target(wire, *arguments)` sends; both it and the arguments are plain data.
 
-    RuntimeError if it ends without an answer, or if none comes within `timeout` seconds.
+    `target` is `package.module:name`. RuntimeError if it ends without an answer, or if none comes within `timeout`
+    seconds.
     """
-    process = Guarded(target, *arguments, name=f"slowstep {target.__name__}")
+    process = Guarded(own_interpreter(), target, [to_plain(one) for one in arguments], path=own_path())
     try:
-        return process.receive(timeout)
+        return process.receive(timeout).value
     except TimeoutError:
-        raise RuntimeError(f"{target.__name__}: no answer within {timeout:.0f} s") from None
+        raise RuntimeError(f"{target}: no answer within {timeout:.0f} s") from None
     except EOFError:
-        raise RuntimeError(f"{target.__name__} ended without an answer") from None
+        raise RuntimeError(f"{target} ended without an answer") from None
     finally:
         process.end()

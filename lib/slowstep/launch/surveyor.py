@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from slowstep.command.resolve import Command, CommandError
-from slowstep.processes import adopt_orphans, end_process_tree
+from slowstep.command.resolve import CommandError
+from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.processes.scratch import folder_prefix, remove_folder
+from slowstep_probe.processes.tree import adopt_orphans, end_process_tree
 
 LIBRARY = Path(__file__).resolve().parents[2]
 """The folder that holds slowstep_probe."""
@@ -59,6 +61,8 @@ class Surveyed:
     """How the program ended by itself; empty if it was ended."""
     standing: str = ""
     """The stack of a program that took no step in time."""
+    kept: bool = True
+    """True if what was written stayed."""
     steps: int = 0
     first_step_boundary: float | None = None
     training: dict[str, Any] | None = None
@@ -67,13 +71,26 @@ class Surveyed:
 
 
 def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surveyed:
-    """Run a command until enough was seen of it, and return that. CommandError if nothing was."""
+    """Run a command until enough was seen of it, and return that. CommandError if nothing was.
+
+    What the program writes is thrown away, unless the command is not `protected`.
+    """
+    scratch = tempfile.mkdtemp(prefix=folder_prefix("survey")) if command.protected else ""
+    try:
+        return _survey(command, order, env, scratch)
+    finally:
+        if scratch:
+            remove_folder(scratch)
+
+
+def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratch: str) -> Surveyed:
     read, write = os.pipe()
     given = {
         "arguments": command.arguments,
         "folder": command.folder,
         "command": command.words,
         "result": write,
+        "scratch": scratch,
         **asdict(order),
     }
     words = [command.python, *command.options, "-c", BEGIN.format(library=str(LIBRARY)), json.dumps(given)]
@@ -98,7 +115,10 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
         output = _end_of(log)
     if not line:
         raise CommandError(f"{command}: it ended before anything was seen of it: {last_words(output)}")
-    return from_plain(Surveyed, json.loads(line) | {"command": to_plain(command), "output": output})
+    seen = json.loads(line)
+    if "refused" in seen:
+        raise CommandError(f"{command}: {seen['refused']}")
+    return from_plain(Surveyed, seen | {"command": to_plain(command), "output": output})
 
 
 def _line(told: IO[str], seconds: float) -> str:

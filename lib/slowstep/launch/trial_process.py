@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import tempfile
 import time
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from slowstep.factors import Arm
-from slowstep.launch.entry import enter
-from slowstep.launch.fork_server import context
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.log import last_line, log_tail
-from slowstep.launch.memory import host_memory
-from slowstep.processes import process_tree
+from slowstep.launch.of_command import ALONE, interpreter_of, intervention, program_of
+from slowstep.launch.warm_interpreter import own_interpreter, own_path
+from slowstep.processes import tree
 from slowstep.processes.memory import available
-from slowstep.processes.scratch import folder_prefix
 from slowstep.records import Memory, Status
+from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
-from slowstep.trial.protocol import Failed, Launch
+from slowstep_probe.plain import to_plain as message
+from slowstep_probe.processes.log import last_line
+from slowstep_probe.processes.scratch import folder_prefix
+from slowstep_probe.program import Program
+from slowstep_probe.trial.messages import Failed, Launch
 
-__all__ = ["TrialEnded", "TrialProcess", "context", "host_memory", "log_tail", "memory_limit"]
+TRIAL = "slowstep_probe.trial.main:main"
+"""What a trial's process runs."""
 
 LAST_WORDS_SECONDS = 10.0
 """The seconds that a failed trial may take to write its traceback and to end by itself."""
@@ -51,9 +52,24 @@ class TrialProcess:
         self.started = time.perf_counter()
         log.parent.mkdir(parents=True, exist_ok=True)
         self.limit = memory_limit(budget)
+        asked = time.monotonic()
+        command = arm.settings.command
+        interpreter = interpreter_of(arm.settings) if command else own_interpreter()
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
-        launch = Launch(settings=arm.settings, folder=str(folder), cache=str(cache), started=time.monotonic())
-        self.guarded = Guarded(enter, launch, log=log, folder=folder, limit=self.limit, name=f"slowstep {arm.label}")
+        cache.mkdir(parents=True, exist_ok=True)
+        launch = Launch(
+            program=program_of(command) if command else described(arm, folder),
+            intervention=intervention(arm.settings, folder, [cache]) if command else None,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else {}),
+            freed_memory=arm.settings.freed_memory,
+            started=asked,
+            imports=interpreter.preloaded.seconds,
+            ready=interpreter.preloaded.ready,
+        )
+        path = [] if command else own_path()
+        self.guarded = Guarded(
+            interpreter, TRIAL, [message(launch)], log=log, folder=folder, limit=self.limit, path=path
+        )
 
     @property
     def pid(self) -> int | None:
@@ -61,19 +77,14 @@ class TrialProcess:
         return self.guarded.pid
 
     @property
-    def process(self) -> Any:
-        """The guard's process, from which all that the trial started descends."""
-        return self.guarded.process
+    def guard(self) -> int:
+        """The number of the guard's process, from which all that the trial started descends."""
+        return self.guarded.guard
 
     @property
     def folder(self) -> Path:
         """The folder that the trial writes to."""
         return self.guarded.folder
-
-    @property
-    def connection(self) -> Connection:
-        """The pipe to the trial."""
-        return self.guarded.connection
 
     def ask(self, request: Any, timeout: float) -> Any:
         """Send `request` and return the answer; TrialEnded if none comes within `timeout` seconds, or the trial fails.
@@ -82,7 +93,7 @@ class TrialProcess:
         """
         if request is not None:
             try:
-                self.connection.send(request)
+                self.guarded.send(request)
             except OSError:
                 raise self._ended() from None
         reply = self._receive(timeout)
@@ -96,16 +107,13 @@ class TrialProcess:
         """Return the most host memory, in bytes, that the trial has held at any time so far."""
         return self.guarded.peak()
 
-    def cpu_seconds(self) -> float:
-        """Return the processor seconds of the trial's process tree so far, with those of children that have ended.
+    def host_memory(self) -> int:
+        """Return the bytes of host memory that the trial's process tree holds now."""
+        return tree.host_memory(self.guard)
 
-        Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
-        """
-        seconds = 0.0
-        for process in process_tree(self.process.pid):
-            with contextlib.suppress(psutil.Error):
-                seconds += sum(process.cpu_times()[:4])
-        return seconds
+    def cpu_seconds(self) -> float:
+        """Return the processor seconds of the trial's process tree so far, with those of children that have ended."""
+        return tree.cpu_seconds(self.guard)
 
     def end(self) -> None:
         """End the trial's process tree and delete its folder. Repeating this is harmless."""
@@ -163,6 +171,14 @@ class TrialProcess:
         reason = f"the trial took {_gib(ended.peak)} of host memory; {allowed}"
         memory = Memory(host=ended.peak, limit=self.limit)
         return TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory))
+
+
+def described(arm: Arm, folder: Path) -> Program:
+    """Return the program that trains a described run. Its order is a file in the trial's `folder`."""
+    order = folder / "order.json"
+    asked = {"settings": to_plain(arm.settings), "folder": str(folder)}
+    order.write_text(json.dumps(asked), encoding="utf-8")
+    return Program(arguments=["-m", "slowstep.workloads", str(order)], folder=os.getcwd())
 
 
 def memory_limit(budget: Budget) -> int:

@@ -27,13 +27,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from slowstep.launch.trial_process import TrialEnded, host_memory, log_tail, memory_limit
+from slowstep.launch.trial_process import TrialEnded, memory_limit
 from slowstep.measure import other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
-from slowstep.trial.protocol import ROUNDING, Failed
+from slowstep_probe.processes.log import log_tail
+from slowstep_probe.trial.messages import ROUNDING, Failed
 
 LONG_BLOCKS = 10
 """The most by which blocks are prolonged to meet rare stalls, as a multiple of `budget.block_seconds`."""
@@ -164,7 +165,7 @@ class InterleavedComparison:
         device = sum(m.reserved for m in on_device) * share
         if on_device and device > HEADROOM * on_device[0].limit:
             return True
-        held = sum(host_memory(t.process.process.pid) for t in live)
+        held = sum(t.process.host_memory() for t in live)
         limit = memory_limit(self.budget)
         # a limit that was set is for all that is resident; what is available now comes on top of what is held
         room = limit if self.budget.memory_limit_gib is not None else limit + held

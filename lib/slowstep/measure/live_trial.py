@@ -11,7 +11,7 @@ from slowstep.launch.trial_process import TrialProcess
 from slowstep.records import Block, Memory, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
-from slowstep.trial.protocol import BlockDone, PeriodicEvent, PeriodicEventDone, Run
+from slowstep_probe.trial.messages import BlockDone, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0
 """The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""

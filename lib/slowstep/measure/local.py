@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +12,6 @@ from slowstep import __version__
 from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import Arm
 from slowstep.judgement.devices import MEASURED, Peak
-from slowstep.launch.entry import enter_check, enter_peak, enter_sizes
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison, keys_of
@@ -31,7 +31,12 @@ from slowstep.records import (
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
-from slowstep.trial.protocol import Profile, Run
+from slowstep_probe.trial.messages import Profile, Run
+
+CHECK = "slowstep.workloads.check:check"
+MODEL_SIZES = "slowstep.workloads.check:sizes"
+PEAK = "slowstep_probe.trial.device_peak:measure"
+"""The functions that need torch, and run in processes of their own."""
 
 OCCURRENCES = 3
 """The number of times that a periodic event is measured. The first may be slower, and the report shows them all."""
@@ -91,7 +96,7 @@ class LocalMeasurer:
 
     def check(self, settings: Settings) -> list[tuple[str, str]]:
         """Return (key, reason) for all that the installed libraries refuse; RuntimeError if that comes to no end."""
-        return run_in_subprocess(enter_check, settings)
+        return checked(settings)
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
@@ -173,9 +178,12 @@ class LocalMeasurer:
         try:
             trial = self.pool.launch(arm, key)
             looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), LOOKED_AT_MOST))
-            request = Profile(steps=PROFILED_STEPS, trace=str(trace), looks=looks)
+            own = trial.process.folder / trace.name
+            request = Profile(steps=PROFILED_STEPS, trace=str(own), looks=looks)
             found = trial.process.ask(request, self.budget.startup_timeout_seconds)
-            return replace(found, arm=identity(arm.determinants()))
+            trace.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(own, trace)
+            return replace(found.record, arm=identity(arm.determinants()))
         except TrialEnded as ended:
             return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
         finally:
@@ -184,7 +192,7 @@ class LocalMeasurer:
     def peak(self, dtype: str) -> Peak | None:
         """Measure for a second what the device reaches; None if that fails, as without memory for it."""
         try:
-            tflops, bandwidth, device = run_in_subprocess(enter_peak, dtype)
+            tflops, bandwidth, device = run_in_subprocess(PEAK, dtype)
         except RuntimeError:
             return None
         return Peak(tflops=tflops, bandwidth=bandwidth, source=f"{MEASURED}: {dtype} matmul on {device}")
@@ -194,9 +202,14 @@ class LocalMeasurer:
         return model_sizes(settings)
 
 
+def checked(settings: Settings) -> list[tuple[str, str]]:
+    """Return (key, reason) for all that the installed libraries refuse; RuntimeError if that comes to no end."""
+    return [] if settings.command else [(key, reason) for key, reason in run_in_subprocess(CHECK, settings)]
+
+
 def model_sizes(settings: Settings) -> dict[str, int]:
     """Return the sizes of a model, as a process with torch finds them out; {} if the model can't be had."""
-    return run_in_subprocess(enter_sizes, settings)
+    return {} if settings.command else run_in_subprocess(MODEL_SIZES, settings)
 
 
 def _not_profiled(arm: Arm, why: str) -> ProfileRecord:

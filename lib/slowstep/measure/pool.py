@@ -12,9 +12,9 @@ from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
-from slowstep.processes.scratch import folder_prefix, remove_abandoned_folders
 from slowstep.records import Steps, TrialRecord
 from slowstep.settings.schema import Budget
+from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
 
 class TrialPool:

@@ -9,7 +9,7 @@ from statistics import median_high
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
-from slowstep.trial.protocol import BlockDone, Observe, Ready, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, Ready, Run
 
 CHUNK, CHUNKS_MAX = 3, 12
 """The steps that are timed together, and the most of such chunks."""

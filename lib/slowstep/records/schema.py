@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal
 
-from slowstep_probe.measured import Block, Memory, Steps
-
-
-class Status(StrEnum):
-    """The ways in which a trial can end."""
-
-    OK = "ok"
-    OUT_OF_MEMORY = "out of memory"
-    TIMED_OUT = "timed out"
-    CRASHED = "crashed"
-    NOT_TESTABLE = "not testable here"
-    LOSS_NOT_FINITE = "loss not finite"
+from slowstep_probe.measured import Block, Memory, Status, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +16,8 @@ class TrialRecord:
     status: Status
     reason: str = ""
     startup: dict[str, float] = field(default_factory=dict)
-    """Seconds by part: imports (the fork server's, as a script of one's own would spend them), process, data, model,
-    trainer, first step boundary, first step, warm-up."""
+    """Seconds by part: imports (the warm interpreter's, as a script of one's own would spend them), process, data,
+    model, trainer, first step boundary, first step, warm-up."""
     wall: dict[str, float] = field(default_factory=dict)
     """Seconds of the trial's whole life: start-up and warm-up, measured blocks, discarded steps, waiting."""
     warmup_steps: int = 0
@@ -101,55 +89,6 @@ class ObservationRecord:
     trial: TrialRecord
     seconds: float = 0.0
     environment: Environment = Environment()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Operator:
-    """An operator of PyTorch, or a kernel on the device. `seconds` is its own time over all profiled steps."""
-
-    name: str
-    calls: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A line of code and the share of the time, 0 to 1, in which the training stood there."""
-
-    phase: str
-    where: str
-    """The line and the function: `train.py:88 in collate`."""
-    own: bool
-    """True if it is the user's own code and not a library's."""
-    share: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRecord:
-    """The record of some steps under torch.profiler. Their trial is never judged, since the profiler slows it."""
-
-    device: Literal["cpu", "cuda"]
-    steps: int
-    seconds: float
-    operators: list[Operator]
-    idle: float
-    """Share of the time, 0 to 1, in which the device runs no kernel; without a device, in which no operator runs."""
-    gaps_per_step: float
-    """The number of such idle stretches of more than 10 us, a step."""
-    gap_seconds: float
-    """Seconds of these stretches, a step."""
-    trace: str
-    """The name of the trace file in traces/, beside records/; https://ui.perfetto.dev shows it."""
-    arm: str = ""
-    """Identity of the arm."""
-    by_phase: dict[str, list[Operator]] = field(default_factory=dict)
-    """The largest operators of each phase."""
-    pauses: dict[str, float] = field(default_factory=dict)
-    """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
-    places: list[Place] = field(default_factory=list)
-    """The lines of code that the time went to, over some steps without the profiler."""
-    failed: str = ""
-    """The reason why the record holds nothing; empty if the profile succeeded."""
 
 
 @dataclass(frozen=True, kw_only=True)

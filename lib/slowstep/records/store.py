@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.system_errors import naming
-from slowstep.processes.scratch import file_prefix
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.processes.scratch import file_prefix
 
 VERSION = 4
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""

@@ -47,6 +47,21 @@ OPEN = ("peft", "quantization", "optimizer_kwargs", "model.config")
 """The sections whose keys are a library's own. A key that is not given there is None."""
 
 
+UNSEEN = {
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "per_device_train_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "dataloader_num_workers": 0,
+    "model.dtype": "float32",
+    "dataset.padding": "longest",
+    "dataset.tokenize": "on_the_fly",
+    "dataset.cached_batches": 0,
+    "dataset.eval_samples": 1,
+}
+"""The values of a command's run that no survey saw. All others are None."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as it will be trained."""
@@ -57,6 +72,8 @@ class Run:
     """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
     listed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """The levels that the parameter file lists, by factor."""
+    objects: frozenset[str] | None = None
+    """The kinds of objects that a command's program makes; None for a run that the parameter file describes."""
 
     def __getitem__(self, key: str) -> Any:
         """Return the value of a canonical key; KeyError if there is no such key."""
@@ -66,6 +83,8 @@ class Run:
         """Return the value of a key with its origin; KeyError if there is no such key."""
         if key in self.values:
             return self.values[key]
+        if self.objects is not None:  # a library's default is not the script's
+            return Value(value=UNSEEN.get(key), origin=Origin.DEFAULT)
         section, dot, _ = key.rpartition(".")
         default = None if dot and section.startswith(OPEN) else training_default(key, self.defaults)
         return Value(value=default, origin=Origin.DEFAULT)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from slowstep.settings.command import Command, Surveyed
 from slowstep.settings.convert import NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
 from slowstep.settings.run import Origin, Run, Value, training_default
@@ -112,6 +113,10 @@ class Settings:
     """The settings of an investigation. `data_loading` and its like list the levels that a notebook tests."""
 
     name: str
+    command: Command | None = None
+    """The command that trains. Without one, the other sections describe what is trained."""
+    surveyed: Surveyed = Surveyed()
+    """What a survey saw of the command."""
     workload: str = "finetune"
     """A name in `WORKLOADS`, or `module:Class` of the user's own workload."""
     model: Model = Model()
@@ -140,7 +145,8 @@ class Settings:
     @property
     def figures_alone(self) -> bool:
         """Return whether there are reported figures but no model to train."""
-        named = self.model.init == "random" or self.model.name_or_path or self.model.model_type or self.model.config
+        described = self.model.init == "random" or self.model.name_or_path or self.model.model_type
+        named = self.command or described or self.model.config
         return self.reported is not None and not named
 
     @cached_property
@@ -163,7 +169,7 @@ class Settings:
         """
         if name in self.training_arguments:
             return self.training_arguments[name]
-        return training_default(name, self.defaults)
+        return self.run[name] if self.command else training_default(name, self.defaults)
 
     @property
     def compiled(self) -> bool:
@@ -173,7 +179,7 @@ class Settings:
     def local_content(self) -> list[str]:
         """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
-        return content_of(name for name in names if os.path.isabs(name))
+        return content_of(name for name in [*names, *self.surveyed.files] if os.path.isabs(name))
 
     @property
     def effective_batch_size(self) -> int:
@@ -193,12 +199,16 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
         give(name, value, object(), f"training_arguments.{name}")
     for section in ("model", "dataset", "job"):
         for one in fields(held := getattr(settings, section)):
-            give(f"{section}.{one.name}", getattr(held, one.name), one.default, f"{section}.{one.name}")
+            if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
+                give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
     for section in ("peft", "quantization", "optimizer_kwargs"):
         held = getattr(settings, section)
-        give(section, held, None, section)
+        if held is not None or not settings.command:
+            give(section, held, None, section)
         for name, value in (held or {}).items():
             give(f"{section}.{name}", value, object(), f"{section}.{name}")
+    for key, seen in settings.surveyed.values.items():
+        found.setdefault(key, Value(value=seen.value, origin=Origin.OBSERVED, place=seen.place))
     give("workload", settings.workload, "finetune", "workload")
     give("freed_memory", settings.freed_memory, "kept", "freed_memory")
     listed = {
@@ -207,7 +217,8 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
         if isinstance(of_section := getattr(settings, section), dict)
         for factor, levels in of_section.items()
     }
-    return Run(values=found, defaults=settings.defaults, listed=listed)
+    objects = frozenset(settings.surveyed.objects) if settings.command else None
+    return Run(values=found, defaults=settings.defaults, listed=listed, objects=objects)
 
 
 def content_of(names: Iterable[str]) -> list[str]:
@@ -230,6 +241,7 @@ WORKLOADS = {
 """The registered workloads and their classes. They are texts, since settings are checked without importing torch."""
 
 TRAINED = (
+    "command",
     "workload",
     "model",
     "dataset",

@@ -5,27 +5,15 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, Protocol, TypedDict, get_args, get_type_hints
 
 from slowstep.settings import Settings
 from slowstep.settings.schema import WORKLOADS
+from slowstep_probe.trial.told import EventResult, NotTestable
 
-
-class NotTestable(Exception):
-    """The error of a workload for what can't be had on this machine. Its text says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventResult:
-    """The result of a periodic event: bytes written, samples evaluated, and a function that clears it away."""
-
-    bytes: int | None = None
-    samples: int | None = None
-    clear: Callable[[], object] = lambda: None
-    """A function that deletes what was written. It is called when the time has been taken."""
+__all__ = ["EventResult", "Facts", "NotTestable", "Workload", "checked", "load_workload"]
 
 
 class Facts(TypedDict, total=False):

@@ -1,12 +1,14 @@
-"""The messages between a measurer and a trial, which go over a pipe."""
+"""The messages between a measurer and a trial, which go over a wire as plain data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from slowstep.records import Block, Memory, Status, Steps
-from slowstep.settings import Settings
+from slowstep_probe.changing.intervention import Intervention
+from slowstep_probe.measured import Block, Memory, ProfileRecord, Status, Steps
+from slowstep_probe.plain import from_plain, to_plain
+from slowstep_probe.program import Program
 
 ROUNDING = 1e-6
 """The part of a sample that counts as rounding, since whole numbers of samples are computed from means."""
@@ -16,12 +18,19 @@ ROUNDING = 1e-6
 class Launch:
     """All that a trial process needs to begin."""
 
-    settings: Settings
-    folder: str
-    cache: str
-    """The folder of compiled kernels. It is empty at an arm's first launch, which shows what compiling costs."""
+    program: Program
+    intervention: Intervention | None = None
+    """What is done to the program; None for one that makes its changes itself."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment variables that are set for the program."""
+    freed_memory: str = "returned"
+    """The fate of memory that a step frees (`slowstep_probe.trial.heap`)."""
     started: float
     """The time when the measurer asked for the process, by `time.monotonic()`, which all processes share."""
+    imports: float = 0.0
+    """The seconds that the warm interpreter took for its imports. A program by itself spends them, too."""
+    ready: float = 0.0
+    """The time from which on the warm interpreter could fork trials. One that is asked for earlier waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,3 +124,48 @@ class Failed:
     status: Status
     reason: str
     memory: Memory = Memory()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiled:
+    """The answer to `Profile`."""
+
+    record: ProfileRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The answer of a function that is no trial."""
+
+    value: Any
+
+
+MESSAGES = {
+    kind.__name__: kind
+    for kind in (
+        Run,
+        PeriodicEvent,
+        Profile,
+        Observe,
+        Ready,
+        BlockDone,
+        PeriodicEventDone,
+        Observed,
+        Failed,
+        Profiled,
+        Answer,
+    )
+}
+
+
+def encoded(message: Any) -> dict[str, Any]:
+    """Return a message as plain data."""
+    return {"message": type(message).__name__, **to_plain(message)}
+
+
+def decoded(data: dict[str, Any]) -> Any:
+    """Return the message that `encoded` made plain data of; ValueError if it is none."""
+    kind = MESSAGES.get(data.pop("message", ""))
+    if kind is None:
+        raise ValueError(f"{data!r:.100} is no message")
+    return from_plain(kind, data)

@@ -7,8 +7,6 @@ import platform
 import secrets
 from typing import Any
 
-from slowstep.settings.schema import FreedMemory
-
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Options of mallopt, from glibc's malloc.h."""
 
@@ -16,7 +14,7 @@ SHIFT = 2**20
 """The most bytes by which a trial's heap is moved."""
 
 
-def settle(freed_memory: FreedMemory) -> FreedMemory:
+def settle(freed_memory: str) -> str:
     """Keep freed memory from now on if `freed_memory` is 'kept', and return what is in effect: 'kept' or 'returned'.
 
     Memory can be kept only where glibc serves this process. By itself glibc returns large tensors to the system always,

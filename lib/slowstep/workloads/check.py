@@ -11,17 +11,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from slowstep.processes.scratch import folder_prefix
 from slowstep.settings import Settings
+from slowstep.settings.convert import from_plain
+from slowstep.workloads.meta_sizes import model_sizes
+from slowstep_probe.processes.scratch import folder_prefix
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.trial.messages import Answer, encoded
 
 
-def check(connection: Any, settings: Settings) -> None:
-    """Send a list of (key, message) over `connection`; it is empty when all is well.
+def check(wire: Wire, settings: dict[str, Any]) -> None:
+    """Answer a list of (key, message) for the plain `settings`; it is empty when all is well.
 
     The check also makes what is made once per machine, such as the built-in text and its tokenizer.
     """
     with quiet():
-        connection.send([problem for problem in map(_tried, _attempts(settings)) if problem])
+        attempts = _attempts(from_plain(Settings, settings))
+        wire.send(encoded(Answer(value=[problem for problem in map(_tried, attempts) if problem])))
+
+
+def sizes(wire: Wire, settings: dict[str, Any]) -> None:
+    """Answer the sizes of the model by name; {} if the model can't be had."""
+    try:
+        with quiet():
+            found = model_sizes(from_plain(Settings, settings))
+    except Exception:  # a model that can't be had has no sizes; whoever trains it is told why
+        found = {}
+    wire.send(encoded(Answer(value=found)))
 
 
 @contextlib.contextmanager

@@ -15,10 +15,7 @@ import os
 import time
 from pathlib import Path
 
-import psutil
-
-from slowstep.processes import process_tree
-from slowstep.processes.tree import descendants
+from slowstep_probe.processes.tree import descendants, resident
 
 LIST_SECONDS = 0.5
 """The seconds between two searches for processes of a trial. The known ones are looked at every time."""
@@ -71,16 +68,6 @@ class MemoryWatch:
         return max(now, highest) if highest > before else now
 
 
-def host_memory(pid: int) -> int:
-    """Return the bytes that a process tree holds now. A shared page counts by its share."""
-    held = 0
-    for process in process_tree(pid):
-        with contextlib.suppress(psutil.Error):
-            full = process.memory_full_info()
-            held += getattr(full, "pss", full.uss)
-    return held
-
-
 def go_first() -> None:
     """Make the kernel end this process and what it starts before others if the machine's memory runs out."""
     with contextlib.suppress(OSError):
@@ -94,15 +81,13 @@ def _status(pid: int) -> dict[str, int]:
             fields = (line.split() for line in lines if line.startswith("Vm"))
             return {field[0].rstrip(":"): int(field[1]) * 1024 for field in fields}
     except (OSError, ValueError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return {}
-    with contextlib.suppress(psutil.Error):  # not Linux
-        return {"VmRSS": psutil.Process(pid).memory_info().rss}
-    return {}
+        return {} if os.path.isdir("/proc/self") else {"VmRSS": resident(pid)}
 
 
 def _private(pid: int) -> int:
     """Return the bytes that a process holds alone; 0 if it is gone."""
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).memory_full_info().uss
-    return 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8", errors="replace") as lines:
+            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+    except (OSError, ValueError, IndexError):
+        return 0

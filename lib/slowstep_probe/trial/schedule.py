@@ -8,10 +8,10 @@ happens at that step boundary.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 from typing import Protocol
 
-from slowstep.trial.protocol import ROUNDING, Run
+from slowstep_probe.trial.messages import ROUNDING, Run
 
 ROUNDS = 3
 """The factor on the steps that are discarded after the queue of a loader that lags behind is used up. All workers
@@ -21,7 +21,7 @@ DRAIN_AT_MOST = 3
 """The most steps for using up a queue, as a multiple of its length. A loader whose queue is not empty then keeps up."""
 
 
-class State(StrEnum):
+class State(Enum):
     """The states of a trial, by what its steps are for."""
 
     WAITING = "waiting for a request"
@@ -30,7 +30,7 @@ class State(StrEnum):
     MEASURING = "measuring a block"
 
 
-class Then(StrEnum):
+class Then(Enum):
     """The things that can happen at a step boundary."""
 
     TRAIN_ON = "train on"
@@ -62,6 +62,8 @@ class Schedule:
         self.request = Run()
         self.trained = 0
         """Steps trained since the last request began."""
+        self.all_trained = 0
+        """Steps trained since the launch."""
         self.unsteady = 0
         """Steps among `trained` that were discarded, or used up a queue."""
         self._steps = self._discards_left = self._lay_ready = 0
@@ -80,6 +82,7 @@ class Schedule:
     def step_ended(self, position: float, queue: Queue) -> Then:
         """Count a step that has ended at `position`, and return what happens now."""
         self.trained += 1
+        self.all_trained += 1
         if self.state is State.MEASURING:
             self._steps += 1
             if not self._complete(position):

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import torch
 
-from slowstep.records import Memory, Status
-from slowstep.trial.protocol import Failed
-from slowstep.workloads import NotTestable
+from slowstep_probe.measured import Memory, Status
+from slowstep_probe.trial.messages import Failed
+from slowstep_probe.trial.told import NotTestable
 
 OUT_OF_MEMORY_TEXTS = (
     "out of memory",
@@ -59,6 +59,10 @@ WRAPPED = re.compile(r"Caught \w+ (?:in|on) (?P<where>[^\n]*?)\.\s*\nOriginal Tr
 FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
 
 
+class TrainingEnded(Exception):
+    """The error of a program that ends by itself before its trial does. Its text says how."""
+
+
 def failure(
     error: BaseException, memory: Memory, killed: Callable[[float], list[signal.Signals]] = lambda _: []
 ) -> Failed:
@@ -72,8 +76,10 @@ def failure(
         return Failed(status=Status.NOT_TESTABLE, reason=_plain(text), memory=memory)
     whole = f"{type(error).__name__}: {text}".rstrip(": ")
     reason = _line(_of_worker(text) or whole)
+    if isinstance(error, TrainingEnded):
+        return Failed(status=Status.CRASHED, reason=_line(text), memory=memory)
     # a worker that dies while it hands over a batch breaks a connection, and nothing else tells of it
-    broken = isinstance(error, ConnectionError | EOFError)
+    broken = isinstance(error, (ConnectionError, EOFError))
     if (broken or _of_loader(error)) and (numbers := killed(WORKER_SECONDS if broken else 0.0)):
         whole += f" is killed by signal: {SIGNAL_TEXTS.get(numbers[0], numbers[0].name)}"
         reason = f"a worker was ended by {numbers[0].name}: {reason}"
@@ -83,8 +89,8 @@ def failure(
         return Failed(status=Status.CRASHED, reason=NO_SEMAPHORES.format(room=_room()) + reason, memory=memory)
     if "is killed by signal: Killed" in whole:
         return Failed(status=Status.OUT_OF_MEMORY, reason=WORKER_KILLED + reason, memory=memory)
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError | OSError) and any(t in whole for t in OUT_OF_MEMORY_TEXTS)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, (RuntimeError, OSError)) and any(t in whole for t in OUT_OF_MEMORY_TEXTS)
     ):
         return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
     hint = next((hint for part, hint in (("[Errno 24]", FILES), ("[Errno 28]", DISK)) if part in whole), "")

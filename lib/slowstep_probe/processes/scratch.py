@@ -1,7 +1,7 @@
 """Temporary folders and files. Those of processes that were killed are removed at the next start.
 
-Their names hold the mark of the process that made them (`slowstep.processes.process_mark`). So only what the kit made
-itself is ever removed, and only when its owner has provably ended.
+Their names hold the mark of the process that made them (`slowstep_probe.processes.process_mark`). So only what the kit
+made itself is ever removed, and only when its owner has provably ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from slowstep.processes.process_mark import MARK, is_dead, mark
+from slowstep_probe.processes.process_mark import MARK, is_dead, mark
 
 FOLDER = re.compile(rf"slowstep-[a-z]+-(?P<owner>{MARK})-[a-z0-9_]{{8}}")
 FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
@@ -40,7 +40,7 @@ def remove_abandoned_folders(*parents: Path) -> list[Path]:
     removed = []
     for path in [path for parent in parents or places() for path in _entries(parent)]:
         if _abandoned(path, FOLDER, stat.S_ISDIR):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(str(path))
             removed.append(path)
     return removed
 
@@ -58,6 +58,17 @@ def remove_abandoned_files(folder: Path) -> list[Path]:
                     path.unlink()
                     removed.append(path)
     return removed
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a folder with all that is in it, as far as that is possible. An overlay leaves folders without rights."""
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entries(folder: Path) -> list[Path]:

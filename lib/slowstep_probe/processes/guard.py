@@ -1,34 +1,34 @@
-"""The guard of a trial: a small process between the fork server and the trial. Nothing outlives it.
+"""The guard of a trial: a small process between the warm interpreter and the trial. Nothing outlives it.
 
 The guard starts the trial, and the kernel gives it all orphans of the trial. So whatever a trial starts, in a session
 of its own or by double forking, is a descendant of the guard. The process tree is killed when the trial ends, when the
 measurer asks for it, or when the measurer's process is gone, however that died. In the meantime the guard does what
 must go on while the trial is busy: it watches the memory, and writes the log, which it keeps short.
 
-It looks around five times a second, and touches no tensor: it is forked from the fork server and shares its memory.
+It looks around five times a second, and touches no tensor: it is forked from the warm interpreter, and shares its
+memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import importlib
 import os
 import select
-import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+import traceback
+from dataclasses import dataclass, field
 from typing import Any
 
-from slowstep.launch.log import CappedLog
-from slowstep.launch.memory import MemoryWatch, go_first
-from slowstep.processes import adopt_orphans, end_descendants
-from slowstep.processes.process_mark import is_dead
-from slowstep.processes.scratch import remove_abandoned_folders
-from slowstep.processes.tree import die_with_parent
+from slowstep_probe.plain import to_plain
+from slowstep_probe.processes.log import CappedLog
+from slowstep_probe.processes.memory_watch import MemoryWatch, go_first
+from slowstep_probe.processes.process_mark import is_dead
+from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
+from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
+from slowstep_probe.processes.wire import Wire
 
 LOOK_SECONDS = 0.2
 NAP_SECONDS = 0.01
@@ -38,29 +38,25 @@ PIPE_BYTES = 2**20
 """The bytes that a trial can print before it has to wait for the guard. Ordinary users are not allowed more."""
 
 PEAK, END = "peak", "end"
-"""The requests of a measurer to a guard."""
+"""The requests of a measurer to a guard: `{"asked": PEAK}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The function that a guard runs, and what belongs to it.
+    """The function that a guard runs, and what belongs to it."""
 
-    `owner` is the mark of the measurer's process, and `limit` the most bytes of host memory.
-    """
-
-    target: Callable[..., None]
-    arguments: tuple[Any, ...]
+    target: str
+    """The function: `package.module:name`. It is called with the wire to the measurer and with the arguments."""
+    arguments: list[Any] = field(default_factory=list)
+    """Plain data."""
+    path: list[str] = field(default_factory=list)
+    """Folders on which modules are found, after those of the interpreter's own."""
     owner: str
+    """The mark of the measurer's process."""
     log: str = ""
     folder: str = ""
     limit: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Started:
-    """The guard's first message: the number of the trial's process."""
-
-    pid: int
+    """The most bytes of host memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,19 +71,23 @@ class Ended:
     """True if that was more than the trial may take."""
 
 
-def guard(report: Connection, connection: Connection, order: Order) -> None:
-    """Run `order.target(connection, *order.arguments)` in a process of its own until it ends, or has to be ended."""
+def guard(report: Wire, connection: Wire, order: Order) -> None:
+    """Run the order's function in a process of its own until it ends, or has to be ended.
+
+    The number of that process is the first message to `report`, and `Ended` the last.
+    """
     os.setsid()
     adopt_orphans()
     inlet, outlet = os.pipe() if order.log else (-1, -1)
+    parent = os.getpid()
     # the trial is forked from here, as its loader workers would be in the user's script
-    fork = multiprocessing.get_context("fork")
-    trial = fork.Process(target=_begin, args=(report, connection, order, os.getpid(), inlet, outlet))
-    trial.start()
+    pid = os.fork()
+    if not pid:
+        _begin(report, connection, order, parent, inlet, outlet)
     connection.close()
     if order.log:
         os.close(outlet)
-    watch = _Watch(report, order, trial.pid, inlet)
+    watch = _Watch(report, order, pid, inlet)
     try:
         watch.until_ended()
     finally:
@@ -97,7 +97,7 @@ def guard(report: Connection, connection: Connection, order: Order) -> None:
 class _Watch:
     """The guard of one trial at work."""
 
-    def __init__(self, report: Connection, order: Order, pid: int, inlet: int):
+    def __init__(self, report: Wire, order: Order, pid: int, inlet: int):
         self.report, self.order, self.pid, self.inlet = report, order, pid, inlet
         self.memory = MemoryWatch(pid, order.limit)
         self.log = CappedLog(order.log) if order.log else None
@@ -108,7 +108,7 @@ class _Watch:
         if self.log:
             os.set_blocking(inlet, False)
         with contextlib.suppress(OSError):
-            report.send(Started(pid=pid))
+            report.send({"pid": pid})
 
     def until_ended(self) -> None:
         """Wait until the trial has ended, or is to be ended."""
@@ -128,6 +128,8 @@ class _Watch:
                 look = time.monotonic() + LOOK_SECONDS
             if self.report.fileno() in ready:
                 self._answer()
+                while self.report.waits():
+                    self._answer()
             if self.inlet in ready:
                 if self._pump():
                     time.sleep(NAP_SECONDS)
@@ -143,15 +145,16 @@ class _Watch:
             while self._pump():
                 pass
             self.log.close()
-        shutil.rmtree(self.order.folder, ignore_errors=True)
+        if self.order.folder:
+            remove_folder(self.order.folder)
         if is_dead(self.order.owner):
             remove_abandoned_folders()
         with contextlib.suppress(OSError):
-            self.report.send(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over))
+            self.report.send(to_plain(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over)))
 
     def _answer(self) -> None:
         try:
-            asked = self.report.recv()
+            asked = self.report.receive()["asked"]
         except (EOFError, OSError):
             asked = END
         if asked == END:
@@ -159,7 +162,7 @@ class _Watch:
             return
         self.memory.look(os.getpid(), exactly=True)
         with contextlib.suppress(OSError):
-            self.report.send(self.memory.peak)
+            self.report.send({"peak": self.memory.peak})
 
     def _pump(self) -> bool:
         """Move what was printed to the log, and return whether there was anything."""
@@ -186,16 +189,32 @@ class _Watch:
         self.told_to_end = True
 
 
-def _begin(report: Connection, connection: Connection, order: Order, parent: int, inlet: int, outlet: int) -> None:
-    """Enter the trial's process: it leads a session and a process group, prints into the log, dies with its guard."""
-    die_with_parent(parent)
-    os.setsid()
-    go_first()
-    report.close()
-    if order.log:
-        os.close(inlet)
-        _print_to(outlet)
-    order.target(connection, *order.arguments)
+def _begin(report: Wire, connection: Wire, order: Order, parent: int, inlet: int, outlet: int) -> None:
+    """Be the trial's process: it leads a session and a process group, prints into the log, dies with its guard."""
+    status = 1
+    try:
+        die_with_parent(parent)
+        os.setsid()
+        go_first()
+        report.close()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks gets no answer, and does not wait for one
+        sys.stdin = os.fdopen(0, "r", closefd=False)
+        if order.log:
+            os.close(inlet)
+            _print_to(outlet)
+        sys.path += [place for place in order.path if place not in sys.path]
+        module, _, name = order.target.partition(":")
+        getattr(importlib.import_module(module), name)(connection, *order.arguments)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def _print_to(outlet: int) -> None:

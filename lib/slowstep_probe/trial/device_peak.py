@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing.connection
 import time
 from collections.abc import Callable
 from typing import Any
+
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.trial.messages import Answer, encoded
 
 SIDE = {"cpu": 2048, "cuda": 8192}
 """The side of the square matrices, by device. They are so large that launching a kernel takes no part of the time."""
@@ -14,8 +16,8 @@ COPY_BYTES = 256 * 2**20
 SECONDS = 0.5
 
 
-def measure(connection: multiprocessing.connection.Connection, dtype: str) -> None:
-    """Send (TFLOP/s, GB/s, device) over `connection`. This runs in a process of its own, as a trial does."""
+def measure(connection: Wire, dtype: str) -> None:
+    """Answer [TFLOP/s, GB/s, device] over `connection`. This runs in a process of its own, as a trial does."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,4 +39,4 @@ def measure(connection: multiprocessing.connection.Connection, dtype: str) -> No
 
     tflops = 2 * side**3 / best(lambda: a @ a) / 1e12
     bandwidth = 2 * COPY_BYTES / best(lambda: target.copy_(source)) / 1e9
-    connection.send((tflops, bandwidth, device))
+    connection.send(encoded(Answer(value=[tflops, bandwidth, device])))

@@ -8,15 +8,15 @@ from __future__ import annotations
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from slowstep.records import Operator, ProfileRecord
+from slowstep_probe.measured import Operator, ProfileRecord
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -55,7 +55,7 @@ class Profiling:
             pauses={} if self.on_device else self._pauses(),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
-            gap_seconds=float(gaps.sum()) / steps,
+            gap_seconds=sum(gaps) / steps,
             trace=trace.name,
         )
 
@@ -94,10 +94,10 @@ class Profiling:
         phases, found = self._phases(), Counter[str]()
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
         for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
-            starts, ends = covered([(begin, begin), *spans, (end, end)])
-            for a, b in zip(ends[:-1], starts[1:], strict=True):
+            stretches = covered([(begin, begin), *spans, (end, end)])
+            for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
-                    found[phases((a + b) / 2)] += 1e-6 * float(b - a)
+                    found[phases((a + b) / 2)] += 1e-6 * (b - a)
         return dict(found)
 
     def _stretches(self) -> list[tuple[str, float, float]]:
@@ -122,12 +122,12 @@ class Profiling:
 
         return at
 
-    def _busy(self) -> tuple[float, np.ndarray]:
+    def _busy(self) -> tuple[float, list[float]]:
         """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
         kind = DeviceType.CUDA if self.on_device else DeviceType.CPU
-        starts, ends = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
-        gaps = 1e-6 * (starts[1:] - ends[:-1])
-        return 1e-6 * float((ends - starts).sum()), gaps[gaps > GAP]
+        stretches = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
+        gaps = [1e-6 * (begin - end) for (_, end), (begin, _) in pairwise(stretches)]
+        return 1e-6 * sum(end - begin for begin, end in stretches), [gap for gap in gaps if gap > GAP]
 
     def _events(self, kind: DeviceType) -> Iterable[Any]:
         return (
@@ -137,15 +137,15 @@ class Profiling:
         )
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts and ends, in order, of the stretches that at least one span covers: two arrays (stretches,)."""
-    sorted_spans = np.array(sorted(spans), dtype=float).reshape(-1, 2)
-    if not len(sorted_spans):
-        return np.zeros(0), np.zeros(0)
-    reach = np.maximum.accumulate(sorted_spans[:, 1])
-    opens = np.concatenate([[True], sorted_spans[1:, 0] > reach[:-1]])
-    last = np.append(np.flatnonzero(opens)[1:] - 1, len(reach) - 1)
-    return sorted_spans[opens, 0], reach[last]
+def covered(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the starts and ends, in order, of the stretches that at least one span covers."""
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
 
 
 def warm_up_profiler() -> None:

@@ -13,17 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from slowstep.records import Place
-from slowstep_probe.places import LIBRARIES, PROBE
+from slowstep_probe.measured import Place
+from slowstep_probe.places import KIT, LIBRARIES
 
 PERIOD = 0.002
 """Seconds between two looks."""
 
 KEPT = 12
 """The most places that are kept for each phase."""
-
-KIT = (os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep, PROBE)
-"""The folders of the kit's own code."""
 
 
 class Places:

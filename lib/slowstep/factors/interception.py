@@ -1,0 +1,104 @@
+"""The changes that can be made to a command's program from outside, by the kinds of objects that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slowstep.factors.factor import Level
+from slowstep.settings.run import Run
+
+LOADER = (
+    "dataloader_num_workers",
+    "dataloader_prefetch_factor",
+    "dataloader_persistent_workers",
+    "dataloader_pin_memory",
+    "per_device_train_batch_size",
+)
+"""Training arguments that a DataLoader has, too."""
+
+WAYS = ("adamw_torch", "adamw_torch_fused")
+"""Names of one optimizer that goes over its parameters in different ways."""
+
+ANYWHERE = ("training_arguments.tf32", "model.sdpa_backend", "freed_memory")
+"""Changes of the process, for which the program needs to make nothing."""
+
+
+def impossible(level: Level, run: Run) -> str | None:
+    """Return why a level can't be had in a command's program, or None. Described runs can have all levels."""
+    if run.objects is None:
+        return None
+    changes = level.held_constant | level.overrides
+    return next((why for key, value in changes.items() if (why := _refusal(key, value, run, run.objects))), None)
+
+
+def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    section, _, name = key.rpartition(".")
+    if key in ANYWHERE:
+        return None
+    if key in NEEDED:
+        return NEEDED[key](value, run, objects)
+    if section == "training_arguments" and "arguments" in objects:
+        return None
+    if section == "training_arguments" and name in LOADER:
+        return None if "loader" in objects else NO_LOADER
+    if section == "training_arguments" and name in PLAIN:
+        return PLAIN[name](value, run, objects)
+    if section == "peft" and "peft" in objects:
+        return None
+    return f"the program makes nothing that {key} could be changed in"
+
+
+NO_LOADER = "the program makes its batches itself, without a DataLoader"
+
+Refuses = Callable[[Any, Run, frozenset[str]], str | None]
+
+
+def _model(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    return None if value else "the program asks for it itself, in its own code"
+
+
+def _checkpointing(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    if value and "blocks" not in objects and "transformers" not in objects:
+        return "the model has no list of blocks to recompute"
+    return None
+
+
+def _autocast(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    before = run["bf16"] or run["fp16"]
+    return "the program chooses its arithmetic in its own code" if before and not value else None
+
+
+def _fp16(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    return "fp16 needs a gradient scaler, which the program does not have" if value and not run["fp16"] else None
+
+
+def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    if "optimizer" not in objects:
+        return "the program has no optimizer of PyTorch's"
+    same = value in WAYS and run["optim"] in WAYS
+    return None if same else "another optimizer is another line of the program"
+
+
+PLAIN: Mapping[str, Refuses] = {
+    "gradient_checkpointing": _checkpointing,
+    "bf16": _autocast,
+    "fp16": _fp16,
+    "torch_compile": _model,
+    "torch_compile_mode": lambda value, run, objects: None,
+    "torch_compile_backend": lambda value, run, objects: None,
+    "optim": _optimizer,
+}
+"""What speaks against a training argument's value where the program has no TrainingArguments."""
+
+NEEDED: Mapping[str, Refuses] = {
+    "dataset.cached_batches": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
+    "optimizer_kwargs.foreach": lambda value, run, objects: (
+        None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
+    ),
+    "model.attn_implementation": lambda value, run, objects: (
+        None if "transformers" in objects else "the model is none of transformers'"
+    ),
+    "model.torch_compile_dynamic": lambda value, run, objects: None,
+}
+"""What speaks against a value of another section."""

@@ -1,0 +1,75 @@
+"""What a trial of a command needs: its interpreter, its program, and what is done to it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, warm
+from slowstep.settings.command import Command
+from slowstep.settings.schema import Settings
+from slowstep_probe.changing.intervention import Intervention
+from slowstep_probe.program import Program
+
+ALONE = {
+    "WANDB_MODE": "disabled",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "COMET_MODE": "disabled",
+}
+"""Environment variables that keep a trial from telling the world about itself."""
+
+
+def program_of(command: Command) -> Program:
+    """Return the program that a command starts."""
+    return Program(arguments=command.arguments, folder=command.folder, command=[command.python, *command.arguments])
+
+
+def interpreter_of(settings: Settings) -> WarmInterpreter:
+    """Return the command's interpreter, warm: with its environment, and with the imports that its survey saw."""
+    command = settings.command
+    env = dict(os.environ) | command.env | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    about = Interpreter(
+        python=command.python,
+        options=tuple(command.options),
+        preload=tuple(_modules(settings.surveyed.record)),
+        env=tuple(sorted(env.items())),
+    )
+    return warm(about)
+
+
+def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> Intervention:
+    """Return what is done to the program of a command."""
+    places = [place.rpartition(":") for place in settings.surveyed.feeding]
+    own = [str(folder), *map(str, writable)]
+    return Intervention(
+        values=changes(settings),
+        feeding=[(file, int(line)) for file, _, line in places],
+        writable=own if settings.command.protected else [],
+        seed=settings.budget.seed,
+    )
+
+
+def changes(settings: Settings) -> dict[str, Any]:
+    """Return the changes to a command's program that settings hold, by canonical key."""
+    found = {f"training_arguments.{name}": value for name, value in settings.training_arguments.items()}
+    for section in ("model", "dataset"):
+        for one in fields(held := getattr(settings, section)):
+            if (value := getattr(held, one.name)) != one.default and value != {}:
+                found[f"{section}.{one.name}"] = value
+    for section in ("peft", "quantization", "optimizer_kwargs"):
+        found |= {f"{section}.{name}": value for name, value in (getattr(settings, section) or {}).items()}
+    return found
+
+
+def _modules(record: str) -> list[str]:
+    """Return the modules that a survey saw imported; [] if its record is gone."""
+    try:
+        training = json.loads(Path(record).read_text(encoding="utf-8"))["training"] or {}
+    except (OSError, ValueError, KeyError):
+        return []
+    return list(training.get("modules", ()))

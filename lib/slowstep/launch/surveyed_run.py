@@ -1,0 +1,174 @@
+"""A survey as the parameter file of an investigation: the command, what was seen of its run, and levels to try."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from slowstep.launch.surveyor import Surveyed as Survey
+from slowstep.records.store import write_atomically
+from slowstep.settings.command import Seen, Surveyed
+from slowstep.settings.convert import to_plain
+
+FILE, RECORD = "investigation.yaml", "survey.json"
+"""The names of the parameter file and of the survey's own record, in the investigation's folder."""
+
+SAME_NAME = (
+    "dataloader_num_workers",
+    "dataloader_prefetch_factor",
+    "dataloader_persistent_workers",
+    "dataloader_pin_memory",
+    "train_sampling_strategy",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "gradient_checkpointing",
+    "tf32",
+)
+"""Facts whose names are canonical keys."""
+
+HEAD = """\
+# The investigation of a command. `slowstep diagnose` made it from a survey of the command, and takes it as it is: edit
+# what is to be tried, and run `slowstep diagnose` on this file.
+"""
+
+
+def write(survey: Survey, folder: Path) -> Path:
+    """Write the parameter file of a surveyed command to an investigation's folder, unless one is there; return it.
+
+    What the survey saw is renewed in any case. What somebody wrote into the file stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / RECORD
+    write_atomically(record, json.dumps(to_plain(survey), indent=1) + "\n")
+    path = folder / FILE
+    known = _known(path)
+    renewed = {
+        "name": folder.name,
+        "command": to_plain(survey.command),
+        "surveyed": to_plain(replace(surveyed(survey), record=str(record.resolve()))),
+    }
+    first = {"freed_memory": "returned", "levels": "auto", "budget": dict(BUDGET), "allow": {"numerics": False}}
+    text = yaml.safe_dump(renewed | (first | known), sort_keys=False, allow_unicode=True, width=120)
+    write_atomically(path, HEAD + text)
+    return path
+
+
+BUDGET = {
+    "block_seconds": 1.0,
+    "max_pairs": 12,
+    "launches": 2,
+    "observe_seconds": 30.0,
+    "startup_timeout_seconds": 600.0,
+}
+"""What measuring a command may cost, if nobody says otherwise."""
+
+
+def _known(path: Path) -> dict[str, Any]:
+    """Return what somebody may have written into a parameter file, without what the survey renews."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError):
+        return {}
+    own = data if isinstance(data, dict) else {}
+    return {key: value for key, value in own.items() if key not in ("name", "command", "surveyed")}
+
+
+def surveyed(survey: Survey) -> Surveyed:
+    """Return what trials of a command need to know of its survey."""
+    training = survey.training or {}
+    return Surveyed(
+        values=_values(survey),
+        objects=sorted(_objects(survey)),
+        feeding=list(training.get("feeding", ())),
+        files=list(training.get("files", ())),
+    )
+
+
+def _objects(survey: Survey) -> Iterator[str]:
+    training, kinds = survey.training or {}, {one["kind"] for one in survey.constructed}
+    model = training.get("model") or {}
+    yield from kinds & {"arguments", "peft", "trainer", "accelerator"}
+    if training.get("loader") is not None:
+        yield "loader"
+    if str((training.get("optimizer") or {}).get("optimizer", "")).startswith("torch."):
+        yield "optimizer"
+    if model:
+        yield "model"
+    if model.get("attention"):
+        yield "transformers"
+    if model.get("blocks"):
+        yield "blocks"
+
+
+def _values(survey: Survey) -> dict[str, Seen]:
+    """Return the values of the run by canonical key, each with the place in the user's code that it comes from."""
+    place = _Places(survey).of("arguments")
+    given = ((survey.training or {}).get("arguments") or {}).items()
+    told = {name: Seen(value=value, place=place) for name, value in given}
+    seen = dict(_seen(survey))
+    return told | {name: one for name, one in seen.items() if name not in told or name not in NAMED}
+
+
+NAMED = ("optim", "torch_compile", "torch_compile_mode")
+"""Arguments whose words say more than what is seen of them."""
+
+
+def _seen(survey: Survey) -> Iterator[tuple[str, Seen]]:
+    """Return what was seen in effect."""
+    training = survey.training or {}
+    facts: Mapping[str, Any] = training.get("facts") or {}
+    places = _Places(survey)
+    loader = places.of("loader", training.get("loader"))
+    for name in SAME_NAME:
+        if name in facts:
+            yield name, Seen(value=facts[name], place=loader if name.startswith(("dataloader", "train", "per")) else "")
+    yield "use_cpu", Seen(value=training.get("device") == "cpu")
+    for name in ("bf16", "fp16"):
+        yield name, Seen(value=facts.get("autocast") == name, place=places.of("autocast"))
+    yield "torch_compile", Seen(value=bool(facts.get("compiled")), place=places.of("compile"))
+    yield "torch_compile_mode", Seen(value=facts.get("torch_compile_mode"), place=places.of("compile"))
+    yield "optim", Seen(value=_optimizer(facts), place=places.of("optimizer"))
+    yield "optimizer_kwargs.foreach", Seen(value=facts.get("foreach"), place=places.of("optimizer"))
+    if "attn_implementation" in facts:
+        yield "model.attn_implementation", Seen(value=facts["attn_implementation"])
+    if facts.get("sdpa_backend"):
+        yield "model.sdpa_backend", Seen(value=facts["sdpa_backend"])
+    kinds = (training.get("model") or {}).get("dtypes") or {"float32": 1}
+    largest = max(kinds, key=lambda kind: kinds[kind])
+    yield "model.dtype", Seen(value=largest if largest in ("float32", "float16", "bfloat16") else "float32")
+    for one in survey.constructed:
+        if one["kind"] == "peft":
+            yield "peft", Seen(value=one["values"], place=places.of("peft"))
+    if facts.get("examples"):
+        yield "job.samples", Seen(value=facts["examples"], place=loader)
+
+
+def _optimizer(facts: Mapping[str, Any]) -> str | None:
+    """Return the name that TrainingArguments has for an optimizer; its own name where it has none."""
+    name = str(facts.get("optimizer") or "")
+    if name == "torch.AdamW":
+        return "adamw_torch_fused" if facts.get("fused") else "adamw_torch"
+    return {"torch.SGD": "sgd", "torch.Adagrad": "adagrad", "torch.RMSprop": "rmsprop"}.get(name, name) or None
+
+
+class _Places:
+    """The places at which a survey saw objects being made, as a reader writes them."""
+
+    def __init__(self, survey: Survey):
+        self.survey = survey
+
+    def of(self, kind: str, number: int | None = 0) -> str:
+        """Return the place of the object with this number among those of its kind; empty if there is none."""
+        found = [one for one in self.survey.constructed if one["kind"] == kind]
+        if number is None or number >= len(found) or not found[number]["place"]["file"]:
+            return ""
+        place = found[number]["place"]
+        file = Path(place["file"])
+        home = Path(self.survey.command.folder).resolve()
+        shown = file.relative_to(home) if file.is_relative_to(home) else file
+        return f"{shown}:{place['line']}"

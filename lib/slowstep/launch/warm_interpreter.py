@@ -1,0 +1,192 @@
+"""The kit's side of a warm interpreter: it starts one, tells it what to import, and has it fork guarded processes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slowstep.environment.system_errors import NO_DIRECTORY
+from slowstep.launch.environment import trial_environment
+from slowstep_probe.plain import to_plain
+from slowstep_probe.processes.guard import Order
+from slowstep_probe.processes.tree import end_descendants, end_process_tree
+from slowstep_probe.processes.wire import Wire, pair
+
+LIBRARY = Path(__file__).resolve().parents[2]
+"""The folder that holds slowstep_probe."""
+
+BEGIN = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+sys.path.append({library!r})
+import slowstep_probe.processes.server as server
+sys.path.pop()
+server.main({descriptor})
+"""
+"""What the interpreter runs. Neither the kit's folder nor the folder it was started in is left on its path."""
+
+ALWAYS = ("torch", "torch.profiler", "slowstep_probe.trial.main")
+"""The modules that every warm interpreter imports."""
+
+DESCRIBED = (
+    "encodings.idna",
+    "transformers.trainer",
+    "accelerate.data_loader",
+    "peft.tuners.lora",
+    "peft.utils.transformers_weight_conversion",
+    "scipy.io",  # datasets asks for it when it first reads a file
+    "slowstep.workloads.finetune",
+)
+"""The modules that trials of described runs need besides."""
+
+END_SECONDS = 20.0
+"""The seconds that an interpreter may take to end what it forked and itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    """An interpreter to keep warm."""
+
+    python: str
+    options: tuple[str, ...] = ()
+    """The interpreter's own options."""
+    preload: tuple[str, ...] = ()
+    """Modules that it imports beforehand, in this order."""
+    env: tuple[tuple[str, str], ...]
+    """Its whole environment: libraries read some of it when they are imported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preloaded:
+    """What a warm interpreter says when its imports are made."""
+
+    seconds: float
+    ready: float
+    """The time, by `time.monotonic()`, from which on it could fork."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """The modules that could not be imported, with the reason."""
+
+
+class WarmInterpreter:
+    """An interpreter that has made its imports, or still makes them, and forks guarded processes."""
+
+    def __init__(self, about: Interpreter):
+        self.about = about
+        self.guards: set[int] = set()
+        """The numbers of the guards that it forked and that have not been let go."""
+        self._wire, theirs = pair()
+        program = BEGIN.format(library=str(LIBRARY), descriptor=theirs.fileno())
+        self.process = subprocess.Popen(
+            [about.python, *about.options, "-c", program],
+            env=dict(about.env),
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        atexit.register(self.close)
+        self._preloaded: Preloaded | None = None
+        self._requests = 0
+        self._wire.send({"preload": [*ALWAYS, *about.preload], "request": 0})
+
+    @property
+    def alive(self) -> bool:
+        """True if it can fork."""
+        return not self._wire.closed and self.process.poll() is None
+
+    @property
+    def preloaded(self) -> Preloaded:
+        """What it imported; EOFError if it ended meanwhile. This waits for its imports."""
+        if self._preloaded is None:
+            self._preloaded = Preloaded(**self._reply(0))
+        return self._preloaded
+
+    def fork(self, order: Order, connection: Wire, report: Wire) -> int:
+        """Fork a guard that carries out an order; return its number. EOFError if the interpreter has ended.
+
+        `connection` and `report` are handed over, and closed here.
+        """
+        _ = self.preloaded
+        self._requests += 1
+        try:
+            message = {"fork": to_plain(order), "request": self._requests}
+            self._wire.send(message, descriptors=[connection.fileno(), report.fileno()])
+            guard = int(self._reply(self._requests)["guard"])
+        except OSError:
+            raise EOFError from None
+        finally:
+            connection.close()
+            report.close()
+        self.guards.add(guard)
+        return guard
+
+    def _reply(self, request: int) -> dict[str, Any]:
+        """Return the reply to a request. Replies to earlier ones, which nobody waited for in the end, are let go."""
+        while (reply := self._wire.receive()).pop("request") != request:
+            pass
+        return reply
+
+    def end_orphans(self, guard: int) -> None:
+        """End what is left of a guard that was killed: its processes came to the interpreter."""
+        self.guards.discard(guard)
+        end_descendants(self.process.pid, keep=self.guards)
+
+    def close(self) -> None:
+        """End it, with all that it forked. Repeating this is harmless."""
+        if self._wire.closed:
+            return
+        self._wire.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            end_process_tree(self.process.pid)
+            self.process.wait()
+        atexit.unregister(self.close)
+
+
+_warm: dict[Interpreter, WarmInterpreter] = {}
+"""The interpreters that this process keeps warm, until it ends."""
+
+
+def warm(about: Interpreter) -> WarmInterpreter:
+    """Return a warm interpreter, which is started if there is none; one that has ended is replaced."""
+    found = _warm.get(about)
+    if found is None or not found.alive:
+        _open_standard_streams()
+        found = _warm[about] = WarmInterpreter(about)
+    return found
+
+
+def own_interpreter() -> WarmInterpreter:
+    """Return the kit's own interpreter, warm, as trials of described runs need it.
+
+    It makes its imports while the caller goes on. FileNotFoundError if the working directory has been deleted.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise FileNotFoundError(NO_DIRECTORY) from None
+    env = trial_environment(os.environ)
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(LIBRARY), env.get("PYTHONPATH"))))
+    return warm(Interpreter(python=sys.executable, preload=DESCRIBED, env=tuple(sorted(env.items()))))
+
+
+def own_path() -> list[str]:
+    """Return the folders on which this process finds modules."""
+    return [place for place in sys.path if place]
+
+
+def _open_standard_streams() -> None:
+    """Open standard input, output and error where they are closed, so that no socket to a trial takes their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115  for as long as the process lives

@@ -1,0 +1,66 @@
+"""A command that trains, and what a survey saw of it: the sections of a parameter file that a script has."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command that trains, resolved."""
+
+    words: list[str]
+    """The command as it was given."""
+    python: str
+    """The interpreter."""
+    options: list[str] = field(default_factory=list)
+    """The interpreter's own options."""
+    arguments: list[str]
+    """The program: `["train.py", "--lr", "1"]`, or `["-m", "package", …]`."""
+    folder: str
+    """The working directory."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment variables that the command sets beyond the caller's."""
+    python_version: str = ""
+    torch_version: str = ""
+    protected: bool = True
+    """True if nothing that a trial writes may stay."""
+
+    @property
+    def name(self) -> str:
+        """A short name: that of the script or the module."""
+        what = self.arguments[1] if self.arguments[0] == "-m" else Path(self.arguments[0]).stem
+        last = what.rpartition(".")[2] if self.arguments[0] == "-m" else what
+        name = re.sub(r"\W+", "_", last).strip("_") or "command"
+        return name if name.isidentifier() and not keyword.iskeyword(name) else f"run_{name}"
+
+    def __str__(self) -> str:
+        return shlex.join(self.words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A value that a survey saw, and the place in the user's code that it comes from, if that is known."""
+
+    value: object
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surveyed:
+    """What a survey saw of a command, as far as trials of it need it."""
+
+    values: dict[str, Seen] = field(default_factory=dict)
+    """The values of the run, by canonical key."""
+    objects: list[str] = field(default_factory=list)
+    """The kinds of objects that the program makes: 'arguments', 'loader', 'optimizer', 'model', 'transformers', …"""
+    feeding: list[str] = field(default_factory=list)
+    """`file:line` of each place where a loader is made that feeds training."""
+    files: list[str] = field(default_factory=list)
+    """The files of the user's own code."""
+    record: str = ""
+    """The file that holds all that the survey saw."""

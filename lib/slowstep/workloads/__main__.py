@@ -1,0 +1,41 @@
+"""`python -m slowstep.workloads ORDER.json`: train what the settings in the order describe, until the process is ended.
+
+It is the program of every trial of a run that a parameter file describes. Trials of a script run the script instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slowstep.settings import Settings
+from slowstep.settings.convert import from_plain
+from slowstep.workloads.base import checked, load_workload
+from slowstep_probe.trial.told import told
+
+
+def main(order: Path) -> None:
+    """Train as an order says: the `settings`, and the `folder` to write to."""
+    asked = json.loads(order.read_text(encoding="utf-8"))
+    settings = from_plain(Settings, asked["settings"])
+    workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
+    _timed("data", workload.prepare_data)
+    _timed("model", workload.build_model)
+    _timed("trainer", workload.build_trainer)
+    told.device = workload.device
+    told.facts = lambda: checked(workload.observe(), workload)
+    told.periodic_events = workload.periodic_events
+    workload.train()
+
+
+def _timed(part: str, stage: Callable[[], None]) -> None:
+    began = time.perf_counter()
+    stage()
+    told.seconds[part] = time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Changes to a program that are made where it makes its objects: its files, and its words, stay as they are."""

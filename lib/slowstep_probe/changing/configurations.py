@@ -1,0 +1,79 @@
+"""Changes of configuration objects whose fields are their arguments: TrainingArguments, LoraConfig, and subclasses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.late_imports import LateImports
+
+ENDLESS = 10**9
+"""Steps that no trial reaches."""
+
+QUIET = {"push_to_hub": False, "load_best_model_at_end": False, "hub_model_id": None}
+"""What a trial does not do, whatever the program wants: it uploads nothing, and has no end to load a checkpoint at."""
+
+
+class Configurations:
+    """Sets fields right before a configuration object looks at them itself (`__post_init__`), once an object."""
+
+    def __init__(self, wanted: Wanted, endless: bool):
+        self.wanted, self.endless = wanted, endless
+        self.arguments: Any = None
+        """The TrainingArguments that were made last; None if there are none."""
+        self._done: dict[int, Any] = {}
+        """Objects that were changed, by identity; they are kept, so that no other takes their number."""
+
+    def attach(self, late: LateImports) -> None:
+        """Begin."""
+        late.on("transformers.training_args", lambda it: self._watch(it.TrainingArguments, "training_arguments"))
+        if self.wanted.within("peft"):
+            late.on("peft.tuners.lora.config", lambda it: self._watch(it.LoraConfig, "peft"))
+
+    def _watch(self, base: type, section: str) -> None:
+        """Wrap the `__post_init__` of a class, of its subclasses, and of those that are yet to come.
+
+        A subclass that has one of its own looks at its fields before it calls its parent's.
+        """
+        for kind in [base, *_descendants(base)]:
+            self._wrap(kind, section)
+        born_before = base.__init_subclass__
+
+        def born(cls: type, **kwargs: Any) -> None:
+            born_before(**kwargs)
+            self._wrap(cls, section)
+
+        base.__init_subclass__ = classmethod(born)  # type: ignore[assignment,method-assign]
+
+    def _wrap(self, kind: type, section: str) -> None:
+        original = vars(kind).get("__post_init__")
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def post_init(one: Any, *args: Any, **kwargs: Any) -> None:
+            if id(one) not in self._done:
+                self._done[id(one)] = one
+                self._set(one, section)
+            original(one, *args, **kwargs)
+
+        kind.__post_init__ = post_init  # type: ignore[attr-defined]
+
+    def _set(self, one: Any, section: str) -> None:
+        for name, value in self.wanted.within(section).items():
+            if hasattr(one, name):
+                before = getattr(one, name)
+                setattr(one, name, value)
+                self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, depth=3)
+        if section == "training_arguments":
+            self.arguments = one
+            ends: Mapping[str, Any] = {"max_steps": ENDLESS} if self.endless else {}
+            for name, value in (QUIET | dict(ends)).items():
+                if hasattr(one, name):
+                    setattr(one, name, value)
+
+
+def _descendants(kind: type) -> list[type]:
+    return [each for child in kind.__subclasses__() for each in (child, *_descendants(child))]

@@ -1,0 +1,58 @@
+"""What a program does that no object tells: whether it recomputes activations, and in which arithmetic it computes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+
+from slowstep_probe.changing.flags import sdpa_backend, tf32
+from slowstep_probe.patches import Patches
+
+DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+class Effects:
+    """Notes calls while it is attached."""
+
+    def __init__(self) -> None:
+        self.checkpointed = False
+        """True if any stretch of a forward pass was left to be computed again."""
+        self.autocast: str | None = None
+        """The arithmetic of the autocast that was entered last; None if none was."""
+
+    def attach(self, patches: Patches) -> None:
+        """Begin. Modules that hold the function by name are given the one that notes."""
+        module = torch.utils.checkpoint
+        original = module.checkpoint
+        patches.around(module, "checkpoint", self._checkpointed)
+        for name, holder in list(sys.modules.items()):
+            if holder is not None and name != module.__name__ and vars(holder).get("checkpoint") is original:
+                patches.set(holder, "checkpoint", module.checkpoint)
+        patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
+
+    def facts(self, models: list[Any]) -> dict[str, Any]:
+        """Return facts by the names that factors expect."""
+        found: dict[str, Any] = {
+            "gradient_checkpointing": self.checkpointed,
+            "autocast": self.autocast or "no",
+            "tf32": tf32(),
+            "sdpa_backend": sdpa_backend(),
+        }
+        configurations = [getattr(one, "config", None) for model in models for one in model.modules()]
+        attention = [a for c in configurations if (a := getattr(c, "_attn_implementation", None))]
+        if attention:
+            found["attn_implementation"] = attention[0]
+        return found
+
+    def _checkpointed(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.checkpointed:  # a count would change with each call, and a compiled graph with it
+            self.checkpointed = True
+        return original(*args, **kwargs)
+
+    def _entered(self, original: Any, context: Any) -> Any:
+        if context._enabled:
+            self.autocast = DTYPES.get(context.fast_dtype, str(context.fast_dtype).removeprefix("torch."))
+        return original(context)

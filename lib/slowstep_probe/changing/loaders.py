@@ -1,0 +1,162 @@
+"""Changes of the loader that training draws from: its arguments, batches kept in memory, epochs without end."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.utils.data.dataloader as loading
+
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace
+from slowstep_probe.trial.told import NotTestable
+
+KEYWORDS = {
+    "training_arguments.dataloader_num_workers": "num_workers",
+    "training_arguments.dataloader_prefetch_factor": "prefetch_factor",
+    "training_arguments.dataloader_persistent_workers": "persistent_workers",
+    "training_arguments.dataloader_pin_memory": "pin_memory",
+    "training_arguments.per_device_train_batch_size": "batch_size",
+}
+"""The keywords of a DataLoader, by canonical key."""
+
+NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
+"""Keywords that torch refuses without workers."""
+
+CACHED = "dataset.cached_batches"
+
+Feeds = Callable[[CodePlace], bool]
+"""Returns whether the loader that is made at a place feeds training."""
+
+
+class LoaderArguments:
+    """Changes the arguments with which the loaders of training are made."""
+
+    def __init__(self, wanted: Wanted, feeds: Feeds):
+        self.wanted, self.feeds = wanted, feeds
+        self._signature = inspect.signature(loading.DataLoader.__init__)
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        if any(key in self.wanted for key in KEYWORDS):
+            patches.around(loading.DataLoader, "__init__", self._made)
+
+    def _made(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
+        if not self.feeds(self.wanted.places.here(2)):
+            original(loader, *args, **kwargs)
+            return
+        bound = self._signature.bind_partial(loader, *args, **kwargs)
+        given = bound.arguments
+        makes_batches = given.get("batch_sampler") is None and given.get("batch_size", 1) is not None
+        for key, keyword in KEYWORDS.items():
+            if key in self.wanted and (keyword != "batch_size" or makes_batches):
+                before = given.get(keyword, self._signature.parameters[keyword].default)
+                given[keyword] = self.wanted[key]
+                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], depth=3)
+        if not given.get("num_workers"):
+            for keyword in NEED_WORKERS:
+                given.pop(keyword, None)
+        original(*bound.args, **bound.kwargs)
+
+
+class CachedBatches:
+    """Keeps the first batches of training, and gives them again and again without asking the loader."""
+
+    def __init__(self, wanted: Wanted, has_fed: Callable[[Any], bool], give_up: Callable[[Exception], NoReturn]):
+        self.number = int(wanted.values.get(CACHED) or 0)
+        self.has_fed, self.give_up = has_fed, give_up
+        self.given = 0
+        """Batches that were given from memory."""
+        self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[Any, list[tuple[Any, list[int]]]] = WeakKeyDictionary()
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        if self.number:
+            patches.after(loading.DataLoader, "__iter__", self._iterated)
+            patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
+
+    def _iterated(self, iterator: Any, loader: Any) -> None:
+        if isinstance(iterator, loading._BaseDataLoaderIter):
+            self._loader_of[iterator] = loader
+
+    def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
+        loader = self._loader_of.get(iterator)
+        if loader is None:
+            return original(iterator)
+        kept = self._kept.setdefault(loader, [])
+        if len(kept) >= self.number and self.has_fed(iterator):
+            batch, versions = kept[self.given % self.number]
+            if _versions(batch) != versions:
+                self.give_up(NotTestable("the loop edits its batches in place, so none can be used again"))
+            self.given += 1
+            return copy.copy(batch)  # the loop may pop keys from it
+        batch = original(iterator)
+        if len(kept) < self.number:
+            kept.append((copy.copy(batch), _versions(batch)))
+        return batch
+
+
+class EndlessEpochs:
+    """Lets the loop over a loader that feeds training go on after the loader's last batch, with the next epoch's.
+
+    The loader itself is asked for the iterator of the next epoch, so what its epochs begin with (workers to start, an
+    order to draw) happens as it would. A loop over a loader that does not feed training ends as it should.
+    """
+
+    def __init__(self, has_fed: Callable[[Any], bool]):
+        self.has_fed = has_fed
+        self.epochs = 0
+        """Epochs that were begun beyond those of the program."""
+
+    def attach(self, patches: Patches) -> None:
+        """Begin. It has to be attached after the probe, which then marks all that happens in here."""
+        patches.around(loading.DataLoader, "__iter__", self._iterated)
+
+    def _iterated(self, original: Callable[..., Any], loader: Any) -> Any:
+        first = original(loader)
+        return _Endless(self, lambda: original(loader), loader, first)
+
+
+class _Endless:
+    """What the loop iterates over. The iterators inside it come to their ends and are made anew."""
+
+    def __init__(self, epochs: EndlessEpochs, begin: Callable[[], Any], loader: Any, inner: Any):
+        self._epochs, self._begin, self._loader, self._inner = epochs, begin, loader, inner
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._inner)
+        except StopIteration:
+            if not self._epochs.has_fed(self._inner):
+                raise
+        self._epochs.epochs += 1
+        if hasattr(self._loader.sampler, "set_epoch"):
+            self._loader.sampler.set_epoch(self._epochs.epochs)
+        self._inner = self._begin()
+        return next(self._inner)
+
+
+def _versions(batch: Any) -> list[int]:
+    """Return how often each tensor of a batch was edited in place."""
+    if isinstance(batch, torch.Tensor):
+        return [batch._version]
+    if isinstance(batch, dict) or hasattr(batch, "keys"):
+        return [version for key in batch.keys() for version in _versions(batch[key])]  # noqa: SIM118
+    if isinstance(batch, (list, tuple)):
+        return [version for one in batch for version in _versions(one)]
+    return []

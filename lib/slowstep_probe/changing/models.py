@@ -1,0 +1,117 @@
+"""Changes of a model that has trained a step: checkpointing, attention, autocast, compiling."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
+from slowstep_probe.trial.told import NotTestable
+
+CHECKPOINTING = "training_arguments.gradient_checkpointing"
+ATTENTION = "model.attn_implementation"
+COMPILE = "training_arguments.torch_compile"
+MODE = "training_arguments.torch_compile_mode"
+BACKEND = "training_arguments.torch_compile_backend"
+DYNAMIC = "model.torch_compile_dynamic"
+AUTOCAST = {"training_arguments.bf16": torch.bfloat16, "training_arguments.fp16": torch.float16}
+
+
+class ModelChanges:
+    """Changes models when they are known: after their first step.
+
+    Where the program trains by Trainer, its TrainingArguments say what becomes of checkpointing, compiling and autocast
+    (`slowstep_probe.changing.configurations`), and only attention is changed here.
+    """
+
+    def __init__(self, wanted: Wanted):
+        self.wanted = wanted
+
+    def attach(self, patches: Patches) -> None:
+        """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
+        if self.wanted.values.get(CHECKPOINTING) is not False:
+            return
+        module = torch.utils.checkpoint
+        original = module.checkpoint
+        patches.around(module, "checkpoint", self._passed_through)
+        for name, holder in list(sys.modules.items()):
+            if holder is not None and name != module.__name__ and vars(holder).get("checkpoint") is original:
+                patches.set(holder, "checkpoint", module.checkpoint)
+
+    def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        self.wanted.note(CHECKPOINTING, "torch.utils.checkpoint.checkpoint", True, False, depth=3)
+        own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
+        return function(*args, **{name: value for name, value in kwargs.items() if name not in own})
+
+    def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> None:
+        """Make the changes in models that have trained; NotTestable where a model has no place for one."""
+        trained = [_inner(one) for one in models if any(p.requires_grad for p in one.parameters())]
+        if not trained:
+            return
+        if ATTENTION in self.wanted:
+            self._attention(trained)
+        if by_trainer:
+            return
+        if self.wanted.values.get(CHECKPOINTING) is True:
+            self._checkpoint(trained)
+        for key, kind in AUTOCAST.items():
+            if self.wanted.values.get(key):
+                for one in trained:
+                    one.forward = _under_autocast(one, kind)  # type: ignore[method-assign]
+                    self.wanted.note(key, type(one).__name__, False, True, depth=3)
+        if self.wanted.values.get(COMPILE):
+            for one in trained:
+                mode, backend = self.wanted.values.get(MODE), self.wanted.values.get(BACKEND)
+                more = {"backend": backend} if backend else {}
+                one.compile(mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
+                self.wanted.note(COMPILE, type(one).__name__, False, True, depth=3)
+
+    def _attention(self, models: Sequence[torch.nn.Module]) -> None:
+        able = [one for one in models if hasattr(one, "set_attn_implementation")]
+        if not able:
+            raise NotTestable("the model is none of transformers', so its attention can't be exchanged")
+        for one in able:
+            before = getattr(one.config, "_attn_implementation", None)
+            one.set_attn_implementation(self.wanted[ATTENTION])
+            self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION], depth=3)
+
+    def _checkpoint(self, models: Sequence[torch.nn.Module]) -> None:
+        for one in models:
+            if getattr(one, "supports_gradient_checkpointing", False):
+                one.gradient_checkpointing_enable({"use_reentrant": False})
+            else:
+                blocks = max(
+                    (list(m) for m in one.modules() if isinstance(m, torch.nn.ModuleList)), key=len, default=[]
+                )
+                if not blocks:
+                    raise NotTestable("the model has no list of blocks to recompute")
+                for block in blocks:
+                    block.forward = functools.partial(
+                        torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False
+                    )
+            self.wanted.note(CHECKPOINTING, type(one).__name__, False, True, depth=3)
+
+
+def _inner(model: Any) -> Any:
+    """Return the model inside of what wraps it: data parallel, compiled, LoRA's."""
+    while isinstance(getattr(model, "module", None), torch.nn.Module):
+        model = model.module
+    model = getattr(model, "_orig_mod", model)
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> Any:
+    kind, forward = next(model.parameters()).device.type, model.forward
+
+    @functools.wraps(forward)
+    def cast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(kind, dtype):
+            return forward(*args, **kwargs)
+
+    return cast

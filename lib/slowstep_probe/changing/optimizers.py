@@ -1,0 +1,50 @@
+"""Changes of how an optimizer of PyTorch goes over its parameters: one by one, over lists, or in one kernel."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
+
+OPTIM, FOREACH = "training_arguments.optim", "optimizer_kwargs.foreach"
+
+WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"fused": False}}
+"""The keywords of an optimizer, by the names that TrainingArguments has for its ways."""
+
+
+class OptimizerArguments:
+    """Changes the arguments with which PyTorch's optimizers are made. The class stays as it is."""
+
+    def __init__(self, wanted: Wanted):
+        self.wanted = wanted
+        self._keywords = dict(WAYS.get(wanted.values.get(OPTIM, ""), {}))
+        if FOREACH in wanted:
+            self._keywords = {"foreach": wanted[FOREACH], "fused": False if wanted[FOREACH] else None}
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        if not self._keywords:
+            return
+        for kind in {one for one in vars(torch.optim).values() if isinstance(one, type)}:
+            if issubclass(kind, torch.optim.Optimizer) and "__init__" in vars(kind):
+                signature = inspect.signature(kind.__init__)
+                if any(name in signature.parameters for name in self._keywords):
+                    patches.around(kind, "__init__", self._making(kind, signature))
+
+    def _making(self, kind: type, signature: inspect.Signature) -> Callable[..., None]:
+        def made(original: Callable[..., None], optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            bound = signature.bind_partial(optimizer, *args, **kwargs)
+            for keyword, value in self._keywords.items():
+                if keyword in signature.parameters:
+                    before = bound.arguments.get(keyword, signature.parameters[keyword].default)
+                    bound.arguments[keyword] = value
+                    key = FOREACH if FOREACH in self.wanted else OPTIM
+                    self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, depth=3)
+            original(*bound.args, **bound.kwargs)
+
+        return made

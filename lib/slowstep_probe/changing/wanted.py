@@ -1,0 +1,51 @@
+"""The changes that are wanted of a program, by canonical key, and those that were made, with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slowstep_probe.places import CodePlace, Places
+
+
+@dataclass(frozen=True)
+class Made:
+    """A change that was made."""
+
+    key: str
+    """The canonical key: `training_arguments.dataloader_num_workers`."""
+    name: str
+    """What was changed: `torch.utils.data.DataLoader`."""
+    before: Any
+    after: Any
+    place: CodePlace
+    """The line of the user's code from which it was made or called."""
+
+
+class Wanted:
+    """Wanted changes. A key may be asked for by several interceptors: each makes the change where it has a place."""
+
+    def __init__(self, values: Mapping[str, Any], places: Places):
+        self.values, self.places = dict(values), places
+        self.made: list[Made] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def within(self, section: str) -> dict[str, Any]:
+        """Return the wanted values of a section, by the last part of their keys."""
+        begin = section + "."
+        return {key[len(begin) :]: value for key, value in self.values.items() if key.startswith(begin)}
+
+    def note(self, key: str, name: str, before: Any, after: Any, depth: int = 1) -> None:
+        """Note that a change was made at the nearest place of the user's code; nothing if it changed nothing."""
+        if before is not after and before != after:
+            self.made.append(Made(key, name, _plain(before), _plain(after), self.places.here(depth + 1)))
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)[:200]

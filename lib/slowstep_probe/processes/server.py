@@ -1,0 +1,121 @@
+"""The warm interpreter: it imports once what a program needs, and forks trials that find the imports made.
+
+It only imports. A tensor that is touched before the fork would leave OpenMP's threads behind and hang the child, and a
+device that is initialised before it would be lost to every child. Some packages initialise a device when they are
+imported, and libraries import them if they can. So those are hidden here, and imported by the trials that use them.
+
+It is started as `python -c "…; main(DESCRIPTOR)"` with a socket at that descriptor. It takes two kinds of messages:
+`{"preload": [modules]}`, and `{"fork": order}` with two descriptors, the trial's wire and the guard's. Each message has
+the number of the `request`, and so has the reply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from slowstep_probe.plain import from_plain
+from slowstep_probe.processes.guard import Order, guard
+from slowstep_probe.processes.tree import adopt_orphans, end_descendants, reap_adopted
+from slowstep_probe.processes.wire import Wire
+
+HIDDEN = ("bitsandbytes",)
+"""Packages that initialise a device when they are imported."""
+
+REAP_SECONDS = 1.0
+"""The seconds after which the server lets go of guards that have ended."""
+
+
+def main(descriptor: int) -> None:
+    """Serve the kit at the other end of the socket until it is gone; then end all that was forked. Never returns."""
+    os.set_inheritable(descriptor, False)
+    adopt_orphans()  # an orphan comes here should a guard be killed, and the kit finds it here
+    wire = Wire.of(descriptor)
+    try:
+        serve(wire)
+    finally:
+        end_descendants(os.getpid())
+        os._exit(0)
+
+
+def serve(wire: Wire) -> None:
+    """Answer messages until the other end is gone."""
+    while True:
+        try:
+            message = wire.receive(REAP_SECONDS)
+        except TimeoutError:
+            reap_adopted()
+            continue
+        except EOFError:
+            return
+        request = {"request": message["request"]}
+        if "preload" in message:
+            wire.send(preload(message["preload"]) | request)
+        else:
+            wire.send(_forked(wire, from_plain(Order, message["fork"])) | request)
+            reap_adopted()
+
+
+def preload(modules: Sequence[str]) -> dict[str, Any]:
+    """Import modules. Return the seconds it took, the moment it was done, and why modules could not be imported.
+
+    The moment is one of `time.monotonic()`, which all processes share.
+    """
+    began, failed = time.perf_counter(), {}
+    with hidden(HIDDEN):
+        for name in modules:
+            if name.partition(".")[0] in HIDDEN:
+                continue
+            try:
+                importlib.import_module(name)
+            except BaseException as error:  # the program will meet it too, and says so in its own words
+                failed[name] = f"{type(error).__name__}: {error}"[:300]
+    # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
+    # they lie on. Frozen, they are left alone.
+    gc.collect()
+    gc.freeze()
+    return {"seconds": time.perf_counter() - began, "ready": time.monotonic(), "failed": failed}
+
+
+@contextlib.contextmanager
+def hidden(packages: Sequence[str]) -> Iterator[None]:
+    """Hide packages from imports while the block runs, and afterwards forget what was cached about their absence."""
+    absent = [name for name in packages if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+        users = [m for name, m in sys.modules.items() if name.startswith(("peft", "transformers", "accelerate"))]
+        for module in users:
+            for name, value in list(vars(module).items()):
+                if ("bnb" in name or any(p in name for p in packages)) and hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def _forked(wire: Wire, order: Order) -> dict[str, Any]:
+    """Fork a guard that carries out an order, and return its number."""
+    trial, report = wire.descriptors[:2]
+    del wire.descriptors[:2]
+    if pid := os.fork():
+        os.close(trial)
+        os.close(report)
+        return {"guard": pid}
+    status = 1
+    try:
+        wire.close()
+        guard(Wire.of(report), Wire.of(trial), order)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)

@@ -1,0 +1,1 @@
+"""A trial: it runs a program, and measures blocks of its steps on demand."""

@@ -1,0 +1,300 @@
+"""The trial process: it runs a program as its command would, and measures blocks of its steps on demand.
+
+A guard (`slowstep_probe.processes.guard`) forks it from a warm interpreter, writes its log, watches its memory, and
+ends it with all that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import math
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch.profiler import record_function
+
+from slowstep_probe.changing.changes import Changes
+from slowstep_probe.clock import clock_for
+from slowstep_probe.measured import Memory, Status, Steps
+from slowstep_probe.observed import observed
+from slowstep_probe.plain import from_plain
+from slowstep_probe.probe import Probe
+from slowstep_probe.processes.protection import protect, unprotected
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.trial import heap
+from slowstep_probe.trial.failure import TrainingEnded, failure
+from slowstep_probe.trial.messages import (
+    BlockDone,
+    Failed,
+    Launch,
+    Observe,
+    Observed,
+    PeriodicEvent,
+    PeriodicEventDone,
+    Profile,
+    Profiled,
+    Ready,
+    Run,
+    decoded,
+    encoded,
+)
+from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
+from slowstep_probe.trial.schedule import Schedule, Then
+from slowstep_probe.trial.stack_sampler import Places
+from slowstep_probe.trial.told import NotTestable, told
+
+
+def main(wire: Wire, launch: Mapping[str, Any]) -> None:
+    """Train as `launch` says and answer requests over `wire`, until that is closed or the trial fails."""
+    entered = time.monotonic()
+    faulthandler.enable(sys.stderr, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)
+    trial = Trial(wire, from_plain(Launch, launch), entered)
+    try:
+        trial.run()
+    except BaseException as caught:
+        error = caught
+    # No call stands between the exception and here, and Python lets a signal's handler run only at calls: an exception
+    # that the loader's handler of SIGCHLD raises for another worker that died can't take this one's place.
+    _without_child_signals()
+    _without_child_signals()  # the first may have been struck itself
+    trial.give_up(error)
+
+
+def _without_child_signals() -> None:
+    """Remove the handler that runs when a worker ends, whatever it raises in the meantime."""
+    try:
+        while signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            except BaseException:
+                continue
+    except BaseException:
+        return
+
+
+class Trial:
+    """One arm in training, from its launch to the last block that is asked for."""
+
+    def __init__(self, wire: Wire, launch: Launch, entered: float):
+        self.wire, self.launch = wire, launch
+        # a trial that is asked for while the interpreter still imports waits for what `imports` counts already
+        self.startup = {"imports": launch.imports, "process": entered - max(launch.started, launch.ready)}
+        self.freed_memory = heap.settle(launch.freed_memory)
+        self.shift = heap.shift()
+        self.schedule = Schedule()
+        self.passed = Steps()
+        """Steady steps between the last block and the one that is open."""
+        self.probe = Probe(at_step_boundary=self.at_step_boundary)
+        self.changes: Changes | None = None
+        self.ready = False
+        self.profiling: tuple[Profiling, Profile] | None = None
+        self.looking: tuple[Places, Profile] | None = None
+
+    def killed_workers(self, patience: float) -> list[signal.Signals]:
+        """Return the signals that ended loader workers; wait for one at most `patience` seconds."""
+        return self.probe.workers.killed(patience)
+
+    def run(self) -> None:
+        """Run the program. `at_step_boundary` answers requests between the steps."""
+        os.environ.update(self.launch.env)
+        program, asked = self.launch.program, self.launch.intervention
+        if asked is not None and asked.writable:
+            protection = protect(asked.writable[0], asked.writable)
+            if protection.open:
+                raise NotTestable(unprotected(protection))
+        program.enter()
+        if asked is not None:
+            self.changes = Changes(asked, program.file(), self.probe, self.give_up)
+            _seed(asked.seed)
+        self.began = time.perf_counter()
+        with self.changes.attached() if self.changes else self.probe.attached():
+            try:
+                program.run()
+                ended = "the program came to its end"
+            except SystemExit as exit:
+                ended = f"the program called sys.exit({exit.code!r:.200})"
+        steps = f"training ended after {self.schedule.all_trained} steps: " if self.ready else ""
+        raise TrainingEnded(f"{steps}{ended}" + ("" if self.ready else " before its first training step"))
+
+    def at_step_boundary(self) -> None:
+        """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
+        try:
+            self._at_step_boundary()
+        except Exception as error:
+            self.give_up(error)
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """Say that the trial failed, and end it. Nothing is raised, since the program could catch it."""
+        _without_child_signals()
+        with contextlib.suppress(OSError):
+            self.wire.send(encoded(failure(error, memory(), self.killed_workers)), after_failure=True)
+        with contextlib.suppress(BaseException):
+            traceback.print_exception(type(error), error, error.__traceback__)
+        end(1)  # what is left would wait for workers that may never end; the guard ends them
+
+    def _at_step_boundary(self) -> None:
+        if not self.ready:
+            self._be_ready()
+        else:
+            then = self.schedule.step_ended(self.probe.position, self.probe.workers)
+            if self.schedule.all_trained == 1 and self.changes:
+                self.changes.after_first_step()
+            if then is not Then.CLOSE:
+                self._go_on(then)
+                return
+            if self.looking:
+                self._begin_profile(*self.looking)
+                return
+            if self.profiling:
+                self._send_profile(*self.profiling)
+            else:
+                self._send_block()
+        self._serve()
+
+    def _begin(self, request: Run) -> None:
+        then = self.schedule.begin(request, self.probe.position, self.probe.workers)
+        self.probe.workers.go_on()
+        self._go_on(then)
+
+    def _go_on(self, then: Then) -> None:
+        if then is Then.OPEN:
+            self.passed = self.probe.open().since(self.schedule.unsteady)
+
+    def _be_ready(self) -> None:
+        """Send `Ready`, before the first step."""
+        self.ready = True
+        if self.changes:
+            self.changes.before_first_step()
+        self.startup |= told.seconds
+        self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
+        self.device = told.device or ("cuda" if torch.cuda.is_initialized() else "cpu")
+        self.probe.clock = clock_for(self.device)
+        if torch.cuda.is_initialized():
+            torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
+        self._send(Ready(startup=self.startup, device=self.device, periodic_events=list(told.periodic_events())))
+
+    def _send_block(self) -> None:
+        block, steps = self.probe.close()
+        loss = self.probe.last_loss
+        if loss is not None and not math.isfinite(loss):
+            self._send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
+            end()
+        measured = BlockDone(
+            block=block,
+            memory=memory(),
+            losses=self.probe.losses,
+            trained=self.schedule.trained,
+            position=self.probe.position,
+            steps=self.passed + steps,
+            recompilations=_recompilations(),
+        )
+        self._send(measured)
+
+    def _begin_profile(self, places: Places, request: Profile) -> None:
+        """Begin the profiled steps, after those in which the stack was looked at."""
+        self.looking, self.places = None, places.stop(self.probe.phases())
+        self.probe.close()
+        warm_up_profiler()
+        self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
+        self.profiling = (Profiling(self.device), request)
+        self._begin(Run(steps=request.steps))
+
+    def _send_profile(self, profiling: Profiling, request: Profile) -> None:
+        self.profiling = self.probe.annotation = None
+        seconds = self.probe.close()[0].seconds
+        found = profiling.stop(request.steps, seconds, Path(request.trace))
+        self._send(Profiled(record=replace(found, places=self.places)))
+
+    def _serve(self) -> None:
+        """Answer requests until one asks for steps. Waiting uses no processor time."""
+        self.probe.workers.stop()
+        while True:
+            try:
+                request = decoded(self.wire.receive())
+            except EOFError:
+                end()
+            if isinstance(request, Run):
+                self._begin(request)
+                return
+            if isinstance(request, Profile):
+                self.looking = (Places(self.probe.last_mark), request)
+                self._begin(Run(steps=request.looks))
+                self.looking[0].start()
+                return
+            if isinstance(request, PeriodicEvent):
+                self._send(self._happen(request.event))
+            elif isinstance(request, Observe):
+                self._send(Observed(facts=self._observe()))
+            else:
+                end()
+
+    def _send(self, message: Any) -> None:
+        self.wire.send(encoded(message))
+
+    def _observe(self) -> dict[str, Any]:
+        seen = self.changes.facts() if self.changes else {}
+        return seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
+
+    def _happen(self, event: str) -> PeriodicEventDone:
+        clock = self.probe.clock
+        clock.synchronize()
+        began = time.perf_counter()
+        left = told.periodic_events()[event]()
+        clock.synchronize()
+        seconds = time.perf_counter() - began
+        left.clear()
+        return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
+
+
+def _seed(seed: int) -> None:
+    """Seed what a program may leave to chance, so that all arms draw alike."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+
+
+def end(status: int = 0) -> NoReturn:
+    """End this process without unwinding the program, whose handlers might save or upload what a trial made."""
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _recompilations() -> int:
+    """Return the graphs that torch.compile made because no earlier one fitted; 0 where nothing is compiled."""
+    compiler = sys.modules.get("torch._dynamo.utils")  # importing it takes seconds
+    if compiler is None:
+        return 0
+    return sum(m.recompile_reason is not None for m in compiler.get_compilation_metrics())
+
+
+def memory() -> Memory:
+    """Return the memory peaks of this process so far."""
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if not torch.cuda.is_initialized():
+        return Memory(host=host)
+    try:
+        free, total = torch.cuda.mem_get_info()
+    except RuntimeError:  # after some device errors nothing more can be asked
+        return Memory(host=host)
+    return Memory(
+        allocated=torch.cuda.max_memory_allocated(),
+        reserved=torch.cuda.max_memory_reserved(),
+        device=total - free,
+        host=host,
+        limit=total,
+    )

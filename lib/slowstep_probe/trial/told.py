@@ -1,0 +1,39 @@
+"""What a program that knows of the trial tells it by itself. A script that knows nothing of it tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class NotTestable(Exception):
+    """The error of a program for what can't be had on this machine. Its text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventResult:
+    """The result of a periodic event: bytes written, samples evaluated, and a function that clears it away."""
+
+    bytes: int | None = None
+    samples: int | None = None
+    clear: Callable[[], object] = lambda: None
+    """A function that deletes what was written. It is called when the time has been taken."""
+
+
+@dataclass
+class Told:
+    """What a program tells."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds of its start-up, by part."""
+    device: str = ""
+    """The kind of device that it trains on, 'cpu' or 'cuda'; empty if it does not say."""
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """A function that returns facts which the probe can't see, read from live objects after a few steps."""
+    periodic_events: Callable[[], Mapping[str, Callable[[], EventResult]]] = dict
+    """A function that returns the periodic events that are too rare for a block, each ready to be called."""
+
+
+told = Told()
+"""What the program of this process has told. It is changed by the program alone, and read by its trial."""
