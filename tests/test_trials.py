@@ -455,8 +455,8 @@ def test_closing_ends_every_process_and_its_folder(
         measurer.pool.launch(arm(w.Tiny, workers), "one")
         measurer.pool.launch(arm(w.Twin, workers), "two")
         trials = [t.process for t in measurer.pool.live.values()]
-        pids = [p.pid for t in trials for p in psutil.Process(t.process.pid).children(recursive=True)]
-        pids += [t.process.pid for t in trials]
+        pids = [p.pid for t in trials for p in psutil.Process(t.guard).children(recursive=True)]
+        pids += [t.guard for t in trials]
 
     assert len(pids) > 2
     assert gone(pids, alive)

@@ -67,7 +67,11 @@ class Places:
     def own_files(self) -> list[str]:
         """Return the files of the user's own code that are imported, the program's among them."""
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        own = {_real(file) for file in files if isinstance(file, str) and self._kind(file) == "user"}
+        own = {
+            _real(file)
+            for file in files
+            if isinstance(file, str) and os.path.isfile(file) and self._kind(file) == "user"
+        }
         return sorted(own | ({self.program} if self.program else set()))
 
     def libraries(self) -> list[str]:

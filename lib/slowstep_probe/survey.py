@@ -8,7 +8,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -222,6 +223,10 @@ def _name(of: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON takes it: numbers and short texts as they are, the rest as text."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name, None)) for one in fields(value)}
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):

@@ -183,14 +183,18 @@ def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | N
     if facts.profile is None:
         return None
     named = [part for part in beside(facts.profile, phase) if part.share >= NAMED * least]
-    known = sum(part.share for part in named)
-    excess = _beyond_flops(facts, phase)
-    if excess and known >= least:
-        other = PASSES[1 - PASSES.index(phase)]
-        share = excess if known >= excess.lower else _from_profile(known, excess)
-        why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
-    else:
-        return _in_python(facts, phase, least, named)
+    told = [_by_operators(facts, phase, least, named), _in_python(facts, phase, least, named)]
+    return max((one for one in told if one), key=lambda one: one.share.lower, default=None)
+
+
+def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
+    """Return the suspect of operators beside the arithmetic, or None: those that make a pass longer than its FLOPs."""
+    known, excess = sum(part.share for part in named), _beyond_flops(facts, phase)
+    if not excess or known < least:
+        return None
+    other = PASSES[1 - PASSES.index(phase)]
+    share = excess if known >= excess.lower else _from_profile(known, excess)
+    why = f"it takes longer than its FLOPs beside those of the {other} pass explain"
     return Suspect(phase=phase, share=share, why=why, consists_of=_shown(named))
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, warm
+from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, warm
 from slowstep.settings.command import Command
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
@@ -37,7 +37,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
         python=command.python,
         options=tuple(command.options),
         preload=tuple(_modules(settings.surveyed.record)),
-        env=tuple(sorted(env.items())),
+        env=environment(env),
     )
     return warm(about)
 

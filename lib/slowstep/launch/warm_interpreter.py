@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,14 @@ class WarmInterpreter:
 _warm: dict[Interpreter, WarmInterpreter] = {}
 """The interpreters that this process keeps warm, until it ends."""
 
+PASSING = re.compile(r"_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|PYTEST_.*|SLOWSTEP_.*|JPY_.*")
+"""Environment variables that change while a program runs, and that no training depends on."""
+
+
+def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the environment of an interpreter, without what merely passes."""
+    return tuple(sorted(item for item in variables.items() if not PASSING.fullmatch(item[0])))
+
 
 def warm(about: Interpreter) -> WarmInterpreter:
     """Return a warm interpreter, which is started if there is none; one that has ended is replaced."""
@@ -173,7 +183,7 @@ def own_interpreter() -> WarmInterpreter:
         raise FileNotFoundError(NO_DIRECTORY) from None
     env = trial_environment(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(LIBRARY), env.get("PYTHONPATH"))))
-    return warm(Interpreter(python=sys.executable, preload=DESCRIBED, env=tuple(sorted(env.items()))))
+    return warm(Interpreter(python=sys.executable, preload=DESCRIBED, env=environment(env)))
 
 
 def own_path() -> list[str]:

@@ -6,15 +6,11 @@ from slowstep.records.schema import (
     Environment,
     EventRecord,
     ObservationRecord,
-    Operator,
     Pair,
-    Place,
-    ProfileRecord,
-    Status,
     TrialRecord,
 )
 from slowstep.records.store import Store, identity
-from slowstep_probe.measured import PHASES, Block, Memory, Steps, Work
+from slowstep_probe.measured import PHASES, Block, Memory, Operator, Place, ProfileRecord, Status, Steps, Work
 
 __all__ = [
     "PHASES",

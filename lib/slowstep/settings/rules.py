@@ -19,6 +19,10 @@ Problem = tuple[str, str]
 
 def impossible(s: Settings) -> Iterator[Problem]:
     """Yield (key, message) for everything in `s` that can't work on any machine."""
+    if s.command is not None:  # what the program does with them, it knows itself
+        yield from _job(s)
+        yield from _budget(s)
+        return
     yield from _workload(s)
     yield from _names(s)
     yield from _model(s)
@@ -31,8 +35,9 @@ def impossible(s: Settings) -> Iterator[Problem]:
 
 def not_here(s: Settings) -> Iterator[Problem]:
     """Yield (key, message) for what `s` names and this machine lacks: local files, architectures of transformers."""
-    yield from _model_here(s)
-    yield from _data_here(s)
+    if s.command is None:
+        yield from _model_here(s)
+        yield from _data_here(s)
 
 
 def _workload(s: Settings) -> Iterator[Problem]:

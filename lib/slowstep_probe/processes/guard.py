@@ -102,7 +102,7 @@ class _Watch:
         self.memory = MemoryWatch(pid, order.limit)
         self.log = CappedLog(order.log) if order.log else None
         self.code: int | None = None
-        self.told_to_end = False
+        self.told_to_end = self.left_alone = False
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self._tell)
         if self.log:
@@ -147,16 +147,23 @@ class _Watch:
             self.log.close()
         if self.order.folder:
             remove_folder(self.order.folder)
-        if is_dead(self.order.owner):
+        if self._owner_is_gone():
             remove_abandoned_folders()
         with contextlib.suppress(OSError):
             self.report.send(to_plain(Ended(code=self.code, peak=self.memory.peak, over=self.memory.over)))
+
+    def _owner_is_gone(self) -> bool:
+        """Return whether the measurer's process has ended. Its end of the wire is closed a moment before it is gone."""
+        deadline = time.monotonic() + (LOOK_SECONDS if self.left_alone else 0.0)
+        while not (gone := is_dead(self.order.owner)) and time.monotonic() < deadline:
+            time.sleep(NAP_SECONDS)
+        return gone
 
     def _answer(self) -> None:
         try:
             asked = self.report.receive()["asked"]
         except (EOFError, OSError):
-            asked = END
+            asked, self.left_alone = END, True
         if asked == END:
             self.told_to_end = True
             return

@@ -23,7 +23,7 @@ from typing import Any
 
 from slowstep_probe.plain import from_plain
 from slowstep_probe.processes.guard import Order, guard
-from slowstep_probe.processes.tree import adopt_orphans, end_descendants, reap_adopted
+from slowstep_probe.processes.tree import PATIENCE, adopt_orphans, descendants, end_descendants, reap_adopted
 from slowstep_probe.processes.wire import Wire
 
 HIDDEN = ("bitsandbytes",)
@@ -40,9 +40,18 @@ def main(descriptor: int) -> None:
     wire = Wire.of(descriptor)
     try:
         serve(wire)
+        _let_guards_end()
     finally:
         end_descendants(os.getpid())
         os._exit(0)
+
+
+def _let_guards_end() -> None:
+    """Wait for the guards, which know by themselves that the kit is gone, and clear away what it left."""
+    deadline = time.monotonic() + PATIENCE
+    while descendants(os.getpid()) and time.monotonic() < deadline:
+        reap_adopted()
+        time.sleep(0.02)
 
 
 def serve(wire: Wire) -> None:
