@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
+from slowstep.final.code_changes import changes_page
 from slowstep.final.decision_record import decision
 from slowstep.final.script import script
 from slowstep.investigation.lab import Lab
@@ -22,6 +24,10 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     Return their paths. OSError names a file that can't be written.
     """
     folder, s = lab.folder / "final", choice.settings
+    if s.command is not None:
+        return _written(
+            folder, {"changes.md": changes_page(lab, choice, s.command), "decision.md": decision(lab, choice)}
+        )
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:
@@ -35,6 +41,11 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     if s.workload == "finetune":  # only the code of a user's own workload knows what it trains
         texts["train.py"] = script(s)
     texts["decision.md"] = decision(lab, choice)
+    return _written(folder, texts)
+
+
+def _written(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write texts by name of their file, remove files of an earlier run, and return the paths."""
     for name in FINAL_FILES.keys() - texts.keys():  # files of an earlier run with another configuration
         (folder / name).unlink(missing_ok=True)
     for name, text in texts.items():

@@ -35,6 +35,7 @@ FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
     "lora_config.yaml": "LoraConfig(**...)",
     "quantization_config.yaml": "BitsAndBytesConfig(**...)",
+    "changes.md": "the lines of the program to change, each with what it brings",
     "decision.md": "the decision with its reasons, to keep beside the code",
     "train.py": "trains the job with this configuration; plain transformers and peft",
 }
