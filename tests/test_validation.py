@@ -206,8 +206,8 @@ def test_a_cause_is_held_against_its_size_as_it_is_known_now(
     row, part = committed["planted"]["rows"][0], parts()[f"planted/{case.name}"]
     stated = row["size"][0]
     size = {"ratio": stated * 2, "low": stated * 1.9, "high": stated * 2.1, "pairs": 3}
-    results.write(f"truth/{case.name}", {"machine": "a", "figures": size})
-    results.write(part.name, {"machine": "b" if elsewhere else "a", "figures": row})
+    results.write(f"truth/{case.name}", {"machine": {"processor": "a"}, "figures": size})
+    results.write(part.name, {"machine": {"processor": "b" if elsewhere else "a"}, "figures": row})
     renew(part)
     known = results.read()[part.name]["figures"]
 

@@ -414,13 +414,19 @@ class Probe:
 
 
 class _Hook:
-    """A hook of the probe. A copy of the model, or one that is saved whole, gets a hook that does nothing."""
+    """A hook of the probe. Copies of the model share it (an average of the weights that is evaluated, say).
+
+    A model that is saved whole gets a hook that does nothing.
+    """
 
     def __init__(self, act: Callable[..., None]):
         self._act = act
 
     def __call__(self, *args: Any) -> None:
         self._act(*args)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
+        return self
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
         return _no_hook, ()

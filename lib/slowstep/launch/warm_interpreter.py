@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -91,7 +93,7 @@ class WarmInterpreter:
             start_new_session=True,
         )
         theirs.close()
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
         self._preloaded: Preloaded | None = None
         self._requests = 0
         self._wire.send({"preload": [*ALWAYS, *about.preload], "request": 0})
@@ -148,7 +150,12 @@ class WarmInterpreter:
         except subprocess.TimeoutExpired:
             end_process_tree(self.process.pid)
             self.process.wait()
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
+
+    def _close_at_exit(self) -> None:
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient Ctrl-C ends nothing sooner, and leaves more
+        self.close()
 
 
 _warm: dict[Interpreter, WarmInterpreter] = {}

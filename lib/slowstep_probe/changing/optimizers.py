@@ -43,8 +43,9 @@ class OptimizerArguments:
                 if keyword in signature.parameters:
                     before = bound.arguments.get(keyword, signature.parameters[keyword].default)
                     bound.arguments[keyword] = value
-                    key = FOREACH if FOREACH in self.wanted else OPTIM
-                    self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, depth=3)
+                    key = FOREACH if keyword == "foreach" else OPTIM
+                    if key in self.wanted:
+                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, depth=3)
             original(*bound.args, **bound.kwargs)
 
         return made

@@ -1,0 +1,203 @@
+"""Trials of programs that know nothing of the kit: measured, changed from outside, and nothing is left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowstep.command.resolve import resolve
+from slowstep.environment.machine import this_machine
+from slowstep.factors import Arm, plan
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, survey
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.records import Status
+from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
+from slowstep_probe.trial.messages import BlockDone, Observe, Run
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+SOON = 120.0
+
+pytestmark = pytest.mark.trials
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder with the programs in it."""
+    folder = tmp_path_factory.mktemp("home")
+    for program in PROGRAMS.glob("*.py"):
+        shutil.copy(program, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def surveyed(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Settings]:
+    """Returns the settings of a command's investigation, which is surveyed once."""
+    outputs, known = tmp_path_factory.mktemp("outputs"), {}
+
+    def settings(*arguments: str) -> Settings:
+        if arguments not in known:
+            command = resolve([sys.executable, *arguments], home, os.environ)
+            seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+            known[arguments] = load(write(seen, outputs / f"{command.name}_{len(known)}")).settings
+        return known[arguments]
+
+    return settings
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
+    """Starts a trial of a command with changes, and ends it with the test."""
+    trials = []
+
+    def start(settings: Settings, **changes: Any) -> TrialProcess:
+        changed = override(settings, {key.replace("__", "."): value for key, value in changes.items()})
+        arm = Arm(label="trial", settings=changed)
+        trials.append(TrialProcess(arm, tmp_path / "log", settings.budget, tmp_path / "cache"))
+        return trials[-1]
+
+    yield start
+    for trial in trials:
+        trial.end()
+
+
+def block(trial: TrialProcess, steps: int) -> BlockDone:
+    """A block of steps after the first one."""
+    trial.ask(None, SOON)
+    trial.ask(Run(steps=1), SOON)
+    return trial.ask(Run(steps=steps), SOON)
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Every file of a folder, by a hash of what it holds."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize(
+    ("command", "samples"),
+    [
+        (("plain_loop.py", "--epochs", "1", "-b", "40"), 40),
+        (("tuples.py",), 16),
+        (("with_accelerate.py",), 16),
+        (("with_trainer.py", "out"), 8),
+        (("evaluates_and_saves.py",), 8),
+    ],
+)
+def test_a_program_trains_beyond_its_own_end(
+    command: tuple[str, ...], samples: int, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Blocks are served for longer than the program would train, and their work is counted."""
+    measured = block(started(surveyed(*command)), 60)
+
+    assert measured.block.steps == 60
+    assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
+
+
+def test_nothing_of_the_users_is_changed(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A program that writes beside itself and saves its whole model: all of it is thrown away."""
+    before = content(home)
+    settings = surveyed("evaluates_and_saves.py")
+    trial = started(settings)
+    measured = block(trial, 30)
+    folder = trial.folder
+    trial.end()
+
+    assert measured.block.phases["save"] > 0  # it did write
+    assert measured.block.phases["evaluate"] > 0
+    assert before == content(home)
+    assert not folder.exists()
+    assert "whole.pt" in Path(settings.surveyed.record).read_text(encoding="utf-8")  # the survey says what it writes
+
+
+PLAIN = ("plain_loop.py", "--lr", "0.01")
+TRAINER = ("with_trainer.py", "out")
+
+
+@pytest.mark.parametrize(
+    ("command", "change", "fact", "line"),
+    [
+        (
+            PLAIN,
+            {"training_arguments__dataloader_num_workers": 1},
+            {"dataloader_num_workers": 1},
+            "loader = DataLoader",
+        ),
+        (PLAIN, {"training_arguments__optim": "adamw_torch_fused"}, {"fused": True}, "AdamW("),
+        (PLAIN, {"optimizer_kwargs__foreach": True}, {"foreach": True}, "AdamW("),
+        (PLAIN, {"training_arguments__bf16": True}, {"autocast": "bf16"}, "for i, batch"),
+        (PLAIN, {"dataset__cached_batches": 20}, {"cached_batches": 20}, ""),
+        (PLAIN, {"freed_memory": "kept"}, {"freed_memory": "kept"}, ""),
+        (TRAINER, {"training_arguments__gradient_checkpointing": False}, {"gradient_checkpointing": False}, "Training"),
+        (TRAINER, {"training_arguments__dataloader_num_workers": 1}, {"dataloader_num_workers": 1}, "Training"),
+        (TRAINER, {"training_arguments__logging_steps": 50}, {"logging_steps": 50}, "Training"),
+        (TRAINER, {"model__attn_implementation": "eager"}, {"attn_implementation": "eager"}, ""),
+    ],
+)
+def test_a_change_takes_effect_and_names_its_line(
+    command: tuple[str, ...],
+    change: dict[str, Any],
+    fact: dict[str, Any],
+    line: str,
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+) -> None:
+    """Seen in the live objects of the treated trial, and not in the untreated one; with the place in the program."""
+    settings, facts = surveyed(*command), []
+    for changes in ({}, change):
+        trial = started(settings, **changes)
+        block(trial, 40)
+        facts.append(trial.ask(Observe(), SOON).facts)
+        trial.end()
+    (name, value), *_ = fact.items()
+    rows = (PROGRAMS / command[0]).read_text(encoding="utf-8").splitlines()
+    places = [rows[made["place"]["line"] - 1] for made in facts[1]["changes"] if line]
+
+    assert facts[1][name] == value != facts[0].get(name)
+    assert facts[0]["changes"] == []
+    assert any(line in row or line in "".join(rows[max(0, rows.index(row) - 4) :][:5]) for row in places) or not line
+
+
+def test_a_change_that_can_not_be_made_is_told(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Batches that the loop edits can't be used again. The program, which catches everything, can't go on either."""
+    with pytest.raises(TrialEnded) as ended:
+        block(started(surveyed("edits_batches.py"), dataset__cached_batches=4), 40)
+
+    assert ended.value.failed.status is Status.NOT_TESTABLE
+    assert "in place" in ended.value.failed.reason
+
+
+def test_training_that_can_not_be_lengthened_says_where_it_ended(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A loop that counts its own steps ends, and the reason names how many there were."""
+    with pytest.raises(TrialEnded) as ended:
+        block(started(surveyed("ends_early.py")), 100)
+
+    assert "training ended after" in ended.value.failed.reason
+
+
+def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]) -> None:
+    """A loop that makes its batches itself has no loader; one without an optimizer of PyTorch's has no fused one."""
+    machine = this_machine()
+
+    def proposed(*command: str) -> set[str]:
+        found = surveyed(*command)
+        return {f.name for section in LEVEL_SECTIONS for c in plan(found, section, machine) for f, _ in c.levels}
+
+    assert {"dataloader_num_workers", "cached_batches", "optim", "foreach"} <= proposed(*PLAIN)
+    assert not {"dataloader_num_workers", "cached_batches"} & proposed("index_sampling.py")
+    assert not {"optim", "foreach"} & proposed("own_update.py")
+    assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
+    assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)
