@@ -10,6 +10,7 @@ BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@echo '  CMD="python train.py --lr 1e-4" diagnoses a command that trains, in place of PARAMS'
 	@echo '  PARAMS="a.yaml b.yaml" chooses parameter files, SET="section.key=value ..." overrides single values'
 
 .venv/.ready: pyproject.toml constraints.txt
@@ -21,7 +22,7 @@ help:  ## list the targets
 setup: .venv/.ready  ## make .venv and install everything (the other targets do it themselves)
 
 diagnose: .venv/.ready  ## run all notebooks over PARAMS and write outputs/index.html
-	$(BIN)/slowstep diagnose $(PARAMS) $(if $(SET),--set $(SET))
+	$(BIN)/slowstep diagnose $(if $(CMD),$(if $(SET),--set $(SET)) -- $(CMD),$(PARAMS) $(if $(SET),--set $(SET)))
 
 measure: .venv/.ready  ## measure the same without Jupyter, and print the verdicts
 	$(BIN)/slowstep measure $(PARAMS) $(if $(SET),--set $(SET))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -24,6 +25,10 @@ ALONE = {
 """Environment variables that keep a trial from telling the world about itself."""
 
 
+OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")
+"""Environment variables that a notebook's kernel has set, and that the command would not find."""
+
+
 def program_of(command: Command) -> Program:
     """Return the program that a command starts."""
     return Program(arguments=command.arguments, folder=command.folder, command=[command.python, *command.arguments])
@@ -32,7 +37,8 @@ def program_of(command: Command) -> Program:
 def interpreter_of(settings: Settings) -> WarmInterpreter:
     """Return the command's interpreter, warm: with its environment, and with the imports that its survey saw."""
     command = settings.command
-    env = dict(os.environ) | command.env | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    env = {name: value for name, value in os.environ.items() if not OF_NOTEBOOKS.fullmatch(f"{name}={value}")}
+    env |= command.env | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),

@@ -29,7 +29,7 @@ class Effects:
         original = module.checkpoint
         patches.around(module, "checkpoint", self._checkpointed)
         for name, holder in list(sys.modules.items()):
-            if holder is not None and name != module.__name__ and vars(holder).get("checkpoint") is original:
+            if name != module.__name__ and getattr(holder, "__dict__", {}).get("checkpoint") is original:
                 patches.set(holder, "checkpoint", module.checkpoint)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
@@ -29,6 +30,9 @@ NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiproces
 """Keywords that torch refuses without workers."""
 
 CACHED = "dataset.cached_batches"
+
+FILLING_SECONDS = 20.0
+"""The seconds after which no more batches are taken into memory."""
 
 Feeds = Callable[[CodePlace], bool]
 """Returns whether the loader that is made at a place feeds training."""
@@ -65,7 +69,7 @@ class LoaderArguments:
 
 
 class CachedBatches:
-    """Keeps the first batches of training, and gives them again and again without asking the loader."""
+    """Takes some batches of training into memory, and gives them again and again without asking the loader."""
 
     def __init__(self, wanted: Wanted, has_fed: Callable[[Any], bool], give_up: Callable[[Exception], NoReturn]):
         self.number = int(wanted.values.get(CACHED) or 0)
@@ -89,17 +93,28 @@ class CachedBatches:
         loader = self._loader_of.get(iterator)
         if loader is None:
             return original(iterator)
-        kept = self._kept.setdefault(loader, [])
-        if len(kept) >= self.number and self.has_fed(iterator):
-            batch, versions = kept[self.given % self.number]
-            if _versions(batch) != versions:
-                self.give_up(NotTestable("the loop edits its batches in place, so none can be used again"))
-            self.given += 1
-            return copy.copy(batch)  # the loop may pop keys from it
-        batch = original(iterator)
-        if len(kept) < self.number:
-            kept.append((copy.copy(batch), _versions(batch)))
-        return batch
+        if not self.has_fed(iterator):
+            return original(iterator)
+        kept = self._kept.get(loader) or self._kept.setdefault(loader, self._filled(original, iterator))
+        batch, versions = kept[self.given % len(kept)]
+        if _versions(batch) != versions:
+            self.give_up(NotTestable("the loop edits its batches in place, so none can be used again"))
+        self.given += 1
+        return copy.copy(batch)  # the loop may pop keys from it
+
+    def _filled(self, original: Callable[..., Any], iterator: Any) -> list[tuple[Any, list[int]]]:
+        """Take batches from an iterator until there are enough, it ends, or it has taken too long."""
+        kept: list[tuple[Any, list[int]]] = []
+        began = time.monotonic()
+        while len(kept) < self.number and (not kept or time.monotonic() - began < FILLING_SECONDS):
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                break
+            kept.append((batch, _versions(batch)))
+        if not kept:
+            raise StopIteration
+        return kept
 
 
 class EndlessEpochs:

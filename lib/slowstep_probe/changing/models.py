@@ -41,7 +41,7 @@ class ModelChanges:
         original = module.checkpoint
         patches.around(module, "checkpoint", self._passed_through)
         for name, holder in list(sys.modules.items()):
-            if holder is not None and name != module.__name__ and vars(holder).get("checkpoint") is original:
+            if name != module.__name__ and getattr(holder, "__dict__", {}).get("checkpoint") is original:
                 patches.set(holder, "checkpoint", module.checkpoint)
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
