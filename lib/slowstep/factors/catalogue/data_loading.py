@@ -60,9 +60,9 @@ def _unknown_epoch(run: Run) -> str | None:
 
 
 def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
-    """Return one worker, as many as there are cores to spare, and a number between."""
+    """Return one worker, a few, which may all wait for a disk at once, and as many as there are cores to spare."""
     spare = max(1, machine.cores - 1)
-    return sorted({1, min(4, spare), min(8, spare)})
+    return sorted({1, 4, min(8, spare)})
 
 
 FACTORS = (
