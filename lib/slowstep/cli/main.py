@@ -77,14 +77,14 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     given.words = words
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
-    if given.command == "survey" and not words:
-        parser.error("put the command that trains after --, as in `slowstep survey -- python train.py`")
+    if given.command in ("survey", "run") and not words:
+        parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
     return given
 
 
-OF_COMMANDS = ("survey", "diagnose", "measure")
+OF_COMMANDS = ("survey", "run", "diagnose", "measure")
 """What can be done with a command that trains."""
 
 
@@ -104,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     survey.add_argument("--unprotected", action="store_true", help="let what the program writes stay")
     survey.add_argument("--steps", type=int, default=20, help="steps that are watched")
     survey.usage = "slowstep survey [options] -- COMMAND"
+    changed = commands.add_parser("run", help="train for real with what was found, the program untouched")
+    changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
+    changed.set_defaults(run=_run)
+    changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -178,6 +182,19 @@ def _params(given: argparse.Namespace) -> list[str]:
         raise SettingsError(f"{command}: it took no training step, so there is nothing to diagnose")
     folder = Path(given.outputs) / (given.name or command.name)
     return [*given.params, str(write(seen, folder))]
+
+
+def _run(given: argparse.Namespace) -> int:
+    from slowstep.command.resolve import CommandError, resolve
+    from slowstep.launch.changed_run import changes_in, run
+
+    changes = changes_in(Path(given.final))
+    try:
+        command = resolve(given.words, Path.cwd(), os.environ)
+    except CommandError as error:
+        raise SettingsError(str(error)) from None
+    sys.stdout.flush()
+    run(command, changes, os.environ)
 
 
 def _survey(given: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.settings.command import Command
+from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
 
@@ -45,6 +46,9 @@ def changes_page(lab: Lab, choice: Choice, command: Command) -> str:
         verdict = choice.chosen.verdict
         parts += [f"Together: {effect(verdict.effect)} throughput, measured together; class {verdict.meaning}."]
         parts += ["\n".join(_lines(choice.chosen, command)) or "Nothing in the code."]
+        final = lab.folder / "final"
+        parts += ["Train with these changes before a line is edited:"]
+        parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {shlex.join(command.words)}\n```"]
     else:
         parts += ["No change was shown to pay. Nothing is proposed."]
     taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()
@@ -57,6 +61,15 @@ def changes_page(lab: Lab, choice: Choice, command: Command) -> str:
     if choice.adopted and choice.settings.freed_memory != lab.settings.freed_memory:
         parts += ["## The command", code(f"{ENVIRONMENT} {shlex.join(command.words)}")]
     return "\n\n".join(parts) + "\n"
+
+
+def changes_record(settings: Settings) -> dict[str, Any]:
+    """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
+    return {
+        "values": settings.changes,
+        "feeding": settings.surveyed.feeding,
+        "freed_memory": settings.freed_memory,
+    }
 
 
 def _lines(measured: Measured, command: Command) -> Iterator[str]:

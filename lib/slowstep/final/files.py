@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import yaml
 
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
-from slowstep.final.code_changes import changes_page
+from slowstep.final.code_changes import changes_page, changes_record
 from slowstep.final.decision_record import decision
 from slowstep.final.script import script
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
+from slowstep.settings.command import CHANGES
 from slowstep.settings.convert import to_plain
 
 
@@ -25,9 +27,12 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     """
     folder, s = lab.folder / "final", choice.settings
     if s.command is not None:
-        return _written(
-            folder, {"changes.md": changes_page(lab, choice, s.command), "decision.md": decision(lab, choice)}
-        )
+        pages = {
+            "changes.md": changes_page(lab, choice, s.command),
+            CHANGES: json.dumps(changes_record(s), indent=1) + "\n",
+            "decision.md": decision(lab, choice),
+        }
+        return _written(folder, pages)
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:

@@ -6,9 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, warm
 from slowstep.settings.command import Command
@@ -53,23 +51,11 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> 
     places = [place.rpartition(":") for place in settings.surveyed.feeding]
     own = [str(folder), *map(str, writable)]
     return Intervention(
-        values=changes(settings),
+        values=settings.changes,
         feeding=[(file, int(line)) for file, _, line in places],
         writable=own if settings.command.protected else [],
         seed=settings.budget.seed,
     )
-
-
-def changes(settings: Settings) -> dict[str, Any]:
-    """Return the changes to a command's program that settings hold, by canonical key."""
-    found = {f"training_arguments.{name}": value for name, value in settings.training_arguments.items()}
-    for section in ("model", "dataset"):
-        for one in fields(held := getattr(settings, section)):
-            if (value := getattr(held, one.name)) != one.default and value != {}:
-                found[f"{section}.{one.name}"] = value
-    for section in ("peft", "quantization", "optimizer_kwargs"):
-        found |= {f"{section}.{name}": value for name, value in (getattr(settings, section) or {}).items()}
-    return found
 
 
 def _modules(record: str) -> list[str]:

@@ -8,6 +8,9 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+CHANGES = "changes.json"
+"""The file in final/ with the changes that `slowstep run --with` makes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:

@@ -176,6 +176,18 @@ class Settings:
         """Return whether the model is compiled. A mode or a backend alone makes transformers compile, too."""
         return self.run.compiled
 
+    @property
+    def changes(self) -> dict[str, object]:
+        """The changes to a command's program that these settings hold, by canonical key."""
+        found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
+        for section in ("model", "dataset"):
+            for one in fields(held := getattr(self, section)):
+                if (value := getattr(held, one.name)) != one.default and value != {}:
+                    found[f"{section}.{one.name}"] = value
+        for section in ("peft", "quantization", "optimizer_kwargs"):
+            found |= {f"{section}.{name}": value for name, value in (getattr(self, section) or {}).items()}
+        return found
+
     def local_content(self) -> list[str]:
         """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from slowstep_probe.changing.configurations import Configurations
+from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, Configurations
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.intervention import Intervention
@@ -30,7 +30,7 @@ class Changes:
     def __init__(self, asked: Intervention, program: str, probe: Probe, give_up: Callable[[Exception], NoReturn]):
         self.asked, self.probe = asked, probe
         self.wanted = Wanted(asked.values, Places(program))
-        self.configurations = Configurations(self.wanted, asked.endless)
+        self.configurations = Configurations(self.wanted, OF_TRIAL | (ENDLESS if asked.endless else {}))
         self.flags = Flags(self.wanted)
         self.effects = Effects()
         self.cached = CachedBatches(self.wanted, probe.has_fed, give_up)

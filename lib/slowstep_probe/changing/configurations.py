@@ -9,18 +9,18 @@ from typing import Any
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
 
-ENDLESS = 10**9
-"""Steps that no trial reaches."""
-
-QUIET = {"push_to_hub": False, "load_best_model_at_end": False, "hub_model_id": None}
+OF_TRIAL = {"push_to_hub": False, "load_best_model_at_end": False, "hub_model_id": None}
 """What a trial does not do, whatever the program wants: it uploads nothing, and has no end to load a checkpoint at."""
+
+ENDLESS = {"max_steps": 10**9}
+"""Steps that no trial reaches."""
 
 
 class Configurations:
     """Sets fields right before a configuration object looks at them itself (`__post_init__`), once an object."""
 
-    def __init__(self, wanted: Wanted, endless: bool):
-        self.wanted, self.endless = wanted, endless
+    def __init__(self, wanted: Wanted, ends: Mapping[str, Any]):
+        self.wanted, self.ends = wanted, ends
         self.arguments: Any = None
         """The TrainingArguments that were made last; None if there are none."""
         self._done: dict[int, Any] = {}
@@ -69,8 +69,7 @@ class Configurations:
                 self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, depth=3)
         if section == "training_arguments":
             self.arguments = one
-            ends: Mapping[str, Any] = {"max_steps": ENDLESS} if self.endless else {}
-            for name, value in (QUIET | dict(ends)).items():
+            for name, value in self.ends.items():
                 if hasattr(one, name):
                     setattr(one, name, value)
 

@@ -1,0 +1,50 @@
+"""A command that runs for real, with the changes that an investigation found."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slowstep.settings.command import CHANGES, Command
+from slowstep.settings.errors import SettingsError
+
+LIBRARY = Path(__file__).resolve().parents[2]
+"""The folder that holds slowstep_probe."""
+
+BEGIN = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+sys.path.append({library!r})
+import slowstep_probe.changed as changed
+sys.path.pop()
+changed.main(sys.argv.pop())
+"""
+
+
+def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
+    """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
+    order = {
+        "arguments": command.arguments,
+        "folder": command.folder,
+        "command": [command.python, *command.arguments],
+        **changes,
+    }
+    words = [command.python, *command.options, "-c", BEGIN.format(library=str(LIBRARY)), json.dumps(order)]
+    os.execve(command.python, words, dict(env) | command.env)
+
+
+def changes_in(folder: Path) -> dict[str, Any]:
+    """Return the changes that an investigation left in its final/; SettingsError if there are none."""
+    path = folder / CHANGES
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {name: found[name] for name in ("values", "feeding", "freed_memory")}
+    except OSError:
+        raise SettingsError(
+            f"{path}: there is no such file; give the folder final/ of a command's investigation"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise SettingsError(f"{path}: it holds no changes; run `slowstep diagnose` on the command again") from None

@@ -1,0 +1,29 @@
+"""A program that runs for real, changed where it makes its objects and left alone otherwise: no probe, no protection.
+
+It is started as `python -c "…; main(ORDER)"`, where ORDER is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def main(order: str) -> None:
+    """Run the program of an order with its changes, as its command would. What was changed is said at the end."""
+    from slowstep_probe.changing.alone import changed
+    from slowstep_probe.program import Program
+
+    asked: dict[str, Any] = json.loads(order)
+    program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
+    program.enter()
+    with changed(program.file(), asked["values"], asked["feeding"], asked["freed_memory"]) as made:
+        try:
+            program.run()
+        finally:
+            for one in made:
+                place = f"{one.place.file}:{one.place.line}" if one.place.file else "the process"
+                print(f"slowstep: {place}: {one.name}: {one.key} was {one.before}, is {one.after}", file=sys.stderr)
+            if not made and asked["values"]:
+                print("slowstep: nothing was changed: the program made none of these objects", file=sys.stderr)
