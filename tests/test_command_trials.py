@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
+from slowstep.settings.command import CHANGES
 from slowstep_probe.trial.messages import BlockDone, Observe, Run
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -201,3 +204,31 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert not {"optim", "foreach"} & proposed("own_update.py")
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)
+
+
+def test_a_program_runs_for_real_with_the_changes(
+    home: Path, surveyed: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Its own output and files are as ever; what was changed is said at the end, with places."""
+    settings = override(surveyed(*PLAIN), {"training_arguments.optim": "adamw_torch_fused"})
+    changes = {"values": settings.changes, "feeding": settings.surveyed.feeding, "freed_memory": "kept"}
+    (tmp_path / CHANGES).write_text(json.dumps(changes), encoding="utf-8")
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--"]
+    program = [sys.executable, "plain_loop.py", "--epochs", "1", "--log", str(tmp_path / "losses.txt")]
+    done = subprocess.run([*words, *program], cwd=home, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "losses.txt").read_text().splitlines()) == 1
+    rows = (PROGRAMS / "plain_loop.py").read_text(encoding="utf-8").splitlines()
+    line = next(i for i, row in enumerate(rows, 1) if "AdamW(" in row)
+    assert f"plain_loop.py:{line}: torch.optim.AdamW" in done.stderr
+
+
+def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:
+    """Its exit status and its words are its own."""
+    (tmp_path / CHANGES).write_text(json.dumps({"values": {}, "feeding": [], "freed_memory": "returned"}))
+    (home / "fails.py").write_text("import sys\nprint('so far')\nsys.exit(7)\n")
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", sys.executable, "fails.py"]
+    done = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (7, "so far\n", "")
