@@ -38,6 +38,10 @@ class CodePlace:
     """The library functions between this line and what was called, outermost first."""
 
 
+PROGRAMS: set[str] = set()
+"""The files of the programs that this process runs, by their real paths: one, and what that one launches."""
+
+
 class Places:
     """Finds places. The program's own file is the user's, even if it lies among libraries (as `trl` does)."""
 
@@ -72,7 +76,7 @@ class Places:
             for file in files
             if isinstance(file, str) and os.path.isfile(file) and self._kind(file) == "user"
         }
-        return sorted(own | ({self.program} if self.program else set()))
+        return sorted(own | PROGRAMS | ({self.program} if self.program else set()))
 
     def libraries(self) -> list[str]:
         """Return the modules of installed packages that are imported, in the order in which they were asked for."""
@@ -90,7 +94,7 @@ class Places:
         if file.startswith("<"):
             return "none"
         real = _real(file)
-        if real == self.program:
+        if real == self.program or real in PROGRAMS:
             return "user"
         if real.startswith(PROBE):
             return "none"

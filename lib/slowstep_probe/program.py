@@ -9,6 +9,8 @@ import sys
 import types
 from dataclasses import dataclass, field
 
+from slowstep_probe.places import PROGRAMS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
@@ -53,6 +55,7 @@ class Program:
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
+        PROGRAMS.add(self.file())
         if self.is_module:
             runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
             return

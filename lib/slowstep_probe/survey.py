@@ -18,6 +18,7 @@ import torch.utils.checkpoint
 import torch.utils.data
 
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.launchers import run_here
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, Places
@@ -81,6 +82,7 @@ class Survey:
         if torch.distributed.is_available():
             patches.after(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
         patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
+        run_here(self._late)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))

@@ -167,20 +167,13 @@ def _params(given: argparse.Namespace) -> list[str]:
     if not given.words:
         return given.params
     from slowstep.cli.survey_lines import lines
-    from slowstep.command.resolve import CommandError, resolve
-    from slowstep.launch.surveyed_run import write
-    from slowstep.launch.surveyor import SurveyOrder, survey
+    from slowstep.launch.surveyed_run import surveyed_words, write
+    from slowstep.launch.surveyor import SurveyOrder
 
-    try:
-        command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
-        seen = survey(command, SurveyOrder(startup=given.startup), os.environ)
-    except CommandError as error:
-        raise SettingsError(str(error)) from None
+    seen = surveyed_words(given.words, SurveyOrder(startup=given.startup), protected=not given.unprotected)
     for line in lines(seen):
         say(line)
-    if seen.training is None:
-        raise SettingsError(f"{command}: it took no training step, so there is nothing to diagnose")
-    folder = Path(given.outputs) / (given.name or command.name)
+    folder = Path(given.outputs) / (given.name or seen.command.name)
     return [*given.params, str(write(seen, folder))]
 
 

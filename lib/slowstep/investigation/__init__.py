@@ -2,7 +2,7 @@
 
 from slowstep.investigation.evidence import Evidence, NotMeasured, Unmeasurable
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.opening import ROOT, open_investigation, open_lab, read_investigation
+from slowstep.investigation.opening import ROOT, open_command, open_investigation, open_lab, read_investigation
 from slowstep.investigation.results import Baseline, BatchSize, Measured, NotebookRun, Summary, worth_having
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NotebookRun",
     "Summary",
     "Unmeasurable",
+    "open_command",
     "open_investigation",
     "open_lab",
     "read_investigation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,9 @@ from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
-from slowstep.launch.warm_interpreter import own_interpreter
+from slowstep.launch.of_command import warmed
+from slowstep.launch.surveyed_run import surveyed_words, write
+from slowstep.launch.surveyor import SurveyOrder
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
@@ -51,13 +54,23 @@ def open_investigation(
     path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
     if path.is_dir():
         return read_investigation(path, notebook)
-    if measurer is None:
-        own_interpreter()  # it imports torch while the notebook imports plotly
     loaded = load(path, overrides)
+    if measurer is None:
+        warmed(loaded.settings)  # it imports torch while the notebook imports plotly
     problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
     if problems:
         raise SettingsError(problems)
     return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer, _watch())
+
+
+def open_command(command: str | Sequence[str], name: str = "", outputs: str = "", notebook: str = "lab") -> Lab:
+    """Return the lab of a command that trains, `python train.py --lr 1e-4`, which is surveyed first.
+
+    SettingsError if there is nothing to diagnose in it.
+    """
+    seen = surveyed_words(shlex.split(command) if isinstance(command, str) else command, SurveyOrder())
+    path = write(seen, (Path(outputs) if outputs else ROOT / "outputs") / (name or seen.command.name))
+    return open_investigation(str(path), outputs=outputs, notebook=notebook)
 
 
 def open_lab(

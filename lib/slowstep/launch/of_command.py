@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, warm
+from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, own_interpreter, warm
 from slowstep.settings.command import Command
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
@@ -44,6 +44,11 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
         env=environment(env),
     )
     return warm(about)
+
+
+def warmed(settings: Settings) -> WarmInterpreter:
+    """Return the interpreter that trials of these settings are forked from."""
+    return interpreter_of(settings) if settings.command else own_interpreter()
 
 
 def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> Intervention:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from slowstep.command.resolve import CommandError, resolve
 from slowstep.launch.surveyor import Surveyed as Survey
+from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
+from slowstep.settings.errors import SettingsError
 
 FILE, RECORD = "investigation.yaml", "survey.json"
 """The names of the parameter file and of the survey's own record, in the investigation's folder."""
@@ -35,6 +39,19 @@ HEAD = """\
 # The investigation of a command. `slowstep diagnose` made it from a survey of the command, and takes it as it is: edit
 # what is to be tried, and run `slowstep diagnose` on this file.
 """
+
+
+def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = True) -> Survey:
+    """Return the survey of a command as it is typed here; SettingsError if there is nothing to diagnose in it."""
+    try:
+        command = replace(resolve(words, Path.cwd(), os.environ), protected=protected)
+        seen = survey(command, order, os.environ)
+    except CommandError as error:
+        raise SettingsError(str(error)) from None
+    if seen.training is None:
+        why = f"{seen.ended or 'it stood still'}, before its first training step"
+        raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
+    return seen
 
 
 def write(survey: Survey, folder: Path) -> Path:

@@ -14,8 +14,8 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.of_command import ALONE, interpreter_of, intervention, program_of
-from slowstep.launch.warm_interpreter import own_interpreter, own_path
+from slowstep.launch.of_command import ALONE, intervention, program_of, warmed
+from slowstep.launch.warm_interpreter import own_path
 from slowstep.processes import tree
 from slowstep.processes.memory import available
 from slowstep.records import Memory, Status
@@ -54,7 +54,7 @@ class TrialProcess:
         self.limit = memory_limit(budget)
         asked = time.monotonic()
         command = arm.settings.command
-        interpreter = interpreter_of(arm.settings) if command else own_interpreter()
+        interpreter = warmed(arm.settings)
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
         cache.mkdir(parents=True, exist_ok=True)
         launch = Launch(

@@ -16,6 +16,7 @@ from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
 from slowstep_probe.changing.wanted import Made, Wanted
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.launchers import run_here
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import Places
 from slowstep_probe.trial import heap
@@ -35,6 +36,7 @@ def changed(
     heap.settle(freed_memory)
     flags.set()
     models.attach(patches)
+    run_here(late)
     configurations.attach(late)
     LoaderArguments(wanted, lambda place: not feeding or f"{place.file}:{place.line}" in feeding).attach(patches)
     OptimizerArguments(wanted).attach(patches)

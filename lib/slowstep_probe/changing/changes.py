@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, Configurations
+from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, Configurations, LightningEnds
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.intervention import Intervention
@@ -16,6 +16,7 @@ from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.launchers import run_here
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, Places
 from slowstep_probe.probe import Probe
@@ -47,7 +48,10 @@ class Changes:
         self.flags.set()
         self.effects.attach(patches)
         self.models.attach(patches)
+        run_here(late)
         self.configurations.attach(late)
+        if self.asked.endless:
+            LightningEnds().attach(patches, late)
         self._loaders.attach(patches)
         self._optimizers.attach(patches)
         self.cached.attach(patches)

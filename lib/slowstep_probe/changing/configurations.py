@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
 
 OF_TRIAL = {"push_to_hub": False, "load_best_model_at_end": False, "hub_model_id": None}
 """What a trial does not do, whatever the program wants: it uploads nothing, and has no end to load a checkpoint at."""
 
 ENDLESS = {"max_steps": 10**9}
 """Steps that no trial reaches."""
+
+
+LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
+"""The modules that hold Lightning's Trainer."""
+
+WITHOUT_END = {"max_epochs": -1, "max_steps": -1, "max_time": None}
+"""What Lightning's Trainer calls training without end."""
+
+
+class LightningEnds:
+    """Lets Lightning's Trainer train without end, since it counts its epochs and steps itself."""
+
+    def attach(self, patches: Patches, late: LateImports) -> None:
+        """Begin."""
+        for name in LIGHTNING:
+            late.on(name, lambda module: patches.around(module.Trainer, "__init__", self._made))
+
+    def _made(self, original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any) -> None:
+        original(trainer, *args, **kwargs | WITHOUT_END)
 
 
 class Configurations:
