@@ -206,3 +206,17 @@ def test_records_are_judged_where_nothing_can_be_measured(opened: Callable[..., 
     assert again == read.test("gradient_checkpointing")
     with pytest.raises(NotMeasured, match="measure it where the run trains"):
         read.compare(comparison_family(lab.settings, "data_loading", lab.machine)[0], "never measured")
+
+
+def test_what_is_not_reached_in_time_is_said_to_be_so(opened: Callable[..., Lab]) -> None:
+    """Nothing is measured when the minutes are over; with minutes enough the verdicts are those without a limit."""
+    gain = {"max_grad_norm=0.5": 0.3}
+    hurried, patient, free = (
+        opened(lambda name, purpose: gain.get(name, 0.0), minutes=minutes) for minutes in (1e-6, 1e3, None)
+    )
+    told = [{v.name: v for v in lab.test("overheads")} for lab in (hurried, patient, free)]
+
+    assert measured(hurried) == []
+    assert all("not reached within" in v.reason for v in told[0].values() if v.outcome is Outcome.INCONCLUSIVE)
+    assert {name: v.outcome for name, v in told[1].items()} == {name: v.outcome for name, v in told[2].items()}
+    assert told[2]["max_grad_norm=0.5"].outcome is Outcome.SUPPORTED

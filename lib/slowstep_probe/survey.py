@@ -88,7 +88,7 @@ class Survey:
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
-            self._late.on(module, self._class("Trainer", "trainer"))
+            self._late.on(module, self._class("Trainer", "lightning"))
         self._watching = True
         sys.addaudithook(self._audit)  # it can't be removed
 

@@ -75,6 +75,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     parser = _parser()
     given = parser.parse_args(own)
     given.words = words
+    if getattr(given, "minutes", None) is not None:
+        given.set = [*given.set, f"budget.minutes={given.minutes}"]
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
     if given.command in ("survey", "run") and not words:
@@ -124,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
             command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
             if name in OF_COMMANDS:
+                command.add_argument("--minutes", type=float, help="how long measuring may take (a command: 15)")
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")

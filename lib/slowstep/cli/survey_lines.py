@@ -32,6 +32,7 @@ def lines(seen: Surveyed) -> list[str]:
 KINDS = (
     "arguments",
     "trainer",
+    "lightning",
     "accelerator",
     "loader",
     "optimizer",

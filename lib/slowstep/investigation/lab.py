@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -25,8 +26,12 @@ from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress, to_file
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings
+from slowstep.settings.sections import SECTIONS
 
 T = TypeVar("T")
+
+HYPOTHESES = 0.7
+"""The part of `budget.minutes` that the baseline and single hypotheses may take. The rest is for what is combined."""
 
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
@@ -165,9 +170,13 @@ class Lab:
             prior = self.evidence.prior(contrast)
             anyway = self.settings.budget.exhaustive or self._was_measured(contrast, purpose)
             refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
-            unknown = self.measurer is None and not self._was_measured(contrast, purpose)
+            known = self._was_measured(contrast, purpose)
+            unknown = self.measurer is None and not known
+            late = name in LEVEL_SECTIONS and not known and self._left(HYPOTHESES) <= 0
             if refuted or unknown or prior.outcome is Outcome.NOT_TESTABLE:
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
+            elif late:
+                found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
             else:
                 found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
         return self.keep(found, name)
@@ -241,8 +250,25 @@ class Lab:
     def _measure(
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
     ) -> Measured:
+        if self.measurer is not None:
+            part = HYPOTHESES if not title and not purpose else 1.0
+            self.measurer.deadline = time.monotonic() + self._left(part)
         self.have(self._known.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
+
+    def _left(self, part: float) -> float:
+        """Return the seconds that are left of a part of the minutes that measuring may take (`budget.minutes`)."""
+        minutes = self.settings.budget.minutes
+        if minutes is None or self.measurer is None:
+            return math.inf
+        names = [section.notebook for section in SECTIONS if section.notebook != self.notebook]
+        others = [self.evidence.store.read(Summary, "summaries", name) for name in names]
+        return 60 * minutes * part - sum(s.seconds for s in others if s) - (time.monotonic() - self.began)
+
+    def _not_reached(self, prior: Verdict) -> Verdict:
+        """Return the verdict on a hypothesis for which no time was left."""
+        reason = f"not reached within {self.settings.budget.minutes:g} minutes (budget.minutes); {prior.reason}"
+        return replace(prior, reason=reason.removesuffix("; "))
 
     def _was_measured(self, contrast: Contrast, purpose: str) -> bool:
         """Return whether a contrast has a record. If it has, the record counts and not the bound."""

@@ -44,6 +44,7 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
     asked = replace(
         budget,
         exhaustive=False,
+        minutes=None,
         noise_pairs=3,
         max_pairs=max(request.stop.max_pairs, 3),
         observe_seconds=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +45,8 @@ HEAD = """\
 def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = True) -> Survey:
     """Return the survey of a command as it is typed here; SettingsError if there is nothing to diagnose in it."""
     try:
-        command = replace(resolve(words, Path.cwd(), os.environ), protected=protected)
+        command = resolve(words, Path.cwd(), os.environ)
+        command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
         seen = survey(command, order, os.environ)
     except CommandError as error:
         raise SettingsError(str(error)) from None
@@ -52,6 +54,21 @@ def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = T
         why = f"{seen.ended or 'it stood still'}, before its first training step"
         raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
     return seen
+
+
+MATTERS = re.compile(
+    r"(OMP|MKL|OPENBLAS|KMP|GOMP|CUDA|NVIDIA|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|HF|TRANSFORMERS|TOKENIZERS|ACCELERATE|"
+    r"BITSANDBYTES|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|COMET)_?.*"
+)
+SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSW|CREDENTIAL).*")
+
+
+def mattering(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that how a program trains may depend on. They belong to the command.
+
+    No secret is among them: trials find those in the environment that they are started from.
+    """
+    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not SECRET.fullmatch(name)}
 
 
 def write(survey: Survey, folder: Path) -> Path:
@@ -80,6 +97,7 @@ BUDGET = {
     "max_pairs": 12,
     "launches": 2,
     "observe_seconds": 30.0,
+    "minutes": 15.0,
     "startup_timeout_seconds": 600.0,
 }
 """What measuring a command may cost, if nobody says otherwise."""
@@ -109,7 +127,9 @@ def surveyed(survey: Survey) -> Surveyed:
 def _objects(survey: Survey) -> Iterator[str]:
     training, kinds = survey.training or {}, {one["kind"] for one in survey.constructed}
     model = training.get("model") or {}
-    yield from kinds & {"arguments", "peft", "trainer", "accelerator"}
+    yield from kinds & {"peft", "lightning", "accelerator"}
+    if {"arguments", "trainer"} <= kinds:  # without a Trainer nothing is known to act on them
+        yield "arguments"
     if training.get("loader") is not None:
         yield "loader"
     if str((training.get("optimizer") or {}).get("optimizer", "")).startswith("torch."):
@@ -125,7 +145,8 @@ def _objects(survey: Survey) -> Iterator[str]:
 def _values(survey: Survey) -> dict[str, Seen]:
     """Return the values of the run by canonical key, each with the place in the user's code that it comes from."""
     place = _Places(survey).of("arguments")
-    given = ((survey.training or {}).get("arguments") or {}).items()
+    by_trainer = any(one["kind"] == "trainer" for one in survey.constructed)
+    given = ((survey.training or {}).get("arguments") or {}).items() if by_trainer else ()
     told = {name: Seen(value=value, place=place) for name, value in given}
     seen = dict(_seen(survey))
     return told | {name: one for name, one in seen.items() if name not in told or name not in NAMED}

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +39,9 @@ from slowstep_probe.trial.messages import ROUNDING, Failed
 
 LONG_BLOCKS = 10
 """The most by which blocks are prolonged to meet rare stalls, as a multiple of `budget.block_seconds`."""
+
+FEWEST = 3
+"""The fewest pairs that have an interval."""
 
 HEADROOM = 0.9
 """The share of the memory that two resident arms may fill."""
@@ -62,8 +66,8 @@ class Needs:
 class InterleavedComparison:
     """One comparison under way."""
 
-    def __init__(self, pool: TrialPool, request: ComparisonRequest):
-        self.pool, self.request, self.budget = pool, request, pool.budget
+    def __init__(self, pool: TrialPool, request: ComparisonRequest, deadline: float = math.inf):
+        self.pool, self.request, self.budget, self.deadline = pool, request, pool.budget, deadline
         self.arms = (request.baseline, request.treatment)
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
@@ -89,7 +93,7 @@ class InterleavedComparison:
             self._renew(0)
             self._settle_in()
             tell(self.pairs)
-            while not stop.met(self.pairs):
+            while not stop.met(self.pairs) and not self._late():
                 if len(self.pairs) in stop.looks and not self.by_turns:
                     self._relaunch()
                 self.pairs.append(self._pair())
@@ -97,6 +101,10 @@ class InterleavedComparison:
         except _Failed:
             pass
         return self._record()
+
+    def _late(self) -> bool:
+        """Return whether the time is up, and there are pairs enough for an interval."""
+        return len(self.pairs) >= FEWEST and time.monotonic() > self.deadline
 
     # -- launches --
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from dataclasses import replace
@@ -62,6 +63,7 @@ class LocalMeasurer:
     def __init__(self, budget: Budget, logs: Path):
         self.budget, self.logs = budget, logs
         self.measured_seconds = 0.0
+        self.deadline = math.inf
         self._pool: TrialPool | None = None
         self._steps = 0
         """Optimizer steps of the pools that were closed."""
@@ -102,7 +104,7 @@ class LocalMeasurer:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
         began = time.monotonic()
         try:
-            record = InterleavedComparison(self.pool, request).run(tell)
+            record = InterleavedComparison(self.pool, request, self.deadline).run(tell)
         finally:
             self.pool.end(keys_of(request)[1])
         blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]

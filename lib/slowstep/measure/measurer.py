@@ -42,6 +42,9 @@ class ComparisonRequest:
 class Measurer(Protocol):
     """An object that can train arms and time them. Close it to end whatever it still runs."""
 
+    deadline: float
+    """The time, by `time.monotonic()`, after which a comparison takes no more pairs than it needs for an interval."""
+
     @property
     def measured_seconds(self) -> float:
         """Seconds in measured blocks so far."""

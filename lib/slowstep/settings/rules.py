@@ -236,6 +236,8 @@ def _budget(s: Settings) -> Iterator[Problem]:
             yield f"budget.{name}", f"found {value}; it must be above 0, and finite."
     if b.minimum_effect >= 1:
         yield "budget.minimum_effect", f"found {b.minimum_effect}; it is a share: write 0.05 for 5 %."
+    if b.minutes is not None and not 0 < b.minutes < math.inf:
+        yield "budget.minutes", f"found {b.minutes}; it must be above 0, and finite."
     if b.redo_blocks < 0:
         yield "budget.redo_blocks", f"found {b.redo_blocks}; it must be 0 or more."
     if b.launches < 1:

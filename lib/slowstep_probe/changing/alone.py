@@ -37,7 +37,7 @@ def changed(
     flags.set()
     models.attach(patches)
     run_here(late)
-    configurations.attach(late)
+    configurations.attach(patches, late)
     LoaderArguments(wanted, lambda place: not feeding or f"{place.file}:{place.line}" in feeding).attach(patches)
     OptimizerArguments(wanted).attach(patches)
 
@@ -45,7 +45,7 @@ def changed(
         if torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
             hook.remove()
             flags.set()  # the program may have set them itself
-            models.settle([module], by_trainer=configurations.arguments is not None)
+            models.settle([module], by_trainer=configurations.trainer is not None)
 
     hook = register_module_forward_pre_hook(first_forward)
     try:

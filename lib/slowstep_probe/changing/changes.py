@@ -49,7 +49,7 @@ class Changes:
         self.effects.attach(patches)
         self.models.attach(patches)
         run_here(late)
-        self.configurations.attach(late)
+        self.configurations.attach(patches, late)
         if self.asked.endless:
             LightningEnds().attach(patches, late)
         self._loaders.attach(patches)
@@ -74,14 +74,14 @@ class Changes:
 
     def after_first_step(self) -> None:
         """Change the models, which are known now."""
-        self.models.settle(self.probe.models, by_trainer=self.configurations.arguments is not None)
+        self.models.settle(self.probe.models, by_trainer=self.configurations.trainer is not None)
 
     def facts(self) -> dict[str, Any]:
         """Return what is in effect, and the changes that were made."""
-        arguments = self.configurations.arguments
+        arguments = getattr(self.configurations.trainer, "args", None)  # those of a Trainer, which acts on them
         held = {name: getattr(arguments, name, None) for name in self.wanted.within("training_arguments")}
         return {
-            **({name: value for name, value in held.items() if value is not None} if arguments is not None else {}),
+            **{name: value for name, value in held.items() if value is not None},
             **self.effects.facts(self.probe.models),
             "cached_batches": self.cached.number if self.cached.given else 0,
             "changes": [asdict(one) for one in self.wanted.made],
@@ -92,4 +92,4 @@ class Changes:
 
     def _goes_on(self, iterator: Any) -> bool:
         """Whether a loop goes on after its loader's last batch: not if it is Trainer's, which counts its own steps."""
-        return self.configurations.arguments is None and self.probe.has_fed(iterator)
+        return self.configurations.trainer is None and self.probe.has_fed(iterator)

@@ -41,16 +41,20 @@ class Configurations:
 
     def __init__(self, wanted: Wanted, ends: Mapping[str, Any]):
         self.wanted, self.ends = wanted, ends
-        self.arguments: Any = None
-        """The TrainingArguments that were made last; None if there are none."""
+        self.trainer: Any = None
+        """transformers' Trainer that was made last; None if there is none. TrainingArguments alone do nothing."""
         self._done: dict[int, Any] = {}
         """Objects that were changed, by identity; they are kept, so that no other takes their number."""
 
-    def attach(self, late: LateImports) -> None:
+    def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
+        late.on("transformers.trainer", lambda it: patches.after(it.Trainer, "__init__", self._trainer_made))
         late.on("transformers.training_args", lambda it: self._watch(it.TrainingArguments, "training_arguments"))
         if self.wanted.within("peft"):
             late.on("peft.tuners.lora.config", lambda it: self._watch(it.LoraConfig, "peft"))
+
+    def _trainer_made(self, _: None, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        self.trainer = trainer
 
     def _watch(self, base: type, section: str) -> None:
         """Wrap the `__post_init__` of a class, of its subclasses, and of those that are yet to come.
@@ -88,7 +92,6 @@ class Configurations:
                 setattr(one, name, value)
                 self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, depth=3)
         if section == "training_arguments":
-            self.arguments = one
             for name, value in self.ends.items():
                 if hasattr(one, name):
                     setattr(one, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,6 +90,7 @@ class SimulatedMeasurer:
     def __init__(self, truth: Truth, budget: Budget):
         self.truth, self.budget = truth, budget
         self.asked: list[tuple[str, str]] = []
+        self.deadline = math.inf
         self.measured_seconds, self.steps = 0.0, 0
 
     def close(self) -> None:
