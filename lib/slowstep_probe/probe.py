@@ -36,6 +36,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from slowstep_probe import batch_work
 from slowstep_probe.clock import Clock, HostClock
+from slowstep_probe.hooks import Hook
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.marks import STEP, Mark, steps_of, told
@@ -87,6 +88,8 @@ class Probe:
         """Number of the iterator that gave the last batch."""
         self._training: set[int] = set()
         """Numbers of the iterators whose batches were trained on."""
+        self._fed: set[int | None] = set()
+        """Numbers of the iterators whose batches came to a backward pass."""
         self._loaders: dict[int, Any] = {}
         """The loaders of the iterators, by the iterators' numbers."""
         self.workers = Workers()
@@ -130,8 +133,8 @@ class Probe:
         return None if self._last_loss is None else float(self._last_loss.float())
 
     def has_fed(self, iterator: Any) -> bool:
-        """Return whether a batch of a loader's iterator was trained on."""
-        return self._numbers.get(iterator) in self._training
+        """Return whether a batch of a loader's iterator came to a backward pass."""
+        return self._numbers.get(iterator) in self._fed
 
     # -- blocks --
 
@@ -323,6 +326,7 @@ class Probe:
         if not self._stepped and len(self._parts) >= UNSEEN:
             self._step_ended()
         self._parts.append(true.detach())
+        self._fed.add(self._asked)
         self._batch_begins = True
 
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -384,13 +388,13 @@ class Probe:
         if id(module) not in self._roots:
             self._roots.add(id(module))
             self.models.append(module)
-            end = module.register_forward_hook(_Hook(lambda *_: self._forward_ended()), always_call=True)
+            end = module.register_forward_hook(Hook(lambda *_: self._forward_ended()), always_call=True)
 
             def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
                 self._forward_begins(args, kwargs)
 
-            began = module.register_forward_pre_hook(_Hook(begin), prepend=True, with_kwargs=True)
+            began = module.register_forward_pre_hook(Hook(begin), prepend=True, with_kwargs=True)
             self._undo += [began.remove, end.remove]
             self._forward_begins(inputs[0] if inputs else (), {})
 
@@ -411,30 +415,3 @@ class Probe:
             elif self._batch_begins and not self._training and not (self._in_closure and self._parts):
                 self._batch_met(batch_work.count_inputs(args, kwargs))
         self._enter("forward" if training else "evaluate")
-
-
-class _Hook:
-    """A hook of the probe. Copies of the model share it (an average of the weights that is evaluated, say).
-
-    A model that is saved whole gets a hook that does nothing.
-    """
-
-    def __init__(self, act: Callable[..., None]):
-        self._act = act
-
-    def __call__(self, *args: Any) -> None:
-        self._act(*args)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
-        return self
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
-        return _no_hook, ()
-
-
-def _no_hook() -> Callable[..., None]:
-    return _nothing
-
-
-def _nothing(*_: Any) -> None:
-    """Do nothing."""

@@ -31,6 +31,7 @@ class Program:
     def enter(self) -> None:
         """Make this process the program's: working directory, arguments and path are what it would find."""
         os.chdir(self.folder)
+        os.environ["PWD"] = self.folder
         sys.orig_argv = list(self.command) or [sys.executable, *self.arguments]
         if self.is_module:
             sys.argv = ["-m", *self.arguments[2:]]

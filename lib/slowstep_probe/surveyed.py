@@ -43,6 +43,9 @@ def main(order: str) -> None:
             os._exit(1)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
+    from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
+    from slowstep_probe.changing.wanted import Wanted
+    from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe import Probe
     from slowstep_probe.survey import Survey
@@ -53,7 +56,9 @@ def main(order: str) -> None:
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.start()
     survey.attach()
-    watched.effects.attach(Patches())
+    patches = Patches()
+    watched.effects.attach(patches)
+    Configurations(Wanted({}, survey.places), OF_TRIAL).attach(patches, LateImports())
     with probe.attached():
         try:
             program.run()

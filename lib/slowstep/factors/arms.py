@@ -12,7 +12,7 @@ from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
 from slowstep.factors.interception import impossible
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
-from slowstep.settings.periodic_events import EVENTS, steps_between
+from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 from slowstep.settings.sections import CROSSED
 
 
@@ -214,6 +214,8 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     level = factor.level(value, settings.run)
     if why := impossible(level, settings.run):
         return [f"{key}: {why}."]
+    if settings.command and factor.event and is_rare(settings.run, factor.event):
+        return [f"{key}: it acts on what happens too rarely to be met in a trial of a command."]
     try:
         override(settings, level.held_constant | level.overrides, key)
     except SettingsError as error:

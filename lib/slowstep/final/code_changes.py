@@ -90,7 +90,7 @@ def _line(made: Mapping[str, Any], command: Command) -> str:
     shown = file.relative_to(home) if file.is_relative_to(home) else file
     where = f"{shown}:{place['line']}" if place["file"] else "in the environment"
     key, name = made["key"], made["name"].rpartition(".")[2]
-    if key in LINES:
+    if key in LINES and not name.endswith(("Arguments", "Config")):
         what = LINES[key].format(value=made["after"])
     elif key == "training_arguments.optim" and made["after"] in (True, False):
         what = f"{name}(…): fused={made['after']}"

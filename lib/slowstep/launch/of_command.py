@@ -15,12 +15,17 @@ from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.program import Program
 
 ALONE = {
-    "WANDB_MODE": "disabled",
+    "WANDB_MODE": "offline",
+    "NEPTUNE_MODE": "offline",
+    "CLEARML_OFFLINE_MODE": "1",
+    "SWANLAB_MODE": "offline",
+    "MLFLOW_TRACKING_URI": "sqlite:////tmp/mlflow_of_a_trial.db",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "COMET_MODE": "disabled",
 }
-"""Environment variables that keep a trial from telling the world about itself."""
+"""Environment variables that keep a trial, and a survey, from telling the world. What a tracker writes goes to files,
+which are thrown away."""
 
 
 OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
+from slowstep.launch.of_command import ALONE
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
@@ -99,7 +100,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
         process = subprocess.Popen(
             words,
             cwd=command.folder,
-            env=dict(env) | command.env,
+            env=dict(env) | command.env | (ALONE if command.protected else {}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -15,12 +15,12 @@ from typing import Any
 from slowstep.factors import Arm
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import ALONE, intervention, program_of, warmed
-from slowstep.launch.warm_interpreter import own_path
+from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
 from slowstep.processes import tree
 from slowstep.processes.memory import available
 from slowstep.records import Memory, Status
 from slowstep.settings.convert import to_plain
-from slowstep.settings.schema import Budget
+from slowstep.settings.schema import Budget, Settings
 from slowstep_probe.plain import to_plain as message
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix
@@ -54,7 +54,7 @@ class TrialProcess:
         self.limit = memory_limit(budget)
         asked = time.monotonic()
         command = arm.settings.command
-        interpreter = warmed(arm.settings)
+        interpreter = self._warm(arm.settings)
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
         cache.mkdir(parents=True, exist_ok=True)
         launch = Launch(
@@ -70,6 +70,19 @@ class TrialProcess:
         self.guarded = Guarded(
             interpreter, TRIAL, [message(launch)], log=log, folder=folder, limit=self.limit, path=path
         )
+
+    def _warm(self, settings: Settings) -> WarmInterpreter:
+        """Return the interpreter that the trial is forked from, with its imports made; TrialEnded if it can't be."""
+        interpreter, seconds = warmed(settings), self.budget.startup_timeout_seconds
+        try:
+            interpreter.wait(seconds)
+        except (EOFError, TimeoutError) as error:
+            interpreter.close()
+            late = isinstance(error, TimeoutError)
+            why = f"did not make its imports within {seconds:.0f} s" if late else "ended while it made its imports"
+            status = Status.TIMED_OUT if late else Status.CRASHED
+            raise TrialEnded(Failed(status=status, reason=f"{interpreter.about.python} {why}")) from None
+        return interpreter
 
     @property
     def pid(self) -> int | None:

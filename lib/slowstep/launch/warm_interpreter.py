@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,8 +49,11 @@ DESCRIBED = (
 )
 """The modules that trials of described runs need besides."""
 
-END_SECONDS = 20.0
-"""The seconds that an interpreter may take to end what it forked and itself."""
+END_SECONDS = 90.0
+"""The seconds that an interpreter may take to fork a process, or to end what it forked and itself."""
+
+LONGEST_IMPORTS = 1800.0
+"""The seconds that an interpreter's imports may take where nobody says less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +111,13 @@ class WarmInterpreter:
     def preloaded(self) -> Preloaded:
         """What it imported; EOFError if it ended meanwhile. This waits for its imports."""
         if self._preloaded is None:
-            self._preloaded = Preloaded(**self._reply(0))
-        return self._preloaded
+            self.wait(LONGEST_IMPORTS)
+        return self._preloaded  # type: ignore[return-value]
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its imports; TimeoutError after so many seconds, EOFError if it ended meanwhile."""
+        if self._preloaded is None:
+            self._preloaded = Preloaded(**self._reply(0, seconds))
 
     def fork(self, order: Order, connection: Wire, report: Wire) -> int:
         """Fork a guard that carries out an order; return its number. EOFError if the interpreter has ended.
@@ -129,9 +138,10 @@ class WarmInterpreter:
         self.guards.add(guard)
         return guard
 
-    def _reply(self, request: int) -> dict[str, Any]:
+    def _reply(self, request: int, seconds: float = END_SECONDS) -> dict[str, Any]:
         """Return the reply to a request. Replies to earlier ones, which nobody waited for in the end, are let go."""
-        while (reply := self._wire.receive()).pop("request") != request:
+        deadline = time.monotonic() + seconds
+        while (reply := self._wire.receive(max(0.0, deadline - time.monotonic()))).pop("request") != request:
             pass
         return reply
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from slowstep_probe.changing.configurations import Configurations
 from slowstep_probe.changing.flags import Flags
@@ -18,7 +19,7 @@ from slowstep_probe.changing.wanted import Made, Wanted
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.launchers import run_here
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import Places
+from slowstep_probe.places import CodePlace, Places
 from slowstep_probe.trial import heap
 
 
@@ -38,19 +39,29 @@ def changed(
     models.attach(patches)
     run_here(late)
     configurations.attach(patches, late)
-    LoaderArguments(wanted, lambda place: not feeding or f"{place.file}:{place.line}" in feeding).attach(patches)
+
+    def feeds(place: CodePlace) -> bool:
+        by_trainer = configurations.trainer is not None  # whose loaders have the arguments' values
+        return not by_trainer and (not feeding or f"{place.file}:{place.line}" in feeding)
+
+    LoaderArguments(wanted, feeds).attach(patches)
     OptimizerArguments(wanted).attach(patches)
 
+    settled: list[torch.nn.Module] = []
+
     def first_forward(module: torch.nn.Module, _: object) -> None:
-        if torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
-            hook.remove()
+        inside = any(module is part for one in settled for part in one.modules())
+        if not inside and torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
+            settled.append(module)
             flags.set()  # the program may have set them itself
             models.settle([module], by_trainer=configurations.trainer is not None)
 
-    hook = register_module_forward_pre_hook(first_forward)
+    met = register_module_forward_pre_hook(first_forward)
+    stepped = register_optimizer_step_post_hook(lambda *_: met.remove())  # all models are known then
     try:
         yield wanted.made
     finally:
-        hook.remove()
+        met.remove()
+        stepped.remove()
         late.remove()
         patches.remove()

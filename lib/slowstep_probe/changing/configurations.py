@@ -10,8 +10,8 @@ from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
-OF_TRIAL = {"push_to_hub": False, "load_best_model_at_end": False, "hub_model_id": None}
-"""What a trial does not do, whatever the program wants: it uploads nothing, and has no end to load a checkpoint at."""
+OF_TRIAL = {"push_to_hub": False, "hub_model_id": None}
+"""What a trial does not do, whatever the program wants: it uploads nothing."""
 
 ENDLESS = {"max_steps": 10**9}
 """Steps that no trial reaches."""

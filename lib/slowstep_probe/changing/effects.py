@@ -38,6 +38,7 @@ class Effects:
         found: dict[str, Any] = {
             "gradient_checkpointing": self.checkpointed,
             "autocast": self.autocast or "no",
+            "dropout": any(_drops(module) for model in models for module in model.modules()),
             "tf32": tf32(),
             "sdpa_backend": sdpa_backend(),
         }
@@ -56,3 +57,11 @@ class Effects:
         if context._enabled:
             self.autocast = DTYPES.get(context.fast_dtype, str(context.fast_dtype).removeprefix("torch."))
         return original(context)
+
+
+def _drops(module: torch.nn.Module) -> bool:
+    """Return whether a module drops activations at random, by its own rate or by one that its configuration names."""
+    rates = [getattr(module, "p", 0.0)] if isinstance(module, torch.nn.modules.dropout._DropoutNd) else []
+    config = getattr(getattr(module, "config", None), "__dict__", {})
+    rates += [value for name, value in config.items() if "drop" in name]
+    return any(isinstance(rate, float) and rate > 0 for rate in rates)

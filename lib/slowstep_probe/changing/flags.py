@@ -20,11 +20,18 @@ SDPA = {
 
 def tf32() -> bool:
     """Return whether 32-bit matrix products are rounded to TF32."""
-    return bool(torch.backends.cuda.matmul.allow_tf32)
+    products = torch.backends.cuda.matmul
+    if hasattr(products, "fp32_precision"):  # from torch 2.9 on the older name can't be read once this one was set
+        return products.fp32_precision == "tf32"
+    return bool(products.allow_tf32)
 
 
 def _set_tf32(value: bool) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = value
+    products = torch.backends.cuda.matmul
+    if hasattr(products, "fp32_precision"):
+        products.fp32_precision = "tf32" if value else "ieee"
+        return
+    products.allow_tf32 = torch.backends.cudnn.allow_tf32 = value
 
 
 def sdpa_backend() -> str | None:

@@ -11,6 +11,7 @@ import torch
 import torch.utils.checkpoint
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import NotTestable
 
@@ -32,6 +33,7 @@ class ModelChanges:
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
+        self._switched_off = False
 
     def attach(self, patches: Patches) -> None:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
@@ -45,7 +47,9 @@ class ModelChanges:
                 patches.set(holder, "checkpoint", module.checkpoint)
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        self.wanted.note(CHECKPOINTING, "torch.utils.checkpoint.checkpoint", True, False, depth=3)
+        if not self._switched_off:
+            self._switched_off = True
+            self.wanted.note(CHECKPOINTING, "torch.utils.checkpoint.checkpoint", True, False, depth=3)
         own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
         return function(*args, **{name: value for name, value in kwargs.items() if name not in own})
 
@@ -63,7 +67,7 @@ class ModelChanges:
         for key, kind in AUTOCAST.items():
             if self.wanted.values.get(key):
                 for one in trained:
-                    one.forward = _under_autocast(one, kind)  # type: ignore[method-assign]
+                    _under_autocast(one, kind)
                     self.wanted.note(key, type(one).__name__, False, True, depth=3)
         if self.wanted.values.get(COMPILE):
             for one in trained:
@@ -106,12 +110,18 @@ def _inner(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> Any:
-    kind, forward = next(model.parameters()).device.type, model.forward
+def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Let a model compute under autocast. Copies do so, too; a model that is saved whole does not."""
+    kind = next(model.parameters()).device.type
+    entered: list[Any] = []
 
-    @functools.wraps(forward)
-    def cast(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(kind, dtype):
-            return forward(*args, **kwargs)
+    def enter(*_: Any) -> None:
+        entered.append(torch.autocast(kind, dtype))
+        entered[-1].__enter__()
 
-    return cast
+    def leave(*_: Any) -> None:
+        if entered:
+            entered.pop().__exit__(None, None, None)
+
+    model.register_forward_pre_hook(Hook(enter))
+    model.register_forward_hook(Hook(leave), always_call=True)

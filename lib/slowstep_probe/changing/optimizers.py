@@ -13,7 +13,7 @@ from slowstep_probe.patches import Patches
 
 OPTIM, FOREACH = "training_arguments.optim", "optimizer_kwargs.foreach"
 
-WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"fused": False}}
+WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"fused": None}}
 """The keywords of an optimizer, by the names that TrainingArguments has for its ways."""
 
 

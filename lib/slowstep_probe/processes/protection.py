@@ -14,7 +14,8 @@ import re
 from collections.abc import Sequence
 
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
-BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+BIND, RECURSIVE, PRIVATE, REMOUNT = 0x1000, 0x4000, 0x40000, 0x20
+READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 0x1, 0x2, 0x4, 0x8
 """Flags of unshare(2) and mount(2), from linux/sched.h and linux/mount.h."""
 
 VIRTUAL = re.compile(
@@ -23,7 +24,8 @@ VIRTUAL = re.compile(
 )
 """File systems that hold no files of a user."""
 
-MEMORY = "/dev/shm"
+DEVICES = "/dev"
+"""It holds no files, but the shared memory of loader workers."""
 
 
 class Protection:
@@ -60,9 +62,10 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None)
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
-    lowers = {target: os.open(target, os.O_PATH | os.O_CLOEXEC) for target in targets}
-    kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in dict.fromkeys([folder, *writable])}
-    base = os.open(found.folder, os.O_PATH | os.O_CLOEXEC)
+    inner = [path for path in _mounted() if path not in targets and any(_below(path, target) for target in targets)]
+    kept = {path: _opened(path) for path in dict.fromkeys([*inner, folder, *writable])}
+    lowers = {target: _opened(target) for target in targets}
+    base = _opened(found.folder)
     for number, target in enumerate(targets):
         upper, work = (f"/proc/self/fd/{base}/{number}{kind}" for kind in ("", ".work"))
         for made in (upper, work):
@@ -70,16 +73,36 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         options = f"lowerdir=/proc/self/fd/{lowers[target]},upperdir={upper},workdir={work}" + ",userxattr" * as_user
         if libc.mount(b"overlay", os.fsencode(target), b"overlay", 0, options.encode()) == 0:
             found.over[target] = os.path.join(found.folder, str(number))
-        else:
+        elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
     for path, descriptor in kept.items():
-        if libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None):
+        bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
+        if bound and path in (folder, *writable):
             found.open.append(path)
+    if not _read_only(libc, "/") and os.access("/", os.W_OK):
+        found.open.append("/")
     for descriptor in [*lowers.values(), *kept.values(), base]:
         os.close(descriptor)
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
     return found
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
+
+
+def _read_only(libc: ctypes.CDLL, path: str) -> bool:
+    """Let nothing be written to a mount, or to a folder, in this namespace; return whether that could be had."""
+    where = os.fsencode(path)
+    if path != "/" and libc.mount(where, where, None, BIND, None):
+        return False
+    kept = os.statvfs(path).f_flag & (NO_SUID | NO_DEVICES | NO_EXECUTION)  # locked where a user namespace is needed
+    return libc.mount(None, where, None, REMOUNT | BIND | READ_ONLY | kept, None) == 0
 
 
 def unprotected(protection: Protection) -> str:
@@ -91,27 +114,35 @@ def unprotected(protection: Protection) -> str:
     )
 
 
-def _targets() -> list[str]:
-    """Return the folders to protect, parents before what is mounted in them."""
+def _mounted() -> dict[str, tuple[str, bool]]:
+    """Return the kind of each mount, by its path, and whether it is read-only. A later mount hides an earlier one."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             rows = [line.split() for line in lines]
     except OSError:
-        return ["/"]
-    kinds: dict[str, tuple[str, bool]] = {}
-    for row in rows:  # a later mount hides an earlier one at the same place
-        path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), row[4])
-        kinds[path] = (row[row.index("-") + 1], "ro" in row[5].split(","))
+        return {"/": ("", False)}
+    return {
+        re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), row[4]): (
+            row[row.index("-") + 1],
+            "ro" in row[5].split(","),
+        )
+        for row in rows
+    }
+
+
+def _targets() -> list[str]:
+    """Return the folders to protect, parents before what is mounted in them."""
+    kinds = _mounted()
     found = []
     for path, (kind, read_only) in kinds.items():
-        if read_only or VIRTUAL.fullmatch(kind) or path == MEMORY or not os.path.isdir(path):
+        if read_only or VIRTUAL.fullmatch(kind) or path == DEVICES or _below(path, DEVICES) or not os.path.isdir(path):
             continue
         if path == "/":
             inside = [os.path.join("/", name) for name in os.listdir("/")]
             found += [one for one in inside if os.path.isdir(one) and not os.path.islink(one) and one not in kinds]
         else:
             found.append(path)
-    return sorted(found)
+    return sorted(one for one in found if one != DEVICES)
 
 
 def _unshared() -> bool | None:
