@@ -24,6 +24,11 @@ def main(order: str) -> None:
         finally:
             for one in made:
                 place = f"{one.place.file}:{one.place.line}" if one.place.file else "the process"
-                print(f"slowstep: {place}: {one.name}: {one.key} was {one.before}, is {one.after}", file=sys.stderr)
+                _say(f"{place}: {one.name}: {one.key} was {one.before}, is {one.after}")
             if not made and asked["values"]:
-                print("slowstep: nothing was changed: the program made none of these objects", file=sys.stderr)
+                _say("nothing was changed: the program made none of these objects")
+
+
+def _say(text: str) -> None:
+    """Print a line to standard error, with nothing in it that a terminal would obey."""
+    print("slowstep: " + "".join(c if c.isprintable() else "?" for c in text), file=sys.stderr)

@@ -189,7 +189,6 @@ def _run(given: argparse.Namespace) -> int:
         command = resolve(given.words, Path.cwd(), os.environ)
     except CommandError as error:
         raise SettingsError(str(error)) from None
-    sys.stdout.flush()
     run(command, changes, os.environ)
 
 
