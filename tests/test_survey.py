@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 
 from slowstep.command.resolve import resolve
-from slowstep.launch.surveyor import Surveyed, SurveyOrder, survey
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 pytestmark = pytest.mark.trials
 
-Look = Callable[..., Surveyed]
+Look = Callable[..., SurveyRecord]
 
 
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
     """Surveys a program in a copy of its folder."""
 
-    def made(name: str, *arguments: str, **order: float) -> Surveyed:
+    def made(name: str, *arguments: str, **order: float) -> SurveyRecord:
         shutil.copy(PROGRAMS / name, tmp_path)
         command = resolve([sys.executable, name, *arguments], tmp_path, os.environ)
         return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
@@ -34,7 +34,7 @@ def look(tmp_path: Path) -> Look:
     return made
 
 
-def of(seen: Surveyed, kind: str) -> list[dict]:
+def of(seen: SurveyRecord, kind: str) -> list[dict]:
     return [one for one in seen.constructed if one["kind"] == kind]
 
 

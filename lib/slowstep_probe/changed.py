@@ -18,13 +18,12 @@ def main(order: str) -> None:
     asked: dict[str, Any] = json.loads(order)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
-    with changed(program.file(), asked["values"], asked["feeding"], asked["freed_memory"]) as made:
+    with changed(asked["values"], asked["feeding"], asked["freed_memory"]) as made:
         try:
             program.run()
         finally:
             for one in made:
-                place = f"{one.place.file}:{one.place.line}" if one.place.file else "the process"
-                _say(f"{place}: {one.name}: {one.key} was {one.before}, is {one.after}")
+                _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
             if not made and asked["values"]:
                 _say("nothing was changed: the program made none of these objects")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 Around = Callable[..., Any]
@@ -28,8 +30,15 @@ class Patches:
         setattr(owner, name, patched)
         self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
 
-    def set(self, owner: Any, name: str, value: Any) -> None:
-        """Set the attribute `name` of a class or a module."""
+    def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
+        """As `around`, for a function of a module that other modules may have imported by its name."""
+        original = getattr(module, name)
+        self.around(module, name, function)
+        for holder in list(sys.modules.values()):
+            if getattr(holder, "__dict__", {}).get(name) is original:
+                self._set(holder, name, getattr(module, name))
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
         original = getattr(owner, name)
         setattr(owner, name, value)
         self._undo.append(lambda: setattr(owner, name, original))

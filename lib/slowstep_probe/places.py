@@ -37,74 +37,69 @@ class CodePlace:
     through: tuple[str, ...] = ()
     """The library functions between this line and what was called, outermost first."""
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "the process"
+
 
 PROGRAMS: set[str] = set()
 """The files of the programs that this process runs, by their real paths: one, and what that one launches."""
 
 
-class Places:
-    """Finds places. The program's own file is the user's, even if it lies among libraries (as `trl` does)."""
+def here() -> CodePlace:
+    """Return the nearest place of the user's code on the stack."""
+    frame: FrameType | None = sys._getframe()
+    between: list[str] = []
+    while frame is not None:
+        kind = kind_of(frame.f_code.co_filename)
+        if kind == "user":
+            return CodePlace(
+                real(frame.f_code.co_filename),
+                frame.f_lineno,
+                _column(frame),
+                frame.f_code.co_name,
+                tuple(reversed(between)),
+            )
+        if kind == "library":
+            between.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return CodePlace("", through=tuple(reversed(between)))
 
-    def __init__(self, program: str):
-        self.program = os.path.realpath(program) if program else ""
 
-    def here(self, depth: int = 1) -> CodePlace:
-        """Return the nearest place of the user's code on the stack, from the caller's caller on."""
-        frame: FrameType | None = sys._getframe(depth)
-        between: list[str] = []
-        while frame is not None:
-            kind = self._kind(frame.f_code.co_filename)
-            if kind == "user":
-                column = _column(frame)
-                return CodePlace(
-                    _real(frame.f_code.co_filename),
-                    frame.f_lineno,
-                    column,
-                    frame.f_code.co_name,
-                    tuple(reversed(between)),
-                )
-            if kind == "library":
-                between.append(frame.f_code.co_name)
-            frame = frame.f_back
-        return CodePlace("", through=tuple(reversed(between)))
+def own_files() -> list[str]:
+    """Return the files of the user's own code that are imported, the program's among them."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    own = {real(f) for f in files if isinstance(f, str) and os.path.isfile(f) and kind_of(f) == "user"}
+    return sorted(own | PROGRAMS)
 
-    def own_files(self) -> list[str]:
-        """Return the files of the user's own code that are imported, the program's among them."""
-        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        own = {
-            _real(file)
-            for file in files
-            if isinstance(file, str) and os.path.isfile(file) and self._kind(file) == "user"
-        }
-        return sorted(own | PROGRAMS | ({self.program} if self.program else set()))
 
-    def libraries(self) -> list[str]:
-        """Return the modules of installed packages that are imported, in the order in which they were asked for."""
-        standard = sys.stdlib_module_names
-        found = []
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            top = name.partition(".")[0]
-            if isinstance(file, str) and top not in standard and top != "slowstep_probe" and name != "__main__":
-                found += [name] * (self._kind(file) == "library")
-        return found
+def libraries() -> list[str]:
+    """Return the modules of installed packages that are imported, in the order in which they were asked for."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and name.partition(".")[0] not in sys.stdlib_module_names and name != "__main__":
+            found += [name] * (kind_of(file) == "library")
+    return found
 
-    def _kind(self, file: str) -> str:
-        """Return 'user', 'library', or 'none' for the probe's own code and code without a file."""
-        if file.startswith("<"):
-            return "none"
-        real = _real(file)
-        if real == self.program or real in PROGRAMS:
-            return "user"
-        if real.startswith(PROBE):
-            return "none"
-        if real.startswith(LIBRARIES) or any(folder in real.split(os.sep) for folder in FOLDERS):
-            return "library"
+
+def kind_of(file: str) -> str:
+    """Return 'user', 'library', or 'none' for the kit's own code and code without a file.
+
+    A program's own file is the user's, even if it lies among libraries (as those of `trl` do).
+    """
+    path = real(file)
+    if file.startswith("<") or path.startswith(KIT):
+        return "none"
+    if path in PROGRAMS:
         return "user"
+    if path.startswith(LIBRARIES) or any(folder in path.split(os.sep) for folder in FOLDERS):
+        return "library"
+    return "user"
 
 
 @functools.lru_cache(maxsize=4096)
-def _real(file: str) -> str:
+def real(file: str) -> str:
+    """Return the real path of a file of code."""
     return os.path.realpath(file)
 
 

@@ -1,4 +1,4 @@
-"""Messages as plain data: dataclasses as dictionaries, and back by the types of their fields."""
+"""Plain data: messages as dictionaries, and back by the types of their fields; any value as a reader is shown it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+LONGEST = 200
+"""The most characters of a value that is shown and is no number."""
 
 _hints = functools.cache(get_type_hints)
 """The types of a class's fields. Working them out takes longer than all the rest."""
@@ -45,3 +48,23 @@ def from_plain(kind: type[T], value: Any) -> T:
     if origin is dict:
         return {key: from_plain(of[1], one) for key, one in value.items()}
     return value
+
+
+def shown(value: Any) -> Any:
+    """Return a value as JSON takes it: numbers and short texts as they are, the rest as text."""
+    if isinstance(value, Enum):
+        return shown(value.value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: shown(getattr(value, one.name, None)) for one in fields(value)}
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, (list, tuple)) and len(value) <= 20:
+        return [shown(one) for one in value]
+    if isinstance(value, Mapping) and len(value) <= 40:
+        return {str(key): shown(one) for key, one in value.items()}
+    try:
+        return str(value)[:LONGEST]
+    except Exception:
+        return f"<{type(value).__name__}>"

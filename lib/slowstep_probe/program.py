@@ -56,7 +56,7 @@ class Program:
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
-        PROGRAMS.add(self.file())
+        PROGRAMS.update(filter(None, [self.file()]))
         if self.is_module:
             runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
             return

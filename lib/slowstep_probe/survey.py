@@ -8,8 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from enum import Enum
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,14 +16,13 @@ import torch
 import torch.utils.checkpoint
 import torch.utils.data
 
+from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.launchers import run_here
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import CodePlace, Places
-
-LONGEST = 200
-"""The most characters of a value that is no number."""
+from slowstep_probe.places import CodePlace, here
+from slowstep_probe.plain import shown
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
@@ -50,8 +48,7 @@ class Constructed:
 class Survey:
     """Notes what a program constructs while it is attached."""
 
-    def __init__(self, program: str):
-        self.places = Places(program)
+    def __init__(self) -> None:
         self.constructed: list[Constructed] = []
         self.options: dict[str, Any] = {}
         """The options that the program's own parser knows, with the values it found."""
@@ -87,7 +84,7 @@ class Survey:
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
-        for module in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
+        for module in LIGHTNING:
             self._late.on(module, self._class("Trainer", "lightning"))
         self._watching = True
         sys.addaudithook(self._audit)  # it can't be removed
@@ -107,7 +104,7 @@ class Survey:
     def feeding(self, loader: Any) -> list[str]:
         """Return `file:line` of each place where a loader over the same data as `loader` was made."""
         places = [place for dataset, place in self._datasets if dataset == id(loader.dataset)]
-        return list(dict.fromkeys(f"{place.file}:{place.line}" for place in places if place.file))
+        return list(dict.fromkeys(str(place) for place in places if place.file))
 
     def told(self) -> dict[str, Any]:
         """Return all that was noted, as plain data."""
@@ -120,10 +117,10 @@ class Survey:
 
     # -- what is noted --
 
-    def note(self, kind: str, name: str, values: Mapping[str, Any], depth: int = 2) -> Constructed | None:
+    def note(self, kind: str, name: str, values: Mapping[str, Any]) -> Constructed | None:
         """Note an object or a call, at the nearest place of the user's code; None if there are too many of its kind."""
-        place = self.places.here(depth + 1)
-        plain = {key: _plain(value) for key, value in values.items()}
+        place = here()
+        plain = {key: shown(value) for key, value in values.items()}
         for one in self.constructed:
             if (one.kind, one.name, one.place, one.values) == (kind, name, place, plain):
                 one.times += 1
@@ -135,7 +132,7 @@ class Survey:
 
     def _made(self, kind: str, values: Callable[..., Mapping[str, Any]]) -> Callable[..., None]:
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
-            noted = self.note(kind, _name(type(one)), values(one, *args, **kwargs), depth=3)
+            noted = self.note(kind, _name(type(one)), values(one, *args, **kwargs))
             if kind == "loader" and noted is not None:
                 self._loaders[one] = noted
                 self._datasets.append((id(one.dataset), noted.place))
@@ -145,7 +142,7 @@ class Survey:
     def _called(self, kind: str, name: str) -> Callable[..., None]:
         def called(_: Any, *args: Any, **kwargs: Any) -> None:
             plain = [a for a in args if isinstance(a, (int, float, str, bool))]
-            self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs, depth=3)
+            self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs)
 
         return called
 
@@ -158,8 +155,8 @@ class Survey:
 
             def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
                 given = signature.bind_partial(one, *args, **kwargs).arguments
-                shown = {k: v for k, v in given.items() if isinstance(v, (int, float, str, bool, list, tuple))}
-                self.note(kind, _name(type(one)), shown, depth=3)
+                values = {k: v for k, v in given.items() if isinstance(v, (int, float, str, bool, list, tuple))}
+                self.note(kind, _name(type(one)), values)
 
             self._patches.after(owner, "__init__", made)
 
@@ -172,9 +169,9 @@ class Survey:
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
             fields = getattr(type(one), "__dataclass_fields__", {})
             given = {n: getattr(one, n, None) for n, f in fields.items() if f.init}
-            self.arguments = {name: _plain(value) for name, value in given.items()}
+            self.arguments = {name: shown(value) for name, value in given.items()}
             values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
-            self.note("arguments", _name(type(one)), values, depth=3)
+            self.note("arguments", _name(type(one)), values)
 
         self._patches.after(owner, "__post_init__", made)
 
@@ -182,7 +179,7 @@ class Survey:
         space, rest = original(parser, *args, **kwargs)
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
-                self.options[max(action.option_strings, key=len)] = _plain(getattr(space, action.dest))
+                self.options[max(action.option_strings, key=len)] = shown(getattr(space, action.dest))
         return space, rest
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -221,26 +218,6 @@ def _name(of: Any) -> str:
     """Return the full name of a class or a function: `torch.optim.adamw.AdamW`."""
     of = of if hasattr(of, "__qualname__") else type(of)
     return f"{getattr(of, '__module__', '')}.{of.__qualname__}".lstrip(".")
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON takes it: numbers and short texts as they are, the rest as text."""
-    if isinstance(value, Enum):
-        return _plain(value.value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name, None)) for one in fields(value)}
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else str(value)
-    if isinstance(value, (list, tuple)) and len(value) <= 20:
-        return [_plain(one) for one in value]
-    if isinstance(value, Mapping) and len(value) <= 40:
-        return {str(key): _plain(one) for key, one in value.items()}
-    try:
-        return str(value)[:LONGEST]
-    except Exception:
-        return f"<{type(value).__name__}>"
 
 
 def _differs(value: Any, default: Any) -> bool:

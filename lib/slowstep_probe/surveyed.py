@@ -50,7 +50,7 @@ def main(order: str) -> None:
     from slowstep_probe.probe import Probe
     from slowstep_probe.survey import Survey
 
-    survey = Survey(program.file())
+    survey = Survey()
     watched = Watched(survey, asked, began)
     watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
@@ -58,7 +58,7 @@ def main(order: str) -> None:
     survey.attach()
     patches = Patches()
     watched.effects.attach(patches)
-    Configurations(Wanted({}, survey.places), OF_TRIAL).attach(patches, LateImports())
+    Configurations(Wanted({}), OF_TRIAL).attach(patches, LateImports())
     with probe.attached():
         try:
             program.run()
@@ -139,6 +139,7 @@ class Watched:
 
         import torch
 
+        from slowstep_probe import places
         from slowstep_probe.observed import graph_facts, observed, optimizer_facts
 
         probe = self.probe
@@ -155,8 +156,8 @@ class Watched:
             "facts": self.effects.facts(probe.models) | observed(probe),
             "arguments": self.survey.arguments,
             "feeding": [],
-            "modules": self.survey.places.libraries(),
-            "files": self.survey.places.own_files(),
+            "modules": places.libraries(),
+            "files": places.own_files(),
         }
         if probe.loader is not None:
             found["loader"] = self.survey.number_of(probe.loader)

@@ -181,28 +181,20 @@ def _params(given: argparse.Namespace) -> list[str]:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from slowstep.command.resolve import CommandError, resolve
+    from slowstep.command.resolve import resolve
     from slowstep.launch.changed_run import changes_in, run
 
     changes = changes_in(Path(given.final))
-    try:
-        command = resolve(given.words, Path.cwd(), os.environ)
-    except CommandError as error:
-        raise SettingsError(str(error)) from None
-    run(command, changes, os.environ)
+    run(resolve(given.words, Path.cwd(), os.environ), changes, os.environ)
 
 
 def _survey(given: argparse.Namespace) -> int:
     from slowstep.cli.survey_lines import lines
-    from slowstep.command.resolve import CommandError, resolve
+    from slowstep.command.resolve import resolve
     from slowstep.launch.surveyor import SurveyOrder, survey
 
-    try:
-        command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
-        seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
-    except CommandError as error:
-        say(error, error=True)
-        return 2
+    command = replace(resolve(given.words, Path.cwd(), os.environ), protected=not given.unprotected)
+    seen = survey(command, SurveyOrder(steps=given.steps, startup=given.startup), os.environ)
     for line in lines(seen):
         say(line)
     return 0 if seen.training else 1

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from slowstep.launch.surveyor import Surveyed
+from slowstep.launch.surveyor import SurveyRecord
 from slowstep.wording.words import PHASE_NAMES
 
 SHOWN_OPTIONS = 12
@@ -16,7 +16,7 @@ LONG = 60
 """The characters from which on a value is not shown."""
 
 
-def lines(seen: Surveyed) -> list[str]:
+def lines(seen: SurveyRecord) -> list[str]:
     """Return the lines of a survey."""
     command = seen.command
     found = [
@@ -47,7 +47,7 @@ KINDS = (
 """The kinds of objects, in the order in which they are shown."""
 
 
-def _objects(seen: Surveyed, kind: str) -> Iterator[str]:
+def _objects(seen: SurveyRecord, kind: str) -> Iterator[str]:
     trained = (seen.training or {}).get("loader")
     of_kind = [one for one in seen.constructed if one["kind"] == kind]
     for number, one in enumerate(of_kind):
@@ -84,15 +84,14 @@ def _values(values: dict[str, Any]) -> Iterator[str]:
         yield f"{count(shown)} parameters" if name == "parameters" else f"{name}={shown}"
 
 
-def place(at: dict[str, Any], seen: Surveyed) -> str:
+def place(at: dict[str, Any], seen: SurveyRecord) -> str:
     """Return a place as `train.py:88`, relative to the command's folder."""
     if not at["file"]:
         return "in a library"
-    file = os.path.relpath(at["file"], seen.command.folder)
-    return f"{file if not file.startswith('..') else at['file']}:{at['line']}"
+    return f"{seen.command.shown(at['file'])}:{at['line']}"
 
 
-def _model(seen: Surveyed) -> Iterator[tuple[str, str]]:
+def _model(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     model = (seen.training or {}).get("model")
     if model:
         kinds = ", ".join(sorted(model["dtypes"], key=lambda kind: -model["dtypes"][kind]))
@@ -101,7 +100,7 @@ def _model(seen: Surveyed) -> Iterator[tuple[str, str]]:
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}"
 
 
-def _step(seen: Surveyed) -> Iterator[tuple[str, str]]:
+def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     told = seen.training
     if told is None:
         if seen.standing:
@@ -130,7 +129,7 @@ def _step(seen: Surveyed) -> Iterator[tuple[str, str]]:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
 
 
-def _options(seen: Surveyed) -> Iterator[tuple[str, str]]:
+def _options(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     given = {word.partition("=")[0] for word in seen.command.arguments if word.startswith("-")}
     names = sorted(seen.options, key=lambda name: (name not in given, name))[:SHOWN_OPTIONS]
     if names:
@@ -138,7 +137,7 @@ def _options(seen: Surveyed) -> Iterator[tuple[str, str]]:
         yield "options", " ".join(f"{name} {seen.options[name]}" for name in names) + more
 
 
-def _written(seen: Surveyed) -> Iterator[tuple[str, str]]:
+def _written(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     if seen.written:
         files = [
             os.path.relpath(f, seen.command.folder) if f.startswith(seen.command.folder) else f for f in seen.written

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slowstep.settings.command import Command
+from slowstep.settings.errors import SettingsError
 
 PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 
@@ -47,7 +48,7 @@ print("\\n" + json.dumps({"processes": processes, "command": command, "env": cha
 """
 
 
-class CommandError(ValueError):
+class CommandError(SettingsError):
     """The error of a command that can't be diagnosed. Its text says why, and what to do."""
 
 

@@ -7,15 +7,7 @@ from typing import Any
 
 from slowstep.factors.factor import Level
 from slowstep.settings.run import Run
-
-LOADER = (
-    "dataloader_num_workers",
-    "dataloader_prefetch_factor",
-    "dataloader_persistent_workers",
-    "dataloader_pin_memory",
-    "per_device_train_batch_size",
-)
-"""Training arguments that a DataLoader has, too."""
+from slowstep_probe.changing.intervention import KEYWORDS
 
 WAYS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
@@ -40,7 +32,7 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
         return NEEDED[key](value, run, objects)
     if section == "training_arguments" and "arguments" in objects:
         return None
-    if section == "training_arguments" and name in LOADER:
+    if key in KEYWORDS:
         return None if "loader" in objects else NO_LOADER
     if section == "training_arguments" and name in PLAIN:
         return PLAIN[name](value, run, objects)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from slowstep.factors.factor import show
@@ -16,24 +15,15 @@ from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
 
-KEYWORDS = {
-    "training_arguments.dataloader_num_workers": "num_workers",
-    "training_arguments.dataloader_prefetch_factor": "prefetch_factor",
-    "training_arguments.dataloader_persistent_workers": "persistent_workers",
-    "training_arguments.dataloader_pin_memory": "pin_memory",
-    "training_arguments.per_device_train_batch_size": "batch_size",
-}
-"""The keywords of a DataLoader, by canonical key."""
-
 LINES = {
     "training_arguments.torch_compile": "model.compile()  # once, before the loop",
     "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
     "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()  # or _disable()",
-    "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = True",
+    "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
     "model.attn_implementation": "model.set_attn_implementation({value!r})",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
 }
-"""What to write for a change that is no keyword of an object."""
+"""What to write for a change that is no argument of an object."""
 
 ENVIRONMENT = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
 """glibc's own variables for keeping freed memory (mallopt(3))."""
@@ -85,16 +75,8 @@ def _lines(measured: Measured, command: Command) -> Iterator[str]:
 
 
 def _line(made: Mapping[str, Any], command: Command) -> str:
-    place = made["place"]
-    file, home = Path(place["file"]), Path(command.folder).resolve()
-    shown = file.relative_to(home) if file.is_relative_to(home) else file
-    where = f"{shown}:{place['line']}" if place["file"] else "in the environment"
-    key, name = made["key"], made["name"].rpartition(".")[2]
-    if key in LINES and not name.endswith(("Arguments", "Config")):
-        what = LINES[key].format(value=made["after"])
-    elif key == "training_arguments.optim" and made["after"] in (True, False):
-        what = f"{name}(…): fused={made['after']}"
-    else:
-        keyword = KEYWORDS[key] if key in KEYWORDS and name == "DataLoader" else key.rpartition(".")[2]
-        what = f"{name}(…): {keyword}={made['after']!r}"
+    place, name, after = made["place"], made["name"].rpartition(".")[2], made["after"]
+    where = f"{command.shown(place['file'])}:{place['line']}" if place["file"] else "in the environment"
+    line = LINES.get(made["key"], made["key"]).format(value=after)
+    what = f"{name}(…): {made['argument']}={after!r}" if made["argument"] else line
     return f"- {code(where)} {code(what)} (was {escape(show(made['before']))})"

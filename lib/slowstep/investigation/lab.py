@@ -168,9 +168,9 @@ class Lab:
         found = []
         for contrast in by_promise(contrasts, self._known):
             prior = self.evidence.prior(contrast)
-            anyway = self.settings.budget.exhaustive or self._was_measured(contrast, purpose)
-            refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
             known = self._was_measured(contrast, purpose)
+            anyway = self.settings.budget.exhaustive or known
+            refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
             unknown = self.measurer is None and not known
             late = name in LEVEL_SECTIONS and not known and self._left(HYPOTHESES) <= 0
             if refuted or unknown or prior.outcome is Outcome.NOT_TESTABLE:

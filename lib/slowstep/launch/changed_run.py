@@ -8,20 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, Command
 from slowstep.settings.errors import SettingsError
-
-LIBRARY = Path(__file__).resolve().parents[2]
-"""The folder that holds slowstep_probe."""
-
-BEGIN = """
-import sys
-sys.path[:] = [place for place in sys.path if place]
-sys.path.append({library!r})
-import slowstep_probe.changed as changed
-sys.path.pop()
-changed.main(sys.argv.pop())
-"""
 
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
@@ -32,7 +21,7 @@ def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) ->
         "command": [command.python, *command.arguments],
         **changes,
     }
-    words = [command.python, *command.options, "-c", BEGIN.format(library=str(LIBRARY)), json.dumps(order)]
+    words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
     os.execve(command.python, words, dict(env) | command.env)
 
 

@@ -58,11 +58,10 @@ def warmed(settings: Settings) -> WarmInterpreter:
 
 def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> Intervention:
     """Return what is done to the program of a command."""
-    places = [place.rpartition(":") for place in settings.surveyed.feeding]
     own = [str(folder), *map(str, writable)]
     return Intervention(
         values=settings.changes,
-        feeding=[(file, int(line)) for file, _, line in places],
+        feeding=settings.surveyed.feeding,
         writable=own if settings.command.protected else [],
         seed=settings.budget.seed,
     )

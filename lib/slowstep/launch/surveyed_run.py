@@ -12,9 +12,8 @@ from typing import Any
 
 import yaml
 
-from slowstep.command.resolve import CommandError, resolve
-from slowstep.launch.surveyor import Surveyed as Survey
-from slowstep.launch.surveyor import SurveyOrder, survey
+from slowstep.command.resolve import resolve
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
@@ -42,14 +41,11 @@ HEAD = """\
 """
 
 
-def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = True) -> Survey:
+def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = True) -> SurveyRecord:
     """Return the survey of a command as it is typed here; SettingsError if there is nothing to diagnose in it."""
-    try:
-        command = resolve(words, Path.cwd(), os.environ)
-        command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
-        seen = survey(command, order, os.environ)
-    except CommandError as error:
-        raise SettingsError(str(error)) from None
+    command = resolve(words, Path.cwd(), os.environ)
+    command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
+    seen = survey(command, order, os.environ)
     if seen.training is None:
         why = f"{seen.ended or 'it stood still'}, before its first training step"
         raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
@@ -71,7 +67,7 @@ def mattering(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not SECRET.fullmatch(name)}
 
 
-def write(survey: Survey, folder: Path) -> Path:
+def write(survey: SurveyRecord, folder: Path) -> Path:
     """Write the parameter file of a surveyed command to an investigation's folder, unless one is there; return it.
 
     What the survey saw is renewed in any case. What somebody wrote into the file stays.
@@ -113,7 +109,7 @@ def _known(path: Path) -> dict[str, Any]:
     return {key: value for key, value in own.items() if key not in ("name", "command", "surveyed")}
 
 
-def surveyed(survey: Survey) -> Surveyed:
+def surveyed(survey: SurveyRecord) -> Surveyed:
     """Return what trials of a command need to know of its survey."""
     training = survey.training or {}
     return Surveyed(
@@ -124,7 +120,7 @@ def surveyed(survey: Survey) -> Surveyed:
     )
 
 
-def _objects(survey: Survey) -> Iterator[str]:
+def _objects(survey: SurveyRecord) -> Iterator[str]:
     training, kinds = survey.training or {}, {one["kind"] for one in survey.constructed}
     model = training.get("model") or {}
     yield from kinds & {"peft", "lightning", "accelerator"}
@@ -142,7 +138,7 @@ def _objects(survey: Survey) -> Iterator[str]:
         yield "blocks"
 
 
-def _values(survey: Survey) -> dict[str, Seen]:
+def _values(survey: SurveyRecord) -> dict[str, Seen]:
     """Return the values of the run by canonical key, each with the place in the user's code that it comes from."""
     place = _Places(survey).of("arguments")
     by_trainer = any(one["kind"] == "trainer" for one in survey.constructed)
@@ -156,7 +152,7 @@ NAMED = ("optim", "torch_compile", "torch_compile_mode")
 """Arguments whose words say more than what is seen of them."""
 
 
-def _seen(survey: Survey) -> Iterator[tuple[str, Seen]]:
+def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     """Return what was seen in effect."""
     training = survey.training or {}
     facts: Mapping[str, Any] = training.get("facts") or {}
@@ -197,7 +193,7 @@ def _optimizer(facts: Mapping[str, Any]) -> str | None:
 class _Places:
     """The places at which a survey saw objects being made, as a reader writes them."""
 
-    def __init__(self, survey: Survey):
+    def __init__(self, survey: SurveyRecord):
         self.survey = survey
 
     def of(self, kind: str, number: int | None = 0) -> str:
@@ -206,7 +202,4 @@ class _Places:
         if number is None or number >= len(found) or not found[number]["place"]["file"]:
             return ""
         place = found[number]["place"]
-        file = Path(place["file"])
-        home = Path(self.survey.command.folder).resolve()
-        shown = file.relative_to(home) if file.is_relative_to(home) else file
-        return f"{shown}:{place['line']}"
+        return f"{self.survey.command.shown(place['file'])}:{place['line']}"

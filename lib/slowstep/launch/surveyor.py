@@ -9,27 +9,16 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
 from slowstep.launch.of_command import ALONE
+from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_process_tree
-
-LIBRARY = Path(__file__).resolve().parents[2]
-"""The folder that holds slowstep_probe."""
-
-BEGIN = """
-import sys
-sys.path.insert(0, {library!r})
-import slowstep_probe.surveyed as probe
-sys.path.remove({library!r})
-probe.main(sys.argv.pop())
-"""
-"""What the program's interpreter runs. The kit's folder is gone from its path before the program begins."""
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -50,7 +39,7 @@ class SurveyOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surveyed:
+class SurveyRecord:
     """What a survey saw."""
 
     command: Command
@@ -71,7 +60,7 @@ class Surveyed:
     """The end of what the program printed."""
 
 
-def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surveyed:
+def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> SurveyRecord:
     """Run a command until enough was seen of it, and return that. CommandError if nothing was.
 
     What the program writes is thrown away, unless the command is not `protected`.
@@ -84,7 +73,7 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
             remove_folder(scratch)
 
 
-def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratch: str) -> Surveyed:
+def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratch: str) -> SurveyRecord:
     read, write = os.pipe()
     given = {
         "arguments": command.arguments,
@@ -94,7 +83,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
         "scratch": scratch,
         **asdict(order),
     }
-    words = [command.python, *command.options, "-c", BEGIN.format(library=str(LIBRARY)), json.dumps(given)]
+    words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
         process = subprocess.Popen(
@@ -115,11 +104,13 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
             process.wait()
         output = _end_of(log)
     if not line:
-        raise CommandError(f"{command}: it ended before anything was seen of it: {last_words(output)}")
+        raise CommandError(
+            f"{command}: it ended before anything was seen of it: {last_words(output) or 'it printed nothing'}"
+        )
     seen = json.loads(line)
     if "refused" in seen:
         raise CommandError(f"{command}: {seen['refused']}")
-    return from_plain(Surveyed, seen | {"command": to_plain(command), "output": output})
+    return from_plain(SurveyRecord, seen | {"command": to_plain(command), "output": output})
 
 
 def _line(told: IO[str], seconds: float) -> str:
@@ -132,9 +123,3 @@ def _end_of(log: IO[bytes]) -> str:
     log.seek(0, os.SEEK_END)
     log.seek(max(0, log.tell() - KEPT))
     return log.read().decode("utf-8", errors="replace")
-
-
-def last_words(output: str) -> str:
-    """Return the last line of an output that is not empty."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"

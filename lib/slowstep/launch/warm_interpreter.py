@@ -12,28 +12,15 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from slowstep.environment.system_errors import NO_DIRECTORY
 from slowstep.launch.environment import trial_environment
+from slowstep.launch.probe_entry import LIBRARY, entry
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.guard import Order
 from slowstep_probe.processes.tree import end_descendants, end_process_tree
 from slowstep_probe.processes.wire import Wire, pair
-
-LIBRARY = Path(__file__).resolve().parents[2]
-"""The folder that holds slowstep_probe."""
-
-BEGIN = """
-import sys
-sys.path[:] = [place for place in sys.path if place]
-sys.path.append({library!r})
-import slowstep_probe.processes.server as server
-sys.path.pop()
-server.main({descriptor})
-"""
-"""What the interpreter runs. Neither the kit's folder nor the folder it was started in is left on its path."""
 
 ALWAYS = ("torch", "torch.profiler", "slowstep_probe.trial.main")
 """The modules that every warm interpreter imports."""
@@ -88,7 +75,7 @@ class WarmInterpreter:
         self.guards: set[int] = set()
         """The numbers of the guards that it forked and that have not been let go."""
         self._wire, theirs = pair()
-        program = BEGIN.format(library=str(LIBRARY), descriptor=theirs.fileno())
+        program = entry("processes.server", str(theirs.fileno()))
         self.process = subprocess.Popen(
             [about.python, *about.options, "-c", program],
             env=dict(about.env),
@@ -110,8 +97,7 @@ class WarmInterpreter:
     @property
     def preloaded(self) -> Preloaded:
         """What it imported; EOFError if it ended meanwhile. This waits for its imports."""
-        if self._preloaded is None:
-            self.wait(LONGEST_IMPORTS)
+        self.wait(LONGEST_IMPORTS)
         return self._preloaded  # type: ignore[return-value]
 
     def wait(self, seconds: float) -> None:

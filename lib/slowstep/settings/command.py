@@ -44,6 +44,11 @@ class Command:
     def __str__(self) -> str:
         return shlex.join(self.words)
 
+    def shown(self, file: str) -> str:
+        """Return the path of a file as its user would write it: within the command's folder if it lies there."""
+        path, home = Path(file), Path(self.folder).resolve()
+        return str(path.relative_to(home) if path.is_relative_to(home) else path)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:

@@ -90,7 +90,7 @@ class Configurations:
             if hasattr(one, name):
                 before = getattr(one, name)
                 setattr(one, name, value)
-                self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, depth=3)
+                self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, argument=name)
         if section == "training_arguments":
             for name, value in self.ends.items():
                 if hasattr(one, name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -24,13 +23,8 @@ class Effects:
         """The arithmetic of the autocast that was entered last; None if none was."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin. Modules that hold the function by name are given the one that notes."""
-        module = torch.utils.checkpoint
-        original = module.checkpoint
-        patches.around(module, "checkpoint", self._checkpointed)
-        for name, holder in list(sys.modules.items()):
-            if name != module.__name__ and getattr(holder, "__dict__", {}).get("checkpoint") is original:
-                patches.set(holder, "checkpoint", module.checkpoint)
+        """Begin."""
+        patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
 
     def facts(self, models: list[Any]) -> dict[str, Any]:

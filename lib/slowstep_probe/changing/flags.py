@@ -63,4 +63,4 @@ class Flags:
         for key, (read, write) in FLAGS.items():
             if key in self.wanted and (before := read()) != self.wanted[key]:
                 write(self.wanted[key])
-                self.wanted.note(key, key.rpartition(".")[2], before, self.wanted[key], depth=2)
+                self.wanted.note(key, key.rpartition(".")[2], before, self.wanted[key])

@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+KEYWORDS = {
+    "training_arguments.dataloader_num_workers": "num_workers",
+    "training_arguments.dataloader_prefetch_factor": "prefetch_factor",
+    "training_arguments.dataloader_persistent_workers": "persistent_workers",
+    "training_arguments.dataloader_pin_memory": "pin_memory",
+    "training_arguments.per_device_train_batch_size": "batch_size",
+}
+"""The keywords of a DataLoader, by canonical key."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Intervention:
@@ -12,10 +21,8 @@ class Intervention:
 
     values: dict[str, Any] = field(default_factory=dict)
     """The changes, by canonical key."""
-    feeding: list[tuple[str, int]] = field(default_factory=list)
-    """File and line of each place where a loader is made that feeds training; without any, all loaders are taken to."""
-    endless: bool = True
-    """True if it shall train until it is ended."""
+    feeding: list[str] = field(default_factory=list)
+    """`file:line` of each place where a loader is made that feeds training; without any, all loaders are taken to."""
     writable: list[str] = field(default_factory=list)
     """The folders that the program's trial really writes to. All else that it writes is thrown away with it."""
     seed: int = 0

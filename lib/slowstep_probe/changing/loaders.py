@@ -12,19 +12,11 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.utils.data.dataloader as loading
 
+from slowstep_probe.changing.intervention import KEYWORDS
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import CodePlace
+from slowstep_probe.places import CodePlace, here
 from slowstep_probe.trial.told import NotTestable
-
-KEYWORDS = {
-    "training_arguments.dataloader_num_workers": "num_workers",
-    "training_arguments.dataloader_prefetch_factor": "prefetch_factor",
-    "training_arguments.dataloader_persistent_workers": "persistent_workers",
-    "training_arguments.dataloader_pin_memory": "pin_memory",
-    "training_arguments.per_device_train_batch_size": "batch_size",
-}
-"""The keywords of a DataLoader, by canonical key."""
 
 NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 """Keywords that torch refuses without workers."""
@@ -51,7 +43,7 @@ class LoaderArguments:
             patches.around(loading.DataLoader, "__init__", self._made)
 
     def _made(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
-        if not self.feeds(self.wanted.places.here(2)):
+        if not self.feeds(here()):
             original(loader, *args, **kwargs)
             return
         bound = self._signature.bind_partial(loader, *args, **kwargs)
@@ -61,7 +53,7 @@ class LoaderArguments:
             if key in self.wanted and (keyword != "batch_size" or makes_batches):
                 before = given.get(keyword, self._signature.parameters[keyword].default)
                 given[keyword] = self.wanted[key]
-                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], depth=3)
+                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], argument=keyword)
         if not given.get("num_workers"):
             for keyword in NEED_WORKERS:
                 given.pop(keyword, None)
@@ -91,9 +83,7 @@ class CachedBatches:
 
     def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
         loader = self._loader_of.get(iterator)
-        if loader is None:
-            return original(iterator)
-        if not self.has_fed(iterator):
+        if loader is None or not self.has_fed(iterator):
             return original(iterator)
         kept = self._kept.get(loader) or self._kept.setdefault(loader, self._filled(original, iterator))
         batch, versions = kept[self.given % len(kept)]

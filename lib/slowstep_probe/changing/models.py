@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,19 +36,13 @@ class ModelChanges:
 
     def attach(self, patches: Patches) -> None:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
-        if self.wanted.values.get(CHECKPOINTING) is not False:
-            return
-        module = torch.utils.checkpoint
-        original = module.checkpoint
-        patches.around(module, "checkpoint", self._passed_through)
-        for name, holder in list(sys.modules.items()):
-            if name != module.__name__ and getattr(holder, "__dict__", {}).get("checkpoint") is original:
-                patches.set(holder, "checkpoint", module.checkpoint)
+        if self.wanted.values.get(CHECKPOINTING) is False:
+            patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not self._switched_off:
             self._switched_off = True
-            self.wanted.note(CHECKPOINTING, "torch.utils.checkpoint.checkpoint", True, False, depth=3)
+            self.wanted.note(CHECKPOINTING, "torch.utils.checkpoint.checkpoint", True, False)
         own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
         return function(*args, **{name: value for name, value in kwargs.items() if name not in own})
 
@@ -68,13 +61,13 @@ class ModelChanges:
             if self.wanted.values.get(key):
                 for one in trained:
                     _under_autocast(one, kind)
-                    self.wanted.note(key, type(one).__name__, False, True, depth=3)
+                    self.wanted.note(key, type(one).__name__, False, True)
         if self.wanted.values.get(COMPILE):
             for one in trained:
                 mode, backend = self.wanted.values.get(MODE), self.wanted.values.get(BACKEND)
                 more = {"backend": backend} if backend else {}
                 one.compile(mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
-                self.wanted.note(COMPILE, type(one).__name__, False, True, depth=3)
+                self.wanted.note(COMPILE, type(one).__name__, False, True)
 
     def _attention(self, models: Sequence[torch.nn.Module]) -> None:
         able = [one for one in models if hasattr(one, "set_attn_implementation")]
@@ -83,7 +76,7 @@ class ModelChanges:
         for one in able:
             before = getattr(one.config, "_attn_implementation", None)
             one.set_attn_implementation(self.wanted[ATTENTION])
-            self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION], depth=3)
+            self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION])
 
     def _checkpoint(self, models: Sequence[torch.nn.Module]) -> None:
         for one in models:
@@ -99,7 +92,7 @@ class ModelChanges:
                     block.forward = functools.partial(
                         torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False
                     )
-            self.wanted.note(CHECKPOINTING, type(one).__name__, False, True, depth=3)
+            self.wanted.note(CHECKPOINTING, type(one).__name__, False, True)
 
 
 def _inner(model: Any) -> Any:

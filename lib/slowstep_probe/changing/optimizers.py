@@ -45,7 +45,7 @@ class OptimizerArguments:
                     bound.arguments[keyword] = value
                     key = FOREACH if keyword == "foreach" else OPTIM
                     if key in self.wanted:
-                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, depth=3)
+                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, argument=keyword)
             original(*bound.args, **bound.kwargs)
 
         return made

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slowstep_probe.places import CodePlace, Places
+from slowstep_probe.places import CodePlace, here
+from slowstep_probe.plain import shown
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,15 @@ class Made:
     after: Any
     place: CodePlace
     """The line of the user's code from which it was made or called."""
+    argument: str = ""
+    """The argument that was changed, if it was one: `num_workers`."""
 
 
 class Wanted:
     """Wanted changes. A key may be asked for by several interceptors: each makes the change where it has a place."""
 
-    def __init__(self, values: Mapping[str, Any], places: Places):
-        self.values, self.places = dict(values), places
+    def __init__(self, values: Mapping[str, Any]):
+        self.values = dict(values)
         self.made: list[Made] = []
 
     def __contains__(self, key: str) -> bool:
@@ -41,11 +44,7 @@ class Wanted:
         begin = section + "."
         return {key[len(begin) :]: value for key, value in self.values.items() if key.startswith(begin)}
 
-    def note(self, key: str, name: str, before: Any, after: Any, depth: int = 1) -> None:
+    def note(self, key: str, name: str, before: Any, after: Any, argument: str = "") -> None:
         """Note that a change was made at the nearest place of the user's code; nothing if it changed nothing."""
         if before is not after and before != after:
-            self.made.append(Made(key, name, _plain(before), _plain(after), self.places.here(depth + 1)))
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)[:200]
+            self.made.append(Made(key, name, shown(before), shown(after), here(), argument))

@@ -85,4 +85,9 @@ def log_tail(path: os.PathLike[str], lines: int = 30) -> str:
 
 def last_line(path: os.PathLike[str]) -> str:
     """Return the last line of a trial's log that is not empty, at most 300 characters of it."""
-    return next((line.strip()[:300] for line in reversed(log_tail(path).splitlines()) if line.strip()), "")
+    return last_words(log_tail(path))
+
+
+def last_words(output: str) -> str:
+    """Return the last line of an output that is not empty, at most 300 characters of it; empty if there is none."""
+    return next((line.strip()[:300] for line in reversed(output.splitlines()) if line.strip()), "")

@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
 BIND, RECURSIVE, PRIVATE, REMOUNT = 0x1000, 0x4000, 0x40000, 0x20
@@ -54,7 +54,8 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     """
     found = Protection(os.path.join(folder, "overlays"))
     os.makedirs(found.folder, exist_ok=True)
-    targets = _targets()
+    mounted = _mounted()
+    targets = _targets(mounted)
     as_user = _unshared()
     if as_user is None:
         found.open = targets
@@ -62,7 +63,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None)
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
-    inner = [path for path in _mounted() if path not in targets and any(_below(path, target) for target in targets)]
+    inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
     kept = {path: _opened(path) for path in dict.fromkeys([*inner, folder, *writable])}
     lowers = {target: _opened(target) for target in targets}
     base = _opened(found.folder)
@@ -130,19 +131,18 @@ def _mounted() -> dict[str, tuple[str, bool]]:
     }
 
 
-def _targets() -> list[str]:
-    """Return the folders to protect, parents before what is mounted in them."""
-    kinds = _mounted()
+def _targets(kinds: Mapping[str, tuple[str, bool]]) -> list[str]:
+    """Return the folders to protect, of the mounts `kinds`, parents before what is mounted in them."""
     found = []
     for path, (kind, read_only) in kinds.items():
-        if read_only or VIRTUAL.fullmatch(kind) or path == DEVICES or _below(path, DEVICES) or not os.path.isdir(path):
+        if read_only or VIRTUAL.fullmatch(kind) or not os.path.isdir(path):
             continue
         if path == "/":
             inside = [os.path.join("/", name) for name in os.listdir("/")]
             found += [one for one in inside if os.path.isdir(one) and not os.path.islink(one) and one not in kinds]
         else:
             found.append(path)
-    return sorted(one for one in found if one != DEVICES)
+    return sorted(one for one in found if one != DEVICES and not _below(one, DEVICES))
 
 
 def _unshared() -> bool | None:

@@ -116,7 +116,7 @@ class Trial:
                 raise NotTestable(unprotected(protection))
         program.enter()
         if asked is not None:
-            self.changes = Changes(asked, program.file(), self.probe, self.give_up)
+            self.changes = Changes(asked, self.probe, self.give_up)
             _seed(asked.seed)
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():

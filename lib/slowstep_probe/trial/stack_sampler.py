@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from slowstep_probe.measured import Place
-from slowstep_probe.places import KIT, LIBRARIES
+from slowstep_probe.places import LIBRARIES, kind_of, real
 
 PERIOD = 0.002
 """Seconds between two looks."""
@@ -76,23 +76,18 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
     innermost = frame
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith("<") and not _of_library(path):
+        if kind_of(path) == "user":
             return f"{_shown(path)}:{frame.f_lineno} in {frame.f_code.co_name}", True
         frame = frame.f_back
     code = innermost.f_code
     return f"{_shown(code.co_filename)}:{innermost.f_lineno} in {code.co_name}", False
 
 
-def _of_library(path: str) -> bool:
-    real = os.path.realpath(path)
-    return real.startswith((*LIBRARIES, *KIT))
-
-
 def _shown(path: str) -> str:
     """Return a short path: within the library for a library's file, within the working folder for the user's own."""
-    real = os.path.realpath(path)
+    path = real(path)
     for library in sorted(LIBRARIES, key=len, reverse=True):
-        if real.startswith(library):
-            return real[len(library) :]
+        if path.startswith(library):
+            return path[len(library) :]
     here = os.getcwd() + os.sep
-    return real[len(here) :] if real.startswith(here) else os.sep.join(real.split(os.sep)[-2:])
+    return path[len(here) :] if path.startswith(here) else os.sep.join(path.split(os.sep)[-2:])

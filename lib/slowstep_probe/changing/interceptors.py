@@ -1,0 +1,53 @@
+"""The changes that are made where a program makes its objects, in a trial and when it runs for real alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from slowstep_probe.changing.configurations import Configurations
+from slowstep_probe.changing.flags import Flags
+from slowstep_probe.changing.loaders import LoaderArguments
+from slowstep_probe.changing.models import ModelChanges
+from slowstep_probe.changing.optimizers import OptimizerArguments
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.launchers import run_here
+from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace
+
+
+class Interceptors:
+    """All of them, for the wanted `values` by canonical key.
+
+    `feeding` holds `file:line` of each place where a loader is made that feeds training; without any, all loaders are
+    taken to. `fields` are set in all TrainingArguments besides.
+    """
+
+    def __init__(self, values: Mapping[str, Any], feeding: Collection[str], fields: Mapping[str, Any]):
+        self.wanted, self.feeding = Wanted(values), frozenset(feeding)
+        self.configurations = Configurations(self.wanted, fields)
+        self.flags, self.models = Flags(self.wanted), ModelChanges(self.wanted)
+
+    @property
+    def by_trainer(self) -> bool:
+        """True if the program trains by transformers' Trainer, which acts on its arguments itself."""
+        return self.configurations.trainer is not None
+
+    def attach(self, patches: Patches, late: LateImports) -> None:
+        """Begin."""
+        self.flags.set()
+        self.models.attach(patches)
+        run_here(late)
+        self.configurations.attach(patches, late)
+        LoaderArguments(self.wanted, self._feeds).attach(patches)
+        OptimizerArguments(self.wanted).attach(patches)
+
+    def settle(self, models: Sequence[torch.nn.Module]) -> None:
+        """Change models that are known now."""
+        self.models.settle(models, self.by_trainer)
+
+    def _feeds(self, place: CodePlace) -> bool:
+        return not self.by_trainer and (not self.feeding or str(place) in self.feeding)
