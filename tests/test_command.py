@@ -112,6 +112,11 @@ def test_accelerate_with_one_process_is_the_program_that_it_starts(folder: Path)
         (["t.py", "data", "--lr", "1"], {"--lr": None}, ["t.py", "data"]),
         (["t.py", "--lr", "1", "--", "--lr", "5"], {"--lr": 2}, ["t.py", "--lr", "2", "--", "--lr", "5"]),
         (["t.py", "--fast", "data"], {"--fast": True}, ["t.py", "--fast", "data"]),
+        (["t.py", "-b4", "data"], {"-b": 8}, ["t.py", "-b8", "data"]),
+        (["t.py", "-vb", "4"], {"-v": True}, ["t.py", "-vb", "4", "-v"]),
+        (["t.py", "--lr=1"], {"--steps": 5}, ["t.py", "--lr=1", "--steps=5"]),
+        (["t.py", "--sizes", "1", "2", "--x"], {"--sizes": [3]}, ["t.py", "--sizes", "3", "--x"]),
+        (["t.py", "lr=1", "model=a"], {"lr": 2, "depth": 3}, ["t.py", "lr=2", "model=a", "depth=3"]),
     ],
 )
 def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict, wanted: list[str]) -> None:

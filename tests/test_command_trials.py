@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,16 @@ import pytest
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, plan
+from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.command import CHANGES
-from slowstep_probe.trial.messages import BlockDone, Observe, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, Run
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SOON = 120.0
@@ -124,6 +128,7 @@ def test_nothing_of_the_users_is_changed(
 
 PLAIN = ("plain_loop.py", "--lr", "0.01")
 TRAINER = ("with_trainer.py", "out")
+DEBUG = ("debug_left_on.py",)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +145,16 @@ TRAINER = ("with_trainer.py", "out")
         (PLAIN, {"training_arguments__bf16": True}, {"autocast": "bf16"}, "for i, batch"),
         (PLAIN, {"dataset__cached_batches": 20}, {"cached_batches": 20}, ""),
         (PLAIN, {"freed_memory": "kept"}, {"freed_memory": "kept"}, ""),
+        (DEBUG, {"process__num_threads": 2}, {"num_threads": 2}, "set_num_threads"),
+        (DEBUG, {"process__detect_anomaly": False}, {"detect_anomaly": False}, "detect_anomaly"),
+        (
+            DEBUG,
+            {"process__deterministic_algorithms": False},
+            {"deterministic_algorithms": False},
+            "use_deterministic_algorithms",
+        ),
+        (DEBUG, {"process__garbage_collection": "frozen"}, {"garbage_collection": "frozen"}, ""),
+        (DEBUG, {"model__memory_format": "channels_last"}, {"memory_format": "channels_last"}, ""),
         (TRAINER, {"training_arguments__gradient_checkpointing": False}, {"gradient_checkpointing": False}, "Training"),
         (TRAINER, {"training_arguments__dataloader_num_workers": 1}, {"dataloader_num_workers": 1}, "Training"),
         (TRAINER, {"training_arguments__logging_steps": 50}, {"logging_steps": 50}, "Training"),
@@ -170,6 +185,70 @@ def test_a_change_takes_effect_and_names_its_line(
     assert any(line in row or line in "".join(rows[max(0, rows.index(row) - 4) :][:5]) for row in places) or not line
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "value", "before", "after"),
+    [
+        (("plain_loop.py", "-b4"), "--batch-size", 8, 4, 8),
+        (("plain_loop.py", "--batch-size=4"), "--batch-size", 2, 4, 2),
+        (("with_config.py", "own.json"), "own.json:train.samples_at_once", 16, 4, 16),
+        (("with_config.py", "own.json", "samples_at_once=8"), "samples_at_once", 32, 8, 32),
+    ],
+)
+def test_a_value_that_the_command_is_given_is_seen_in_the_program(
+    command: tuple[str, ...],
+    name: str,
+    value: Any,
+    before: int,
+    after: int,
+    home: Path,
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+) -> None:
+    """By an option, a file, or a word: the program holds it and trains with it, and the user's file stays."""
+    (home / "own.json").write_text('{"train": {"lr": 0.1, "samples_at_once": 4}, "model": {"layers": [{"width": 9}]}}')
+    was = content(home)
+    settings, samples, held = surveyed(*command), [], []
+    for given in ({}, {f"given[{name}]": value}):
+        trial = started(settings, **given)
+        samples.append(block(trial, 12).block.work.samples / 12)
+        held.append(trial.ask(Observe(), SOON).facts.get(f"given[{name}]"))
+        trial.end()
+
+    assert samples == [before, after]
+    assert held == [None, value]
+    assert was == content(home)
+
+
+def test_a_value_that_the_program_does_not_take_is_not_seen(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A word that the program does not look at is in nothing that it holds. An option it refuses ends the trial."""
+    trial = started(surveyed(*DEBUG), **{"given[--width]": 8})
+    block(trial, 12)
+
+    assert trial.ask(Observe(), SOON).facts["given[--width]"] is None
+    trial.end()
+    with pytest.raises(TrialEnded, match="unrecognized arguments: --width 8"):
+        block(started(surveyed(*PLAIN), **{"given[--width]": 8}), 12)
+
+
+def test_a_trainer_is_made_to_save_and_nothing_comes_of_it(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """It saves every 500 steps, which no trial meets. Made to happen, it is timed, and training goes on."""
+    was = content(home)
+    trial = started(surveyed(*TRAINER))
+    ready = trial.ask(None, SOON)
+    trial.ask(Run(steps=2), SOON)
+    saved = trial.ask(PeriodicEvent(event="save"), SOON)
+    after = trial.ask(Run(steps=3), SOON)
+
+    assert ready.periodic_events == ["save"]
+    assert saved.bytes > 10_000
+    assert after.block.steps == 3
+    assert was == content(home)
+
+
 def test_a_change_that_can_not_be_made_is_told(
     surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
@@ -188,7 +267,44 @@ def test_training_that_can_not_be_lengthened_says_where_it_ended(
     with pytest.raises(TrialEnded) as ended:
         block(started(surveyed("ends_early.py")), 100)
 
-    assert "training ended after" in ended.value.failed.reason
+    assert ended.value.failed.status is Status.ENDED
+    assert re.match(r"after \d+ steps: the program came to its end", ended.value.failed.reason)
+
+
+def counting(folder: Path, steps: int) -> Path:
+    """A program that trains so many steps of 2 ms and more, counted by itself, and then ends."""
+    path = folder / f"counts_{steps}.py"
+    path.write_text(
+        "import time, torch\nfrom torch import nn\nmodel = nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nstep = 0\nwhile True:\n"
+        "    optimizer.zero_grad()\n    model(torch.randn(4, 8)).sum().backward()\n    time.sleep(0.002)\n"
+        f"    optimizer.step()\n    step += 1\n    if step == {steps}:\n        break\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize(("steps", "pairs"), [(200, 5), (14, 0)])
+def test_training_that_counts_its_steps_is_launched_again(
+    steps: int, pairs: int, home: Path, surveyed: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Blocks, observation and profile go on over several lives; one that is too short for any block is said to be."""
+    settings = override(surveyed(counting(home, steps).name), {"budget.block_seconds": 0.15, "budget.max_pairs": 5})
+    arms = [Arm(label=kept, settings=override(settings, {"freed_memory": kept})) for kept in ("returned", "kept")]
+    request = ComparisonRequest(baseline=arms[0], treatment=arms[1], stop=StopRule(max_pairs=5))
+    with LocalMeasurer(settings.budget, tmp_path / "logs") as measurer:
+        record = measurer.compare(request)
+        if not pairs:
+            assert record.baseline.status is Status.ENDED or record.treatment.status is Status.ENDED
+            return
+        observed = measurer.observe(arms[0], 400, 60.0)
+        profile = measurer.profile(arms[0], tmp_path / "trace.json.gz")
+
+    assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
+    assert len(record.pairs) == pairs
+    assert len({pair.launch for pair in record.pairs}) > 1
+    assert sum(len(steps) for steps in observed.trial.steps) >= 390
+    assert observed.trial.status is Status.OK
+    assert not profile.failed
 
 
 def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]) -> None:
@@ -211,7 +327,7 @@ def test_a_program_runs_for_real_with_the_changes(
 ) -> None:
     """Its own output and files are as ever; what was changed is said at the end, with places."""
     settings = override(surveyed(*PLAIN), {"training_arguments.optim": "adamw_torch_fused"})
-    changes = {"values": settings.changes, "feeding": settings.surveyed.feeding, "freed_memory": "kept"}
+    changes = {"values": settings.changes, "feeding": settings.surveyed.feeding, "given": {}, "freed_memory": "kept"}
     (tmp_path / CHANGES).write_text(json.dumps(changes), encoding="utf-8")
     words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--"]
     program = [sys.executable, "plain_loop.py", "--epochs", "1", "--log", str(tmp_path / "losses.txt")]
@@ -226,7 +342,7 @@ def test_a_program_runs_for_real_with_the_changes(
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:
     """Its exit status and its words are its own."""
-    (tmp_path / CHANGES).write_text(json.dumps({"values": {}, "feeding": [], "freed_memory": "returned"}))
+    (tmp_path / CHANGES).write_text(json.dumps({"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}))
     (home / "fails.py").write_text("import sys\nprint('so far')\nsys.exit(7)\n")
     words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", sys.executable, "fails.py"]
     done = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from slowstep.judgement import losses
@@ -50,3 +52,16 @@ def test_without_a_common_end_there_is_nothing_to_compare() -> None:
     """One step of 4 and one of 6 end together nowhere."""
     assert losses.change(compared([6.0], [6.0], batch=6)) is None
     assert losses.change(compared([], [])) is None
+
+
+def test_random_draws_make_losses_differ_by_chance() -> None:
+    """Other noise in each step is no other training; losses that stay high are, whatever is random."""
+    draw = random.Random(0)
+    noise = [[draw.gauss(0, 0.3) for _ in range(32)] for _ in range(2)]
+    a, b = ([3 - 0.03 * i + one[i] for i in range(32)] for one in noise)
+    stuck = [3 + one for one in noise[1]]
+
+    assert not losses.same(compared(a, b))
+    assert losses.same(compared(a, b, draws=True))
+    assert losses.same(compared(a, b), reorders_draws=True)
+    assert not losses.same(compared(a, stuck, draws=True))

@@ -18,13 +18,13 @@ LEFT = {
     "environment": set(),
     "settings": set(),
     "processes": {"text"},
-    "factors": {"settings", "environment", "text"},
+    "command": {"settings"},
+    "factors": {"settings", "environment", "text", "command"},
     "records": {"settings", "environment", "processes"},
     "judgement": {"settings", "factors", "records"},
     "wording": {"factors", "judgement"},
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
-    "command": {"settings"},
     "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command"},
     "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch"},
     "investigation": {
@@ -41,11 +41,11 @@ LEFT = {
     "report": {"settings", "factors", "records", "judgement", "audit", "investigation", "wording", "text"},
     "final": {
         *("settings", "factors", "records", "judgement", "environment", "workloads", "investigation", "report"),
-        *("wording", "text"),
+        *("wording", "text", "command"),
     },
     "batch": {
         *("settings", "records", "judgement", "environment", "processes", "launch", "measure", "investigation"),
-        *("report", "text"),
+        *("report", "text", "factors"),
     },
     "cli": {
         *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),

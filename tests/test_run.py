@@ -52,9 +52,9 @@ def test_proposals_leave_alone_what_is_listed(quick: Settings) -> None:
     """A section that lists levels tries those; without `levels: auto` nothing is proposed."""
     auto = override(quick, {"compute": {}, "levels": "auto"})
 
-    assert quick.data_loading == levels_to_try(auto, "data_loading", CPU)
+    assert quick.data_loading == {f.name: values for f, values in levels_to_try(auto, "data_loading", CPU)}
     assert levels_to_try(auto, "compute", CPU)
-    assert {} == levels_to_try(override(quick, {"compute": {}}), "compute", CPU)
+    assert [] == levels_to_try(override(quick, {"compute": {}}), "compute", CPU)
 
 
 def test_every_level_says_where_it_binds(quick: Settings) -> None:

@@ -160,3 +160,39 @@ def test_the_command_prints_half_a_page(tmp_path: Path) -> None:
     assert 8 <= len(done.stdout.splitlines()) <= 30
     assert f"plain_loop.py:{line('plain_loop.py', 'AdamW(')}" in done.stdout
     assert "-b 8" in done.stdout or "--batch-size 8" in done.stdout
+
+
+DAEMON = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (DAEMON, "went on in the background"),
+        ("import os, signal; os.killpg(0, signal.SIGTERM)", "ended by SIGTERM"),
+        ("input('continue? ')", "asked a question on standard input"),
+        ("import getpass; getpass.getpass()", "asked a question on standard input"),
+        ("import argparse; argparse.ArgumentParser().parse_args()", "unrecognized arguments: --lr 1"),
+        ("import torch; torch.nn.Linear(2, 2)(torch.ones(1, 2))", "before its first training step"),
+        ("import time; time.sleep(600)", "stood still at File"),
+    ],
+)
+def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: str, tmp_path: Path) -> None:
+    """It forks away, kills its own group, wants a terminal, refuses its arguments, never trains, or hangs."""
+    (tmp_path / "odd.py").write_text(code + "\n")
+    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", "8", "--outputs", str(tmp_path / "out")]
+    done = subprocess.run(
+        [*words, "--", sys.executable, "odd.py", "--lr", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+    assert not (tmp_path / "out").exists()

@@ -12,11 +12,11 @@ class Hook:
     A model that is saved whole gets a hook that does nothing.
     """
 
-    def __init__(self, act: Callable[..., None]):
+    def __init__(self, act: Callable[..., Any]):
         self._act = act
 
-    def __call__(self, *args: Any) -> None:
-        self._act(*args)
+    def __call__(self, *args: Any) -> Any:
+        return self._act(*args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Hook:
         return self

@@ -126,6 +126,7 @@ class Status(str, Enum):  # StrEnum is not in Python 3.10
     CRASHED = "crashed"
     NOT_TESTABLE = "not testable here"
     LOSS_NOT_FINITE = "loss not finite"
+    ENDED = "training ended"
 
     __str__ = str.__str__
     __format__ = str.__format__

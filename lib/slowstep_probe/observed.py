@@ -132,3 +132,23 @@ def _mode(config: dict[str, Any]) -> str:
     }
     known = {mode: options for mode, options in fitting.items() if set(options) & set(changed)}
     return max(known, key=lambda mode: len(known[mode]), default="default")
+
+
+def adapter_facts(module: torch.nn.Module) -> dict[str, Any]:
+    """Return facts about the layers that have a LoRA adapter; {} if none has."""
+    adapted = {name: m for name, m in module.named_modules() if hasattr(m, "lora_A")}
+    if not adapted:
+        return {}
+    head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
+    plain = [
+        name
+        for name, m in module.named_modules()
+        if isinstance(m, torch.nn.Linear) and m is not head and "lora_" not in name and not name.endswith("base_layer")
+    ]
+    return {
+        "lora_r": max(a.out_features for m in adapted.values() for a in m.lora_A.values()),
+        "lora_dropout": max(getattr(d, "p", 0.0) for m in adapted.values() for d in m.lora_dropout.values()),
+        "lora_target_modules": sorted({name.rsplit(".", 1)[-1] for name in adapted}),
+        "lora_all_linear": all(name in adapted for name in plain),
+        "use_dora": any(any(getattr(m, "use_dora", {}).values()) for m in adapted.values()),
+    }

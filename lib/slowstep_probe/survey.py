@@ -17,6 +17,7 @@ import torch.utils.checkpoint
 import torch.utils.data
 
 from slowstep_probe.changing.configurations import LIGHTNING
+from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.launchers import run_here
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
@@ -75,7 +76,9 @@ class Survey:
         patches.after(
             torch.utils.checkpoint, "checkpoint", self._called("checkpointing", "torch.utils.checkpoint.checkpoint")
         )
-        patches.after(torch, "set_num_threads", self._called("threads", "torch.set_num_threads"))
+        for key, flag in FLAGS.items():
+            for owner, name in flag.setters:
+                patches.after(owner, name, self._called("flag", flag.call, key))
         if torch.distributed.is_available():
             patches.after(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
         patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
@@ -139,10 +142,12 @@ class Survey:
 
         return made
 
-    def _called(self, kind: str, name: str) -> Callable[..., None]:
+    def _called(self, kind: str, name: str, key: str = "") -> Callable[..., None]:
+        """Make what notes the calls of a function; `key` is the canonical key that it sets, if it sets one."""
+
         def called(_: Any, *args: Any, **kwargs: Any) -> None:
             plain = [a for a in args if isinstance(a, (int, float, str, bool))]
-            self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs)
+            self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs | ({"sets": key} if key else {}))
 
         return called
 

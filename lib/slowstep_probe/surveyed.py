@@ -6,6 +6,7 @@ that the order names.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -43,8 +44,6 @@ def main(order: str) -> None:
             os._exit(1)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
-    from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
-    from slowstep_probe.changing.wanted import Wanted
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe import Probe
@@ -58,7 +57,7 @@ def main(order: str) -> None:
     survey.attach()
     patches = Patches()
     watched.effects.attach(patches)
-    Configurations(Wanted({}), OF_TRIAL).attach(patches, LateImports())
+    watched.configurations.attach(patches, LateImports())
     with probe.attached():
         try:
             program.run()
@@ -69,6 +68,24 @@ def main(order: str) -> None:
             traceback.print_exc()
             ended = f"{type(error).__name__}: {error}"[:500]
     watched.tell(ended)
+
+
+class Collector:
+    """The seconds that Python's cyclic garbage collector takes, whoever called it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Begin to count."""
+        gc.callbacks.append(self._called)
+
+    def _called(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        else:
+            self.seconds += time.perf_counter() - self._began
 
 
 class Watched:
@@ -82,9 +99,13 @@ class Watched:
         self.boundaries = 0
         self.first: float | None = None
         self.stop_at = asked["steps"]
+        from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
+        from slowstep_probe.changing.wanted import Wanted
 
         self.effects = Effects()
+        self.configurations = Configurations(Wanted({}), OF_TRIAL)
+        self._collector = Collector()
         self._told = threading.Lock()
         self._main = threading.get_ident()
 
@@ -98,6 +119,7 @@ class Watched:
         if self.boundaries == 1:
             self.first = time.monotonic() - self.began
             self.probe.open()
+            self._collector.start()
             return
         if self.boundaries == 2:
             self.stop_at = self._wanted()
@@ -140,9 +162,10 @@ class Watched:
         import torch
 
         from slowstep_probe import places
+        from slowstep_probe.changing.trainer_events import eval_samples
         from slowstep_probe.observed import graph_facts, observed, optimizer_facts
 
-        probe = self.probe
+        probe, trainer = self.probe, self.configurations.trainer
         block, _ = probe.close()
         model = max(probe.models, key=lambda m: sum(1 for _ in m.parameters()), default=None)
         found: dict[str, Any] = {
@@ -154,7 +177,9 @@ class Watched:
             "losses": probe.losses[:3],
             "loader": None,
             "facts": self.effects.facts(probe.models) | observed(probe),
+            "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
             "arguments": self.survey.arguments,
+            "eval_samples": eval_samples(trainer) if trainer is not None else None,
             "feeding": [],
             "modules": places.libraries(),
             "files": places.own_files(),
@@ -176,6 +201,7 @@ class Watched:
                 "dtypes": kinds,
                 "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
                 "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
+                "convolutions": any(isinstance(m, torch.nn.Conv2d) for m in model.modules()),
                 **graph_facts(model),
             }
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slowstep.investigation.opening import Description
-from slowstep.investigation.results import NotebookRun, Summary
+from slowstep.investigation.results import NotebookRun, PlanRun, Summary
 from slowstep.judgement.devices import Peak
 from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store
 
@@ -17,6 +17,7 @@ RECORDS = {
     "peaks": Peak,
     "summaries": Summary,
     "notebooks": NotebookRun,
+    "plans": PlanRun,
     "investigation": Description,
 }
 """The kinds of records that an investigation keeps, by their folders."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
 from slowstep.investigation.corrections import contradictions, refuted_by_bound
-from slowstep.investigation.opening import read_investigation
+from slowstep.investigation.evidence import Unmeasurable
+from slowstep.investigation.opening import open_lab, read_investigation
 from slowstep.investigation.results import NotebookRun
 from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
-from slowstep.settings.sections import AUDIT, BASELINE
+from slowstep.settings.sections import AUDIT, BASELINE, OWN, TESTED
 from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
+
+PLAN = "plan"
+"""The name under which the progress of the plan is told."""
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
@@ -25,7 +30,14 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         again = forget_failures(Store(given.folder / "records"))
         for line in unusable_records(given.folder):
             tell(line, None)
-        runs = {n.stem: run(n, given, tell, again) for n in notebooks(loaded.settings)}
+        runs, asked = {}, notebooks(loaded.settings)
+        for section in TESTED:
+            if section.name != OWN and section.notebook not in {n.stem for n in asked}:
+                tell(f"{section.notebook}: nothing to try in this run", None)
+        for notebook in asked:
+            runs[notebook.stem] = run(notebook, given, tell, again)
+            if notebook.stem == BASELINE.notebook and loaded.settings.budget.minutes is not None:
+                _pursue_plan(loaded, outputs, tell)
         moved = contradictions(given.folder)
         if moved:
             shares = ", ".join(moved)
@@ -36,6 +48,16 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
             for name in (BASELINE.notebook, *refuted_by_bound(given.folder)):
                 runs[name] = run(NOTEBOOKS / f"{name}.ipynb", given, tell, again=True)
         return list(runs.values())
+
+
+def _pursue_plan(loaded: Loaded, outputs: Path, tell: Teller) -> None:
+    """Measure what all notebooks ask, the most promising first. Each notebook then finds what was measured."""
+    with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=lambda progress: tell(PLAN, progress))) as lab:
+        try:
+            spent = lab.pursue()
+        except Unmeasurable:  # the notebook of the baseline has said so
+            return
+    tell(f"{PLAN}: {spent.seconds:.0f} s", None)
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:

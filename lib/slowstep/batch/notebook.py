@@ -11,13 +11,14 @@ from pathlib import Path
 from slowstep import __version__
 from slowstep.batch.notebook_process import execute
 from slowstep.environment.machine import this_machine, versions
+from slowstep.factors import plan
 from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
-from slowstep.settings.sections import AUDIT, SECTIONS
+from slowstep.settings.sections import AUDIT, OWN, SECTIONS, Section
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 """The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
@@ -28,8 +29,17 @@ Teller = Callable[[str, Progress | None], None]
 
 def notebooks(settings: Settings | None = None) -> list[Path]:
     """Return the kit's notebooks in their order; if `settings` are given, those that run over them."""
-    every = [NOTEBOOKS / f"{section.notebook}.ipynb" for section in SECTIONS]
-    return [n for n in every if settings is None or settings.reported or n.stem != AUDIT.notebook]
+    asked = [section for section in SECTIONS if settings is None or _has_question(section, settings)]
+    return [NOTEBOOKS / f"{section.notebook}.ipynb" for section in asked]
+
+
+def _has_question(section: Section, settings: Settings) -> bool:
+    """Return whether a parameter file asks what a notebook answers."""
+    if section is AUDIT:
+        return settings.reported is not None
+    if settings.command is None or not section.name:
+        return section.name != OWN
+    return (section.searches_batch and settings.budget.find_batch) or bool(plan(settings, section.name, this_machine()))
 
 
 @dataclass(frozen=True, kw_only=True)

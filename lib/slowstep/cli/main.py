@@ -19,7 +19,7 @@ from slowstep.environment.home import ROOT
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
-from slowstep.settings import LEVEL_SECTIONS, SettingsError
+from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.text.terminal import drop_output, say
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
@@ -208,7 +208,7 @@ def _check(given: argparse.Namespace) -> int:
     machine = this_machine()
     for loaded in checked(given.params, given.set, Path(given.outputs)):
         say(f"{loaded.source}: can be used (investigation '{loaded.settings.name}')")
-        for section in LEVEL_SECTIONS:
+        for section in TESTED_SECTIONS:
             for contrast in plan(loaded.settings, section, machine):
                 reason = contrast.untestable or contrast.unmet
                 if reason:

@@ -43,6 +43,9 @@ def _measured(loaded: Loaded, outputs: Path) -> None:
     terminal, said = Terminal(loaded.settings.name), {}
     for section in (BASELINE, *TESTED):
         found = _section(loaded, outputs, section, terminal)
+        if section is BASELINE and loaded.settings.budget.minutes is not None:
+            with contextlib.closing(_open(loaded, outputs, BASELINE, terminal)) as lab:
+                lab.pursue()
         _say(section.title, found)
         said |= {v.name: v for v in found}
     moved = contradictions(outputs / loaded.settings.name)
@@ -86,4 +89,5 @@ def _say(title: str, verdicts: list[Verdict]) -> None:
     if verdicts:
         say(f"{title}:")
     for verdict in verdicts:
-        say(f"  {SIGNS[verdict.outcome]} {verdict.name}: {verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}")
+        said = f"{verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}"
+        say(f"  {SIGNS[verdict.outcome]} {verdict.shown}: {said}")

@@ -41,7 +41,7 @@ KINDS = (
     "autocast",
     "compile",
     "checkpointing",
-    "threads",
+    "flag",
     "processes",
 )
 """The kinds of objects, in the order in which they are shown."""
@@ -71,7 +71,7 @@ HIDDEN = {
 }
 """Values that are not shown, because they are ordinary."""
 
-NEVER_SHOWN = ("decoupled_weight_decay", "betas")
+NEVER_SHOWN = ("decoupled_weight_decay", "betas", "sets")
 
 
 def _values(values: dict[str, Any]) -> Iterator[str]:

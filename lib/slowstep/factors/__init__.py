@@ -11,6 +11,7 @@ from slowstep.factors.arms import (
     levels_to_try,
     matrix,
     plan,
+    touched_by,
     without_refused,
 )
 from slowstep.factors.catalogue import CATALOGUE
@@ -33,5 +34,6 @@ __all__ = [
     "levels_to_try",
     "matrix",
     "plan",
+    "touched_by",
     "without_refused",
 ]

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
-from slowstep.factors.factor import Factor, Level, Meaning, show, show_all
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning, show, show_all
 from slowstep.factors.interception import impossible
+from slowstep.factors.own_values import own_factors
 from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, override
 from slowstep.settings.errors import nearest
 from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
-from slowstep.settings.sections import CROSSED
+from slowstep.settings.sections import CROSSED, OWN, TESTED_SECTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,33 +101,31 @@ def comparison_family(settings: Settings, section: str, machine: Machine) -> lis
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return one contrast for each level that a section of the settings lists and the baseline does not have."""
     return [
-        combine(settings, [(CATALOGUE[factor], level)], machine)
-        for factor, values in levels_to_try(settings, section, machine).items()
-        for level in _changed_levels(CATALOGUE[factor], values, settings)
+        combine(settings, [(factor, level)], machine)
+        for factor, values in levels_to_try(settings, section, machine)
+        for level in _changed_levels(factor, values, settings)
     ]
 
 
-def levels_to_try(settings: Settings, section: str, machine: Machine) -> dict[str, list]:
-    """Return the values of each factor that a section tries, by the factor's name.
+def levels_to_try(settings: Settings, section: str, machine: Machine) -> list[tuple[Factor, list]]:
+    """Return each factor that a section tries with its values.
 
     They are those that the file lists. With `levels: auto`, a section that lists nothing tries what its own factors
     propose for this run on this machine.
     """
-    listed = {factor.name: values for factor, values in _listed_factors(settings, section)}
-    if listed or settings.levels != "auto":
+    listed = _listed_factors(settings, section)
+    if listed or settings.levels != "auto" or section == OWN:
         return listed
-    proposed = {
-        factor.name: [
-            v for v in factor.proposals(settings.run, machine) if not _level_problems(factor, v, settings, "")
-        ]
+    proposed = [
+        (factor, [v for v in factor.proposals(settings.run, machine) if not _level_problems(factor, v, settings, "")])
         for factor in BY_SECTION[section]
-    }
-    return {name: values for name, values in proposed.items() if values}
+    ]
+    return [(factor, values) for factor, values in proposed if values]
 
 
 def matrix(settings: Settings, section: str, factors: Sequence[str], machine: Machine) -> list[Contrast]:
     """Return every combination of levels of `factors`, listed or the baseline's own, but for the baseline itself."""
-    levels = levels_to_try(settings, section, machine)
+    levels = {factor.name: values for factor, values in levels_to_try(settings, section, machine)}
     axes = [
         [None, *((factor, level) for level in _changed_levels(factor, levels.get(factor.name, []), settings))]
         for factor in (CATALOGUE[name] for name in factors)
@@ -186,7 +185,7 @@ def check_levels(settings: Settings, source: str) -> list[str]:
     names += [(f"{section}.{name}", name) for section in LEVEL_SECTIONS for name in getattr(settings, section)]
     unknown = [(key, name) for key, name in names if name not in CATALOGUE]
     problems = [f"{source}: {key}: no such factor.{nearest(name, CATALOGUE)}" for key, name in unknown]
-    for section in LEVEL_SECTIONS:
+    for section in TESTED_SECTIONS:
         for factor, values in _listed_factors(settings, section):
             for i, value in enumerate(values):
                 problems += _level_problems(factor, value, settings, f"{source}: {section}.{factor.name}[{i}]")
@@ -214,8 +213,8 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     level = factor.level(value, settings.run)
     if why := impossible(level, settings.run):
         return [f"{key}: {why}."]
-    if settings.command and factor.event and is_rare(settings.run, factor.event):
-        return [f"{key}: it acts on what happens too rarely to be met in a trial of a command."]
+    if factor.event and settings.command and (why := _not_made_to_happen(factor.event, settings)):
+        return [f"{key}: {why}."]
     try:
         override(settings, level.held_constant | level.overrides, key)
     except SettingsError as error:
@@ -223,7 +222,28 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     return []
 
 
+def _not_made_to_happen(event: str, settings: Settings) -> str | None:
+    """Return why a rare event of a command can't be made to happen in its trials, or None if it can."""
+    run = settings.run
+    if not is_rare(run, event):
+        return None
+    if "arguments" not in (run.objects or ()):
+        return "it acts on what happens too rarely to be met in a trial, and only a Trainer can be made to do it"
+    if settings.command and not settings.command.protected:
+        return "it acts on what happens too rarely to be met in a trial, and unprotected trials don't make it happen"
+    if event == "evaluate" and not run["dataset.eval_samples"]:
+        return "it acts on evaluations of a data set whose length is not known"
+    return None
+
+
+def touched_by(factor: str) -> frozenset[str]:
+    """Return the phases that a factor can touch, by its name; all of them for a command's own options."""
+    return CATALOGUE[factor].touches if factor in CATALOGUE else ALL_PHASES
+
+
 def _listed_factors(settings: Settings, section: str) -> list[tuple[Factor, list]]:
+    if section == OWN:
+        return own_factors(settings)
     return [(CATALOGUE[name], values) for name, values in getattr(settings, section).items() if name in CATALOGUE]
 
 

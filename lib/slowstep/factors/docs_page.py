@@ -24,6 +24,9 @@ Each can be listed, with levels, in any section of a parameter file that a noteb
 - **Binds**: where the change is made.
 - **Needs**: what the machine must have; **refused if**: what a run of such settings can't have on any machine.
 
+Beside these, a command has factors of its own: its options (`arguments:`) and the values of configuration files that it
+names (`files:`), docs/own-script.md.
+
 Not there: the choice between a Rust and a Python tokenizer, since transformers 5 loads the Rust one wherever there is
 one (where there is none, tokenise once); offload of the optimizer other than paged states; several devices.
 """
@@ -32,7 +35,7 @@ one (where there is none, tokenise once); offload of the optimizer other than pa
 def markdown() -> str:
     """Return the page as Markdown."""
     parts = [HEAD]
-    for section in TESTED:
+    for section in (section for section in TESTED if section.catalogued):
         factors = BY_SECTION[section.name]
         parts += [f"## {section.title}", "", *(line for factor in factors for line in _entry(factor))]
     return "\n".join(parts)

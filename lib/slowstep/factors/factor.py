@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -47,7 +48,10 @@ BINDS = {
     "quantization": Binding.MODEL,
     "dataset": Binding.WORKLOAD,
     "optimizer_kwargs": Binding.OPTIMIZER,
+    "process": Binding.TORCH,
+    "process.garbage_collection": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,
+    "given": Binding.OPTION,
 }
 """The binding of each section of the settings, and of keys that bind elsewhere than their section."""
 
@@ -70,7 +74,7 @@ class Level:
     @property
     def binds(self) -> frozenset[Binding]:
         """Return the places where the change is made."""
-        return frozenset(BINDS.get(key) or BINDS[key.partition(".")[0]] for key in self.overrides)
+        return frozenset(BINDS.get(key) or BINDS[re.split(r"[.\[]", key)[0]] for key in self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +113,18 @@ class Factor:
     """Returns what is wrong with a level's value as a user wrote it, or None."""
     proposes: Callable[[Run, Machine], Sequence[Any]] | None = None
     """Returns the values that are worth trying for a run on a machine; its examples where nothing is said."""
+    an_extra: bool = False
+    """True if its proposals are tried although they are another training: the run does without something."""
+    undoes: bool = False
+    """True if its proposals undo what costs time and is seldom needed. They are tried before all others."""
+    startup_seconds: float = 0.0
+    """The seconds, roughly, by which a trial with the change starts later."""
 
     def proposals(self, run: Run, machine: Machine) -> list[Any]:
         """Return the values that a run could have on this machine, and that train the same.
 
-        Semantics is never proposed: another batch size or length is another training, which nobody asked for.
+        Semantics is not proposed: another batch size or length is another training, which nobody asked for. What a run
+        has switched on beyond its need (`an_extra`) is tried without, since nobody may have asked for its price.
         """
         values = self.examples if self.proposes is None else self.proposes(run, machine)
         return [value for value in values if self._can_propose(value, run, machine)]
@@ -122,7 +133,7 @@ class Factor:
         if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
             return False
         costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
-        return not costly and self.requires(value, run, machine) is None
+        return (self.an_extra or not costly) and self.requires(value, run, machine) is None
 
     def meaning_of(self, level: Level) -> Meaning:
         """Return the meaning of this level."""

@@ -12,7 +12,7 @@ from slowstep_probe.changing.intervention import KEYWORDS
 WAYS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
 
-ANYWHERE = ("training_arguments.tf32", "model.sdpa_backend", "freed_memory")
+ANYWHERE = ("training_arguments.tf32", "model.sdpa_backend", "freed_memory", "process")
 """Changes of the process, for which the program needs to make nothing."""
 
 
@@ -26,7 +26,7 @@ def impossible(level: Level, run: Run) -> str | None:
 
 def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | None:
     section, _, name = key.rpartition(".")
-    if key in ANYWHERE:
+    if key.startswith("given[") or key in ANYWHERE or section in ANYWHERE:
         return None
     if key in NEEDED:
         return NEEDED[key](value, run, objects)
@@ -90,6 +90,9 @@ NEEDED: Mapping[str, Refuses] = {
     ),
     "model.attn_implementation": lambda value, run, objects: (
         None if "transformers" in objects else "the model is none of transformers'"
+    ),
+    "model.memory_format": lambda value, run, objects: (
+        None if "convolutions" in objects else "the model has no convolutions"
     ),
     "model.torch_compile_dynamic": lambda value, run, objects: None,
 }

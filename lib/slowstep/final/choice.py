@@ -17,7 +17,7 @@ from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
 from slowstep.records import ProfileRecord
-from slowstep.settings import LEVEL_SECTIONS, Settings
+from slowstep.settings import TESTED_SECTIONS, Settings
 
 HEADROOM = 0.95
 """The largest share of the memory that a combination may be expected to fill."""
@@ -72,7 +72,7 @@ class Choice:
 
 def choose(lab: Lab) -> Choice:
     """Return the choice of what to train with, measured with the lab."""
-    for section in LEVEL_SECTIONS:
+    for section in TESTED_SECTIONS:
         lab.test(section)
     find_batch(lab)
     tested = [m for m in lab.measured if m.family != CONFIRMED]  # there are others if this was asked before

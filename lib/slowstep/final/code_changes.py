@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slowstep.factors.factor import show
+from slowstep.command import given
+from slowstep.factors import in_code
+from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
@@ -15,22 +17,15 @@ from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
 
-LINES = {
-    "training_arguments.torch_compile": "model.compile()  # once, before the loop",
-    "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
-    "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()  # or _disable()",
-    "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
-    "model.attn_implementation": "model.set_attn_implementation({value!r})",
-    "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
-}
-"""What to write for a change that is no argument of an object."""
-
 ENVIRONMENT = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
 """glibc's own variables for keeping freed memory (mallopt(3))."""
 
 
-def changes_page(lab: Lab, choice: Choice, command: Command) -> str:
-    """Return the page as Markdown: the changes that are adopted, then what else was shown to bring something."""
+def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -> str:
+    """Return the page as Markdown: the changes that are adopted, then what else was shown to bring something.
+
+    `edits_patch` is the text of the patch beside it; empty if there is none.
+    """
     parts = [f"# What to change in `{escape(str(command))}`"]
     if choice.adopted and choice.chosen:
         verdict = choice.chosen.verdict
@@ -46,10 +41,15 @@ def changes_page(lab: Lab, choice: Choice, command: Command) -> str:
     if others:
         parts += ["## Shown to bring something, and not taken"]
         for one in others:
-            said = f"{escape(one.verdict.name)}: {effect(one.verdict.effect)}, class {one.verdict.meaning}"
+            said = f"{escape(one.verdict.shown)}: {effect(one.verdict.effect)}, class {one.verdict.meaning}"
             parts += ["\n".join([said, "", *_lines(one, command)])]
-    if choice.adopted and choice.settings.freed_memory != lab.settings.freed_memory:
-        parts += ["## The command", code(f"{ENVIRONMENT} {shlex.join(command.words)}")]
+    if choice.adopted and edits_patch:
+        parts += ["The file `changes.patch` holds those that are keywords of a call: `git apply` takes it."]
+    changed = choice.settings if choice.adopted else lab.settings
+    kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
+    if kept or values:
+        words = given.words(command, values, (lab.folder / "final").resolve())
+        parts += ["## The command", code(f"{ENVIRONMENT} {shlex.join(words)}" if kept else shlex.join(words))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,25 +58,47 @@ def changes_record(settings: Settings) -> dict[str, Any]:
     return {
         "values": settings.changes,
         "feeding": settings.surveyed.feeding,
+        "given": settings.given,
         "freed_memory": settings.freed_memory,
     }
 
 
+def options(choice: Choice) -> dict[str, Any]:
+    """Return the options of the command that make adopted changes, with their values."""
+    made = made_in(choice.chosen) if choice.adopted and choice.chosen else []
+    return {one["option"]: one["after"] for one in made if one.get("option")}
+
+
+def edits(choice: Choice) -> list[Mapping[str, Any]]:
+    """Return the adopted changes that are made by editing the program, since no option of the command makes them."""
+    made = made_in(choice.chosen) if choice.adopted and choice.chosen else []
+    return [one for one in made if not one.get("option")]
+
+
+def made_in(measured: Measured) -> list[Mapping[str, Any]]:
+    """Return the changes that a trial made, as it told them, each once."""
+    return in_code.changes_of(measured.record.treatment.observed) if measured.record else []
+
+
 def _lines(measured: Measured, command: Command) -> Iterator[str]:
     """Return a line for each change that was made: place, object, before and after."""
-    record = measured.record
-    made = (record.treatment.observed.get("changes") if record else None) or []
-    seen = set()
-    for one in made if isinstance(made, list) else []:
-        text = _line(one, command)
-        if text not in seen:
-            seen.add(text)
-            yield text
+    for factor, level in measured.contrast.levels:
+        for key, value in level.overrides.items():
+            if key.startswith("given["):
+                yield _given(factor, value, measured.contrast.baseline.settings)
+    yield from dict.fromkeys(_line(one, command) for one in made_in(measured))
+
+
+def _given(factor: Factor, value: Any, before: Settings) -> str:
+    """Return the line of an option of the command, or of a value in one of its files."""
+    file, key = given.split(factor.name)
+    what = f"{key}: {show(value)}" if file else f"{key} {show(value)}"
+    return f"- {code(file or 'the command')} {code(what)} (was {escape(show(factor.current(before.run)))})"
 
 
 def _line(made: Mapping[str, Any], command: Command) -> str:
-    place, name, after = made["place"], made["name"].rpartition(".")[2], made["after"]
-    where = f"{command.shown(place['file'])}:{place['line']}" if place["file"] else "in the environment"
-    line = LINES.get(made["key"], made["key"]).format(value=after)
-    what = f"{name}(…): {made['argument']}={after!r}" if made["argument"] else line
-    return f"- {code(where)} {code(what)} (was {escape(show(made['before']))})"
+    what, said = in_code.call(made)
+    option = made.get("option")
+    by_option = ", by the option " + code(f"{option} {show(made['after'])}") if option else ""
+    text = code(f"{what}: {said}" if what else said)
+    return f"- {code(in_code.where(made, command))} {text} (was {escape(show(made['before']))}){by_option}"

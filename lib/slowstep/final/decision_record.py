@@ -52,7 +52,10 @@ def _options(table: Table) -> str:
 def _decided(choice: Choice) -> str:
     verdict = choice.verdict
     if choice.adopted:
-        lines = [f"Set {escape(verdict.name)}: {effect(verdict.effect)} throughput, measured together.", ""]
+        lines = [
+            f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, measured together.",
+            "",
+        ]
         lines += [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
         lines += [f"- changes in meaning: {verdict.meaning}; loss over the same first samples: "]
         lines[-1] += loss_change(verdict.loss_change)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import yaml
 
+from slowstep.command.given import arguments
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
-from slowstep.final.code_changes import changes_page, changes_record
+from slowstep.final.code_changes import changes_page, changes_record, edits
 from slowstep.final.decision_record import decision
+from slowstep.final.patch import patch
 from slowstep.final.script import script
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
@@ -27,12 +29,17 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     """
     folder, s = lab.folder / "final", choice.settings
     if s.command is not None:
+        edits_patch = patch(edits(choice), s.command)
         pages = {
-            "changes.md": changes_page(lab, choice, s.command),
+            "changes.md": changes_page(lab, choice, s.command, edits_patch),
+            **({"changes.patch": edits_patch} if edits_patch else {}),
             CHANGES: json.dumps(changes_record(s), indent=1) + "\n",
             "decision.md": decision(lab, choice),
         }
-        return _written(folder, pages)
+        paths = _written(folder, pages)
+        if s.given:
+            arguments(s.command, s.given, folder)  # the changed copies of its files
+        return paths
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:

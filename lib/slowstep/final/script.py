@@ -57,6 +57,7 @@ def _values(s: Settings) -> dict[str, Any]:
         "samples": s.job.samples,
         "epochs": s.job.epochs,
         "keep_freed_memory": s.freed_memory == "kept",
+        "process": s.process,
         "peft": {"task_type": "CAUSAL_LM"} | s.peft if s.peft else None,
         "quantization": s.quantization,
         **_data(s),

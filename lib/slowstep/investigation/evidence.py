@@ -8,7 +8,7 @@ the cached-batch ceiling, which the lab has measured before anything of its sect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ from slowstep.records import (
     identity,
     steps_of_arm,
 )
-from slowstep.settings import LEVEL_SECTIONS, Settings
+from slowstep.settings import TESTED_SECTIONS, Settings
 from slowstep.settings.convert import from_plain
 
 T = TypeVar("T")
@@ -241,7 +241,7 @@ class Evidence:
     @cached_property
     def ceilings(self) -> list[Contrast]:
         """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
-        every = [c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)]
+        every = [c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)]
         return [c for c in every if c.meaning is Meaning.DIAGNOSTIC]
 
     def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
@@ -267,13 +267,3 @@ def computed_in(s: Settings) -> str:
         return "bfloat16" if s.training("bf16") else "float16"
     four_bit = (s.quantization or {}).get("bnb_4bit_compute_dtype")
     return str(four_bit) if four_bit else s.model.dtype
-
-
-def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
-    """Return contrasts in the order of measuring: those that show a limit first, then by bound, largest first."""
-
-    def promise(contrast: Contrast) -> tuple[bool, float]:
-        bound = evidence.prior(contrast).bound
-        return contrast.meaning is not Meaning.DIAGNOSTIC, -(bound.ratio if bound else 0.0)
-
-    return sorted(contrasts, key=promise)

@@ -16,22 +16,26 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.factors import Arm, Contrast, comparison_family, plan
-from slowstep.investigation.evidence import Evidence, by_promise
+from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
-from slowstep.investigation.results import Baseline, Measured, Summary
+from slowstep.investigation.order import by_promise
+from slowstep.investigation.results import Baseline, Measured, PlanRun, Summary
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress, to_file
 from slowstep.records import Pair, ProfileRecord, identity
-from slowstep.settings import LEVEL_SECTIONS, Loaded, Settings
-from slowstep.settings.sections import SECTIONS
+from slowstep.settings import Loaded, Settings
+from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
 
 T = TypeVar("T")
 
 HYPOTHESES = 0.7
 """The part of `budget.minutes` that the baseline and single hypotheses may take. The rest is for what is combined."""
+
+PLAN = ("plans", "plan")
+"""The folder and the name of the record of what the plan took."""
 
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
@@ -148,7 +152,7 @@ class Lab:
 
     def rank(self) -> list[Verdict]:
         """Return what is known of every listed level before its trial, most promising first."""
-        contrasts = {c.name: c for section in LEVEL_SECTIONS for c in plan(self.settings, section, self.machine)}
+        contrasts = {c.name: c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)}
         return [self._known.prior(c) for c in by_promise(list(contrasts.values()), self._known)]
 
     def test(self, section: str) -> list[Verdict]:
@@ -169,17 +173,46 @@ class Lab:
         for contrast in by_promise(contrasts, self._known):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
-            anyway = self.settings.budget.exhaustive or known
-            refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
             unknown = self.measurer is None and not known
-            late = name in LEVEL_SECTIONS and not known and self._left(HYPOTHESES) <= 0
-            if refuted or unknown or prior.outcome is Outcome.NOT_TESTABLE:
+            late = name in TESTED_SECTIONS and not known and self._left(HYPOTHESES) <= 0
+            if unknown or self._needs_no_trial(contrast, prior, known):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif late:
                 found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
             else:
                 found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
         return self.keep(found, name)
+
+    def _needs_no_trial(self, contrast: Contrast, prior: Verdict, known: bool) -> bool:
+        """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it."""
+        anyway = self.settings.budget.exhaustive or known
+        refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
+        return refuted or prior.outcome is Outcome.NOT_TESTABLE
+
+    def pursue(self) -> PlanRun:
+        """Measure the hypotheses of all notebooks, the most promising first, until the minutes for them are over.
+
+        The notebooks find the records, and say of the rest that it was not reached.
+        """
+        families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
+        waiting = {c.name: (c, len(family)) for family in families for c in family}
+        while waiting and self._left(HYPOTHESES) > 0:
+            contrast = by_promise([c for c, _ in waiting.values()], self._known)[0]
+            _, comparisons = waiting.pop(contrast.name)
+            self._measure_ceilings([contrast])
+            prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
+            if not known and not self._needs_no_trial(contrast, prior, known):
+                self._measure(contrast, prior, comparisons=comparisons)
+        known, (measured_seconds, steps) = self.evidence.store.read(PlanRun, *PLAN) or PlanRun(), self._spent()
+        if not steps:
+            return known
+        spent = PlanRun(
+            seconds=known.seconds + time.monotonic() - self.began,
+            measured_seconds=known.measured_seconds + measured_seconds,
+            steps=known.steps + steps,
+        )
+        self.evidence.store.write(spent, *PLAN)
+        return spent
 
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
@@ -263,7 +296,9 @@ class Lab:
             return math.inf
         names = [section.notebook for section in SECTIONS if section.notebook != self.notebook]
         others = [self.evidence.store.read(Summary, "summaries", name) for name in names]
-        return 60 * minutes * part - sum(s.seconds for s in others if s) - (time.monotonic() - self.began)
+        plan = self.evidence.store.read(PlanRun, *PLAN)
+        spent = sum(s.seconds for s in others if s) + (plan.seconds if plan else 0.0)
+        return 60 * minutes * part - spent - (time.monotonic() - self.began)
 
     def _not_reached(self, prior: Verdict) -> Verdict:
         """Return the verdict on a hypothesis for which no time was left."""

@@ -115,3 +115,12 @@ class NotebookRun:
     seconds: float = 0.0
     measured_seconds: float = 0.0
     machine: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRun:
+    """What was spent on the plan: the comparisons of all notebooks, the most promising first."""
+
+    seconds: float = 0.0
+    measured_seconds: float = 0.0
+    steps: int = 0

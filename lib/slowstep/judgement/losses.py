@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 
 from slowstep.records import ComparisonRecord, TrialRecord
@@ -16,21 +17,47 @@ MEAN_TOLERANCE = 0.03
 """Relative difference of the mean over all losses kept that rounding in later steps, or dropout's other masks, may
 make. A run whose updates are wrong or missing agrees in the first steps, where little is learned, but not here."""
 
+CHANCE = 3.0
+"""The standard errors by which mean losses may differ by chance, where steps train on other random numbers."""
+
+FEWEST = 4
+"""The fewest losses with a standard error."""
+
 DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 """Facts that decide which samples come, and how much of each is seen."""
 
 
-def same(record: ComparisonRecord) -> bool | None:
+def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     """Return whether both arms trained the same; None if there are no losses to compare.
 
-    The mean losses over the same samples must agree. Without dropout the first losses must also agree one by one.
+    The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
+    `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
     """
-    changed = change(record)
-    near = None if changed is None else abs(changed) <= MEAN_TOLERANCE
-    if record.baseline.observed.get("dropout") or record.treatment.observed.get("dropout"):
+    near = _near(record)
+    arms = (record.baseline, record.treatment)
+    if reorders_draws or any(arm.observed.get(fact) for arm in arms for fact in RANDOM):
         return near
     pairs = list(zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False))
     return near is not False and all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs) if pairs else None
+
+
+RANDOM = ("dropout", "draws")
+"""Facts that say that a run differs from another by chance."""
+
+
+def _near(record: ComparisonRecord) -> bool | None:
+    """Return whether the mean losses agree, within what rounding or chance may make of them."""
+    changed = change(record)
+    if changed is None:
+        return None
+    a, b = record.baseline.losses, record.treatment.losses
+    apart = [y - x for x, y in zip(a, b, strict=False)]
+    n, mean = len(apart), sum(a[: len(apart)]) / max(1, len(apart))
+    if n < FEWEST or not mean:
+        return abs(changed) <= MEAN_TOLERANCE
+    middle = sum(apart) / n
+    error = math.sqrt(sum((one - middle) ** 2 for one in apart) / (n - 1) / n) / abs(mean)
+    return abs(changed) <= max(MEAN_TOLERANCE, CHANCE * error)
 
 
 def change(record: ComparisonRecord) -> float | None:

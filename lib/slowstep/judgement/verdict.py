@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from slowstep.factors import Contrast, Meaning
+from slowstep.factors import Contrast, Meaning, in_code
 from slowstep.factors.factor import show_all
 from slowstep.judgement import losses
 from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
@@ -20,6 +20,7 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
+from slowstep_probe.changing.intervention import KEYWORDS
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -64,6 +65,18 @@ class Verdict:
     loss_change: float | None = None
     """Relative change of the loss over the first samples; None where the arms trained on different ones."""
     warnings: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
+
+    @property
+    def shown(self) -> str:
+        """Return the change as its reader would write it: in the program's own words, or else its name."""
+        return "; ".join(self.lines) or self.name
+
+    @property
+    def order(self) -> str:
+        """Return the change as what to do: "Set dataloader_num_workers=4"."""
+        return f"{'Change' if self.lines else 'Set'} {self.shown}"
 
     @property
     def conditional(self) -> bool:
@@ -78,7 +91,7 @@ class Verdict:
     @property
     def title_in_full(self) -> str:
         """Return the verdict's name with its condition."""
-        return f"{self.name} {self.condition}".rstrip()
+        return f"{self.shown} {self.condition}".rstrip()
 
     @property
     def leaves(self) -> Left:
@@ -107,6 +120,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         alone=len(contrast.levels) == 1,
         held_constant=contrast.held_constant,
         overrides=contrast.overrides,
+        lines=in_code.words(_new(contrast), run) if (run := contrast.baseline.settings.run).objects is not None else [],
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",
     )
@@ -152,15 +166,16 @@ def judge(
         before=_shares(baseline) | had,
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
+        lines=_lines(contrast, record) or prior.lines,
     )
-    missing = _missing_change(contrast, record.treatment)
+    missing = _missing_change(contrast, record)
     if missing:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=f"the change did not take effect: {missing}")
     moved = moved_controls(record.pairs, contrast.touched(device))
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
-    if prior.meaning is Meaning.EXACT and losses.same(record) is False:
+    if prior.meaning is Meaning.EXACT and losses.same(record, _by_the_loader(contrast)) is False:
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )
@@ -273,13 +288,52 @@ def _status_text(trial: TrialRecord) -> str:
     return f"{trial.status}: {trial.reason}" if trial.status is not Status.NOT_TESTABLE else trial.reason
 
 
-def _missing_change(contrast: Contrast, treatment: TrialRecord) -> str | None:
+def _by_the_loader(contrast: Contrast) -> bool:
+    """Return whether a command's loader alone is changed, which gives its dataset other random numbers."""
+    command = contrast.treatment.settings.command is not None
+    return command and all(key in KEYWORDS for key in contrast.overrides)
+
+
+def _lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
+    """Return the change as it was made in a command's program, with its places; what has no place comes last."""
+    settings = contrast.treatment.settings
+    if settings.command is None:
+        return []
+    changes = in_code.changes_of(record.treatment.observed)
+    made = {one["key"] for one in changes}
+    others = {key: value for key, value in _new(contrast).items() if key not in made}
+    return in_code.lines(changes, settings.command) + in_code.words(others, settings.run)
+
+
+def _new(contrast: Contrast) -> dict[str, object]:
+    """Return the settings of the treatment that the baseline has otherwise."""
+    run = contrast.baseline.settings.run
+    return {key: value for key, value in contrast.overrides.items() if run[key] != value}
+
+
+def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
     """Return the expected fact that the trial did not show, in words; None if the change took effect."""
     for fact, wanted in contrast.expects.items():
-        found = treatment.observed.get(fact)
-        if found != wanted:
-            return f"{fact} is {found!r} in the trial, {wanted!r} was asked for"
+        found = record.treatment.observed.get(fact)
+        if found == wanted or (fact.startswith(OF_COMMAND) and found is None and _differ(record)):
+            continue
+        if fact.startswith(OF_COMMAND):
+            name = fact.removeprefix(OF_COMMAND).removesuffix("]")
+            held = "holds no such value" if found is None else f"holds {found!r}"
+            return f"asked for {name} = {wanted!r}, and not seen in effect: the program {held}"
+        return f"{fact} is {found!r} in the trial, {wanted!r} was asked for"
     return None
+
+
+OF_COMMAND = "given["
+"""The beginning of facts about what a command is given. A program may keep it under another name."""
+
+
+def _differ(record: ComparisonRecord) -> bool:
+    """Return whether a fact of both arms that nobody asked for differs, so that something took effect."""
+    before, after = record.baseline.observed, record.treatment.observed
+    both = [name for name in before.keys() & after.keys() if not name.startswith(OF_COMMAND) and name != "changes"]
+    return any(before[name] != after[name] for name in both)
 
 
 def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) -> list[str]:
@@ -296,7 +350,7 @@ def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) 
             "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
-    if prior.meaning is Meaning.EXACT and losses.same(record) is None:
+    if prior.meaning is Meaning.EXACT and losses.same(record, reorders_draws=True) is None:
         notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
     notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):

@@ -8,18 +8,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from slowstep.command.given import arguments
 from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, Command
 from slowstep.settings.errors import SettingsError
 
+MADE = ("values", "feeding", "freed_memory")
+"""What is done in the command's process."""
+
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
+    words = arguments(command, changes["given"], changes["folder"])
     order = {
-        "arguments": command.arguments,
+        "arguments": words,
         "folder": command.folder,
-        "command": [command.python, *command.arguments],
-        **changes,
+        "command": [command.python, *words],
+        **{name: changes[name] for name in MADE},
     }
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
     os.execve(command.python, words, dict(env) | command.env)
@@ -30,7 +35,7 @@ def changes_in(folder: Path) -> dict[str, Any]:
     path = folder / CHANGES
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {name: found[name] for name in ("values", "feeding", "freed_memory")}
+        return {name: found[name] for name in (*MADE, "given")} | {"folder": folder.resolve()}
     except OSError:
         raise SettingsError(
             f"{path}: there is no such file; give the folder final/ of a command's investigation"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slowstep.command.given import arguments
 from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, own_interpreter, warm
 from slowstep.settings.command import Command
+from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.program import Program
@@ -32,9 +34,10 @@ OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1
 """Environment variables that a notebook's kernel has set, and that the command would not find."""
 
 
-def program_of(command: Command) -> Program:
-    """Return the program that a command starts."""
-    return Program(arguments=command.arguments, folder=command.folder, command=[command.python, *command.arguments])
+def program_of(command: Command, given: Mapping[str, object], folder: Path) -> Program:
+    """Return the program that a command starts, with values given; changed copies of its files go to a folder."""
+    words = arguments(command, given, folder) if given else command.arguments
+    return Program(arguments=words, folder=command.folder, command=[command.python, *words])
 
 
 def interpreter_of(settings: Settings) -> WarmInterpreter:
@@ -63,6 +66,8 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> 
         values=settings.changes,
         feeding=settings.surveyed.feeding,
         writable=own if settings.command.protected else [],
+        # a checkpoint that is not thrown away could push out one of the user's
+        events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],
         seed=settings.budget.seed,
     )
 

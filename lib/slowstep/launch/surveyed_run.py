@@ -18,6 +18,7 @@ from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import SettingsError
+from slowstep_probe.processes.log import last_words
 
 FILE, RECORD = "investigation.yaml", "survey.json"
 """The names of the parameter file and of the survey's own record, in the investigation's folder."""
@@ -47,9 +48,20 @@ def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = T
     command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
     seen = survey(command, order, os.environ)
     if seen.training is None:
-        why = f"{seen.ended or 'it stood still'}, before its first training step"
+        why = f"{_why(seen)}, before its first training step"
         raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
     return seen
+
+
+def _why(seen: SurveyRecord) -> str:
+    """Return why a program took no step, with what it said itself and with what to do."""
+    if not seen.ended:
+        standing = [line.strip() for line in seen.standing.splitlines() if line.strip().startswith("File")]
+        return f"it stood still at {standing[-1] if standing else 'an unknown place'} (--startup waits for longer)"
+    if seen.ended.startswith("EOFError"):
+        return "it asked a question on standard input, where nobody answers; give the answer by an option"
+    said = last_words(seen.output)
+    return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
 
 
 MATTERS = re.compile(
@@ -114,10 +126,26 @@ def surveyed(survey: SurveyRecord) -> Surveyed:
     training = survey.training or {}
     return Surveyed(
         values=_values(survey),
+        options=_options(survey),
         objects=sorted(_objects(survey)),
         feeding=list(training.get("feeding", ())),
         files=list(training.get("files", ())),
     )
+
+
+FEW = 60
+"""The options of a parser that are all told. Of one that knows more (Trainer's), those that stand there are."""
+
+
+def _options(survey: SurveyRecord) -> dict[str, object]:
+    """Return the command's own options, with the values that its parser found."""
+    plain = {n: v for n, v in survey.options.items() if isinstance(v, (bool, int, float, str)) and len(str(v)) < LONG}
+    given = {word.partition("=")[0] for word in survey.command.arguments[1:]}
+    return {name: value for name, value in plain.items() if len(plain) <= FEW or name in given}
+
+
+LONG = 200
+"""The letters of a value that is no longer told."""
 
 
 def _objects(survey: SurveyRecord) -> Iterator[str]:
@@ -136,6 +164,8 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "transformers"
     if model.get("blocks"):
         yield "blocks"
+    if model.get("convolutions"):
+        yield "convolutions"
 
 
 def _values(survey: SurveyRecord) -> dict[str, Seen]:
@@ -161,6 +191,11 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for name in SAME_NAME:
         if name in facts:
             yield name, Seen(value=facts[name], place=loader if name.startswith(("dataloader", "train", "per")) else "")
+    for key in ("num_threads", "detect_anomaly", "deterministic_algorithms", "cudnn_benchmark", "garbage_collection"):
+        if key in facts:
+            yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
+    yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
+    yield "model.memory_format", Seen(value=facts.get("memory_format"))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")
     for name in ("bf16", "fp16"):
         yield name, Seen(value=facts.get("autocast") == name, place=places.of("autocast"))
@@ -178,6 +213,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for one in survey.constructed:
         if one["kind"] == "peft":
             yield "peft", Seen(value=one["values"], place=places.of("peft"))
+    if training.get("eval_samples"):
+        yield "dataset.eval_samples", Seen(value=training["eval_samples"])
     if facts.get("examples"):
         yield "job.samples", Seen(value=facts["examples"], place=loader)
 
@@ -199,7 +236,13 @@ class _Places:
     def of(self, kind: str, number: int | None = 0) -> str:
         """Return the place of the object with this number among those of its kind; empty if there is none."""
         found = [one for one in self.survey.constructed if one["kind"] == kind]
-        if number is None or number >= len(found) or not found[number]["place"]["file"]:
-            return ""
-        place = found[number]["place"]
-        return f"{self.survey.command.shown(place['file'])}:{place['line']}"
+        return "" if number is None or number >= len(found) else self._written(found[number])
+
+    def of_flag(self, key: str) -> str:
+        """Return the place where a flag was set last; empty if the program did not set it."""
+        found = [one for one in self.survey.constructed if one["kind"] == "flag" and one["values"].get("sets") == key]
+        return self._written(found[-1]) if found else ""
+
+    def _written(self, one: Mapping[str, Any]) -> str:
+        place = one["place"]
+        return f"{self.survey.command.shown(place['file'])}:{place['line']}" if place["file"] else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
@@ -18,10 +20,18 @@ from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
-from slowstep_probe.processes.tree import adopt_orphans, end_process_tree
+from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree, own_children
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
+
+IN_BACKGROUND = (
+    "it went on in the background: its first process ended while another one ran, which is ended now; start it so that "
+    "it stays in the foreground"
+)
+
+LOOK = 1.0
+"""The seconds between two looks at whether a program's process is still there."""
 
 GRACE = 30.0
 """The seconds beyond those of the order after which a survey is ended from outside."""
@@ -85,6 +95,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     }
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
+    before = own_children()
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
         process = subprocess.Popen(
             words,
@@ -98,14 +109,19 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
         )
         os.close(write)
         try:
-            line = _line(told, order.startup + order.seconds + GRACE)
+            line = _line(told, order.startup + order.seconds + GRACE, process)
+            left = not line and process.poll() is not None and select.select([told], [], [], 0)[0] == []
         finally:
             end_process_tree(process.pid)
             process.wait()
+            end_adopted(before)
         output = _end_of(log)
+    if left:
+        raise CommandError(f"{command}: {IN_BACKGROUND}")
     if not line:
+        ended = f"ended by {signal.Signals(-process.returncode).name}" if process.returncode < 0 else "it ended"
         raise CommandError(
-            f"{command}: it ended before anything was seen of it: {last_words(output) or 'it printed nothing'}"
+            f"{command}: {ended} before anything was seen of it: {last_words(output) or 'it printed nothing'}"
         )
     seen = json.loads(line)
     if "refused" in seen:
@@ -113,10 +129,16 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     return from_plain(SurveyRecord, seen | {"command": to_plain(command), "output": output})
 
 
-def _line(told: IO[str], seconds: float) -> str:
+def _line(told: IO[str], seconds: float, process: subprocess.Popen[bytes]) -> str:
     """Return the line that the program's process writes; an empty text if it ends, or takes too long."""
-    ready, _, _ = select.select([told], [], [], seconds)
-    return told.readline() if ready else ""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        over = process.poll() is not None
+        if select.select([told], [], [], LOOK)[0]:
+            return told.readline()
+        if over:  # and another process still holds the other end
+            break
+    return ""
 
 
 def _end_of(log: IO[bytes]) -> str:

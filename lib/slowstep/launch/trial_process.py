@@ -58,7 +58,7 @@ class TrialProcess:
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
         cache.mkdir(parents=True, exist_ok=True)
         launch = Launch(
-            program=program_of(command) if command else described(arm, folder),
+            program=program_of(command, arm.settings.given, folder / "given") if command else described(arm, folder),
             intervention=intervention(arm.settings, folder, [cache]) if command else None,
             env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else {}),
             freed_memory=arm.settings.freed_memory,
@@ -150,7 +150,9 @@ class TrialProcess:
         ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
         known = failed.memory
         memory = replace(known, host=max(known.host or 0, ended.peak), limit=known.limit or self.limit)
-        return self._over(replace(failed, memory=memory))
+        said = last_line(self.log) if "called sys.exit" in failed.reason else ""
+        reason = f"{failed.reason}; its last words: {said}" if said else failed.reason
+        return self._over(replace(failed, reason=reason, memory=memory))
 
     def _ended(self) -> TrialEnded:
         """Return the end of a trial that is gone without a message, by its exit status."""

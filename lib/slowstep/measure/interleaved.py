@@ -15,6 +15,9 @@ The opinions here, and why:
   comparison, and the record says so. A block is also thrown away if the other one of its pair turns out to be past its
   samples already, or had to be launched anew.
 
+- Training that comes to its own end, because it counts its steps, is launched anew, both arms together. If a whole
+  life holds no pair of blocks, the blocks are made shorter.
+
 A trial that fails is part of the record and never an exception: the pairs measured before it stay.
 """
 
@@ -55,6 +58,8 @@ class Needs:
 
     size: float
     """The least samples of a block; if blocks are whole periods, to within half a period."""
+    least: float
+    """The samples below which blocks are made no shorter, however short the training is."""
     unit: float
     """The samples of which a block holds a multiple."""
     step: float
@@ -81,6 +86,8 @@ class InterleavedComparison:
         """Number of the launches that the next pair is measured in."""
         self.needs: dict[int, Needs] = {}
         """The needs of each arm (0 is the baseline, 1 the treatment), known from its launches."""
+        self.alike = False
+        """True if both arms were launched together, and no pair was measured since."""
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
@@ -115,6 +122,20 @@ class InterleavedComparison:
             self.pool.keep_only(set())
             self._settle_in()
 
+    def _begin_anew(self, over: _TrainingOver) -> None:
+        """Launch both arms again, since the training of one has come to its own end."""
+        if self.alike:  # a whole life was too short for a pair
+            smaller = {side: replace(n, size=max(n.least, n.size / 2)) for side, n in self.needs.items()}
+            if smaller == self.needs:
+                failed = over.ended.failed
+                reason = f"{failed.reason}; that is too short for a pair of blocks, so make it train for longer"
+                raise self._note(over.side, TrialEnded(replace(failed, reason=reason))) from None
+            self.needs = smaller
+        self.alike = True
+        self.launch += 1
+        self.pool.keep_only(set())
+        self._settle_in()
+
     def _settle_in(self) -> None:
         """Launch both arms. If they do not fit in memory together, launch them by turns from now on."""
         self._trial(0)
@@ -146,7 +167,8 @@ class InterleavedComparison:
         steps = max(self.budget.block_steps_min, self.budget.block_seconds / trial.step_seconds)
         longest = LONG_BLOCKS * self.budget.block_seconds / trial.step_seconds * trial.step_samples
         size = max(steps * trial.step_samples, min(self.request.least_samples, longest))
-        return Needs(size=size, unit=trial.unit, step=trial.step_samples, start=trial.warm)
+        least = self.budget.block_steps_min * trial.step_samples
+        return Needs(size=size, least=least, unit=trial.unit, step=trial.step_samples, start=trial.warm)
 
     def _renew(self, side: int) -> None:
         """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
@@ -185,7 +207,11 @@ class InterleavedComparison:
         first = self.order.choice((0, 1))
         blocks = None
         while blocks is None:
-            blocks = self._blocks(first)
+            try:
+                blocks = self._blocks(first)
+            except _TrainingOver as over:
+                self._begin_anew(over)
+        self.alike = False
         return Pair(
             first="treatment" if first else "baseline",
             baseline=blocks[0],
@@ -257,6 +283,8 @@ class InterleavedComparison:
                 if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
                     self.by_turns = True
                     continue
+                if ended.failed.status is Status.ENDED:
+                    raise _TrainingOver(side, ended) from None
                 raise self._note(side, ended) from None
             self._see(side, trial)
             return answer
@@ -316,6 +344,14 @@ def common(least: Collection[float], *units: Collection[float], spare: float | N
             if together <= (most if spare is None else enough + spare):
                 return together
     return enough
+
+
+class _TrainingOver(Exception):
+    """The end of an arm's training by itself."""
+
+    def __init__(self, side: int, ended: TrialEnded):
+        super().__init__(str(ended))
+        self.side, self.ended = side, ended
 
 
 class _Failed(Exception):

@@ -52,6 +52,10 @@ OBSERVED_AT_ONCE = 2.0
 """The seconds of steps that are asked for at once when an arm is observed by itself."""
 
 
+SHORTEST = 0.01
+"""The seconds below which an arm whose training ends is observed in no shorter stretches."""
+
+
 def here() -> Environment:
     """Return this machine and its packages."""
     return Environment(machine=to_plain(this_machine()), versions=versions(), kit=__version__)
@@ -118,26 +122,31 @@ class LocalMeasurer:
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
-        key, began, trained = identity(arm.determinants()), time.perf_counter(), 0
+        key, began, trained, known = identity(arm.determinants()), time.perf_counter(), 0, 0
+        longest = OBSERVED_AT_ONCE
         self.pool.keep_only({key})
         record = TrialRecord(arm=arm.label, status=Status.OK)
-        try:
-            if steps <= 0 or seconds <= 0:
-                return ObservationRecord(arm=key, trial=record)
-            trial = self.pool.launch(arm, key)
-            at_once = max(1, round(OBSERVED_AT_ONCE / trial.step_seconds))
-            while trained < steps and (spent := time.perf_counter() - began) < seconds:
-                pace = spent / trained if trained else trial.step_seconds
-                asked = max(1, min(at_once, steps - trained, round((seconds - spent) / pace)))
-                request = Run(steps=asked, discard=0 if trained else trial.discard)
+        if steps <= 0 or seconds <= 0:
+            return ObservationRecord(arm=key, trial=record)
+        while trained < steps and (left := seconds - time.perf_counter() + began) > 0:
+            try:
+                trial = self.pool.launch(arm, key)
+                at_once = max(1, round(longest / trial.step_seconds))
+                asked = max(1, min(at_once, steps - trained, round(left / trial.step_seconds)))
+                request = Run(steps=asked, discard=0 if trial.timed else trial.discard)
                 measured = trial.run(request, asked * trial.step_samples, OBSERVED)
                 trained += measured.block.steps
                 self.measured_seconds += measured.block.seconds
-            record = trial.record
-        except TrialEnded as ended:
-            self.pool.end(key)
-            log = self.pool.log_of[key].name
-            record = TrialRecord(arm=arm.label, status=ended.failed.status, reason=ended.failed.reason, log=log)
+                record = trial.record
+            except TrialEnded as ended:
+                self.pool.end(key)
+                if ended.failed.status is Status.ENDED and longest > SHORTEST:
+                    # it goes on where the training begins, in shorter stretches if none was completed
+                    longest, known = longest if trained > known else longest / 3, trained
+                    continue
+                log = self.pool.log_of[key].name
+                record = TrialRecord(arm=arm.label, status=ended.failed.status, reason=ended.failed.reason, log=log)
+                break
         return ObservationRecord(
             arm=key,
             trial=replace(record, steps=self.pool.take_steps(key)),
@@ -176,20 +185,24 @@ class LocalMeasurer:
         A trial that fails gives an empty record with the reason.
         """
         self.pool.keep_only(set())
-        key = identity(arm.determinants(), "profiled")
-        try:
-            trial = self.pool.launch(arm, key)
-            looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), LOOKED_AT_MOST))
-            own = trial.process.folder / trace.name
-            request = Profile(steps=PROFILED_STEPS, trace=str(own), looks=looks)
-            found = trial.process.ask(request, self.budget.startup_timeout_seconds)
-            trace.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(own, trace)
-            return replace(found.record, arm=identity(arm.determinants()))
-        except TrialEnded as ended:
-            return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
-        finally:
-            self.pool.keep_only(set())
+        key, most = identity(arm.determinants(), "profiled"), LOOKED_AT_MOST
+        while True:
+            try:
+                trial = self.pool.launch(arm, key)
+                looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
+                own = trial.process.folder / trace.name
+                request = Profile(steps=PROFILED_STEPS, trace=str(own), looks=looks)
+                found = trial.process.ask(request, self.budget.startup_timeout_seconds)
+                trace.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(own, trace)
+                return replace(found.record, arm=identity(arm.determinants()))
+            except TrialEnded as ended:
+                if ended.failed.status is Status.ENDED and most > PROFILED_STEPS:
+                    most //= 4  # its training is too short for so many
+                    continue
+                return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
+            finally:
+                self.pool.keep_only(set())
 
     def peak(self, dtype: str) -> Peak | None:
         """Measure for a second what the device reaches; None if that fails, as without memory for it."""

@@ -80,7 +80,7 @@ def overview(folder: Path) -> Overview:
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=baseline.cause if baseline else "",
-        gain=f"{adopted.name}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
+        gain=f"{adopted.shown}: {effect(adopted.effect)}" if adopted else "no configuration was shown to be faster",
         decision=f"{folder.name}/final/decision.md" if (folder / "final" / "decision.md").is_file() else None,
         machine=next((r.machine for r in runs if r.machine), ""),
         trained=any(r.notebook != AUDIT.notebook for r in runs),

@@ -108,7 +108,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
         return f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}"
     dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
     return (
-        f"**Set {escape(chosen.name)}: {span(chosen.effect)} throughput against the baseline**, measured together "
+        f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, measured together "
         f"({strength(chosen)}), since gains don't add. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
         "The files in final/ hold this configuration."
     )
@@ -129,7 +129,7 @@ def _no_change(tested: Sequence[Verdict]) -> str:
 def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
     if supported:
         first = supported[0]
-        return f"**{subject}: {escape(first.name)} brings {span(first.effect)} throughput** ({strength(first)})."
+        return f"**{subject}: {escape(first.shown)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
@@ -143,7 +143,7 @@ def _advice(verdict: Verdict) -> str:
     change = ADVICE[verdict.meaning]
     if verdict.meaning is Meaning.SEMANTICS:
         change = f"{change}: {verdict.changes}."
-    return f"**{escape(verdict.name)}** ({span(verdict.effect)}): {change}"
+    return f"**{escape(verdict.shown)}** ({span(verdict.effect)}): {change}"
 
 
 def _condition(verdict: Verdict) -> str:

@@ -64,6 +64,8 @@ class Surveyed:
 
     values: dict[str, Seen] = field(default_factory=dict)
     """The values of the run, by canonical key."""
+    options: dict[str, object] = field(default_factory=dict)
+    """The command's own options, with the values that its parser found."""
     objects: list[str] = field(default_factory=list)
     """The kinds of objects that the program makes: 'arguments', 'loader', 'optimizer', 'model', 'transformers', …"""
     feeding: list[str] = field(default_factory=list)

@@ -24,6 +24,10 @@ NOT_IN_FILES = {"in files": False}
 """The metadata of a dataclass field that stands neither in a parameter file nor in a record."""
 
 
+KEY = "key"
+"""The entry of a dataclass field's metadata that names its key in files, if that is another than its own name."""
+
+
 class Problems:
     """A collection of problems, each with the place where it was found."""
 
@@ -46,7 +50,7 @@ def nearest_place(places: Mapping[str, str], key: str) -> str:
 def to_plain(value: Any) -> Any:
     """Return a dataclass as dicts, lists and scalars that JSON takes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in _in_files(value)}
+        return {name_in_files(f): to_plain(getattr(value, f.name)) for f in _in_files(value)}
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -56,6 +60,11 @@ def to_plain(value: Any) -> Any:
 
 def _in_files(kind: Any) -> list[dataclasses.Field]:
     return [f for f in dataclasses.fields(kind) if f.metadata != NOT_IN_FILES]
+
+
+def name_in_files(field: dataclasses.Field) -> str:
+    """Return the key of a field, which may be a word that Python keeps for itself (`class`)."""
+    return field.metadata.get(KEY, field.name)
 
 
 def from_plain(kind: type[T], value: Any, problems: Problems | None = None, key: str = "") -> T:
@@ -126,19 +135,19 @@ def _dataclass(kind: Any, value: Any, problems: Problems, key: str) -> Any:
         problems.add(key, f"expected a section with keys, found {describe(value)}.")
         value = {}
     hints = _hints(kind)
-    fields = {f.name: f for f in _in_files(kind)}
+    fields = {name_in_files(f): f for f in _in_files(kind)}
     given = {}
     for name, item in value.items():
         path = f"{key}.{name}" if key else str(name)
         if name not in fields:
             problems.add(path, f"no such key.{nearest(str(name), fields)}")
         else:
-            given[name] = _convert(hints[name], item, problems, path)
+            given[fields[name].name] = _convert(hints[fields[name].name], item, problems, path)
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in given:
+        if required and field.name not in given:
             problems.add(f"{key}.{name}" if key else name, "this key is required.")
-            given[name] = None
+            given[field.name] = None
     return kind(**given)
 
 

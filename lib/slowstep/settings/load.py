@@ -148,7 +148,8 @@ def _parse_override(text: str) -> tuple[str, Any]:
 
 
 def _set(data: dict[str, Any], key: str, value: Any) -> None:
-    *sections, last = key.split(".")
+    head, bracket, name = key.partition("[")
+    *sections, last = [head, name.removesuffix("]")] if bracket else key.split(".")
     for section in sections:
         if not isinstance(data.get(section), dict):
             data[section] = {}

@@ -53,7 +53,8 @@ def steps_between(run: Run, event: str, samples_per_step: float) -> float | None
 
 def of_whole(run: Run, seen: int | None) -> float:
     """Return how many times as large as an evaluation of `seen` samples the job's own is; 1 for a save."""
-    return run["dataset.eval_samples"] / seen if seen else 1.0
+    whole = run["dataset.eval_samples"]
+    return whole / seen if whole and seen else 1.0
 
 
 def strategy(run: Run, event: str) -> str:

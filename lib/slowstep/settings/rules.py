@@ -31,6 +31,12 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _training(s)
     yield from _job(s)
     yield from _budget(s)
+    if s.process.num_threads is not None and s.process.num_threads < 1:
+        yield "process.num_threads", f"expected at least 1, found {s.process.num_threads}."
+    if s.command is None:
+        for section in ("arguments", "files", "given"):
+            if getattr(s, section):
+                yield section, "only a command has options and files of its own, and this file describes a run."
 
 
 def not_here(s: Settings) -> Iterator[Problem]:

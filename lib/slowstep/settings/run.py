@@ -57,7 +57,6 @@ UNSEEN = {
     "dataset.padding": "longest",
     "dataset.tokenize": "on_the_fly",
     "dataset.cached_batches": 0,
-    "dataset.eval_samples": 1,
 }
 """The values of a command's run that no survey saw. All others are None."""
 

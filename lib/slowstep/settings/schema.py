@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from slowstep.settings.command import Command, Surveyed
-from slowstep.settings.convert import NOT_IN_FILES, nearest_place
+from slowstep.settings.convert import KEY, NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
 from slowstep.settings.run import Origin, Run, Value, training_default
 from slowstep.settings.sections import LEVEL_SECTIONS
@@ -34,6 +34,8 @@ class Model:
     attn_implementation: str | None = None
     sdpa_backend: Literal["math", "flash", "efficient", "cudnn"] | None = None
     """The one kernel that scaled_dot_product_attention may use; PyTorch chooses if none is named."""
+    memory_format: Literal["contiguous", "channels_last"] | None = None
+    """The order in which weights and images lie in memory, for a model with convolutions."""
     torch_compile_dynamic: bool | None = None
     """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 
@@ -57,6 +59,20 @@ class Dataset:
     storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
     batched_fetching: bool | None = None
     """True to fetch the examples of a batch together (`__getitems__`), False for one by one, None for the default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """What the process that trains is set to. None leaves it as it is."""
+
+    num_threads: int | None = None
+    """The threads of an operation on the CPU (torch.set_num_threads)."""
+    detect_anomaly: bool | None = None
+    """True to look for values that are not finite in the backward pass (torch.autograd.set_detect_anomaly)."""
+    deterministic_algorithms: bool | None = None
+    cudnn_benchmark: bool | None = None
+    garbage_collection: Literal["automatic", "frozen"] | None = None
+    """Python's cyclic collector: as it is, or without the objects that training begins with (gc.freeze)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +123,17 @@ class Allow:
 
 Levels = dict[str, list[object]]
 
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLevels:
+    """Levels of what only a command knows: one of its options, or a value of a configuration file that it names."""
+
+    levels: list[object]
+    meaning: Literal["exact", "numerics", "semantics", "diagnostic"] = field(
+        default="semantics", metadata={KEY: "class"}
+    )
+
+
 FreedMemory = Literal["kept", "returned"]
 
 
@@ -128,6 +155,7 @@ class Settings:
     quantization: dict[str, object] | None = None
     optimizer_kwargs: dict[str, object] | None = None
     """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, such as `foreach`."""
+    process: Process = Process()
     freed_memory: FreedMemory = "kept"
     """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
@@ -140,6 +168,12 @@ class Settings:
     sequence_length: Levels = field(default_factory=dict)
     compute: Levels = field(default_factory=dict)
     overheads: Levels = field(default_factory=dict)
+    arguments: dict[str, OwnLevels] = field(default_factory=dict)
+    """The levels of the command's own options, by option: `--batch-size`."""
+    files: dict[str, dict[str, OwnLevels]] = field(default_factory=dict)
+    """The levels of values of configuration files, by the file as the command names it, and by dotted key."""
+    given: dict[str, object] = field(default_factory=dict)
+    """What the command is given beyond its own words: by option, or by `file:key`."""
     reported: Reported | None = None
     defaults: dict[str, object] = field(default_factory=dict, compare=False, metadata=NOT_IN_FILES)
     """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
@@ -182,17 +216,18 @@ class Settings:
     def changes(self) -> dict[str, object]:
         """The changes to a command's program that these settings hold, by canonical key."""
         found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
-        for section in ("model", "dataset"):
+        for section in ("model", "dataset", "process"):
             for one in fields(held := getattr(self, section)):
                 if (value := getattr(held, one.name)) != one.default and value != {}:
                     found[f"{section}.{one.name}"] = value
         for section in ("peft", "quantization", "optimizer_kwargs"):
             found |= {f"{section}.{name}": value for name, value in (getattr(self, section) or {}).items()}
-        return found
+        return found | {f"given[{name}]": value for name, value in self.given.items()}
 
     def local_content(self) -> list[str]:
         """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
+        names += [os.path.join(self.command.folder, name) for name in self.files] if self.command else []
         return content_of(name for name in [*names, *self.surveyed.files] if os.path.isabs(name))
 
     @property
@@ -211,7 +246,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
     for name, value in settings.training_arguments.items():
         give(name, value, object(), f"training_arguments.{name}")
-    for section in ("model", "dataset", "job"):
+    for section in ("model", "dataset", "process", "job"):
         for one in fields(held := getattr(settings, section)):
             if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
@@ -263,7 +298,9 @@ TRAINED = (
     "peft",
     "quantization",
     "optimizer_kwargs",
+    "process",
     "freed_memory",
+    "given",
 )
 """The sections that decide what a trial does. The others decide how it is measured and judged."""
 

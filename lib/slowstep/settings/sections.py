@@ -19,6 +19,8 @@ class Section:
     """The section's name; empty for a notebook that tests no levels."""
     crossed: tuple[str, ...] = ()
     """Factors that are also tried in combination, because they compete for the same memory or time."""
+    catalogued: bool = True
+    """True if the section lists levels of factors of the catalogue."""
     searches_batch: bool = False
     """True if the batch size that is worth having is searched for beside the levels."""
 
@@ -31,6 +33,9 @@ FINAL = Section(notebook="90_final_config", title="Final configuration")
 
 AUDIT = Section(notebook="95_reported_figures", title="Reported figures")
 """The notebook that checks reported figures, and trains nothing."""
+
+OWN = "arguments"
+"""The section with the levels of a command's own options; those of its configuration files go with them (`files`)."""
 
 TESTED = (
     Section(notebook="10_data_loading", title="Data loading", name="data_loading"),
@@ -49,14 +54,18 @@ TESTED = (
     ),
     Section(notebook="40_compute", title="Compute", name="compute"),
     Section(notebook="50_overheads", title="Overheads", name="overheads"),
+    Section(notebook="55_own_options", title="The command's own options", name=OWN, catalogued=False),
 )
 """The notebooks that test levels, in the order in which they run."""
 
 SECTIONS = (BASELINE, *TESTED, FINAL, AUDIT)
 """All notebooks, in the order in which they run."""
 
-LEVEL_SECTIONS = tuple(section.name for section in TESTED)
-"""The sections of a parameter file that list levels."""
+LEVEL_SECTIONS = tuple(section.name for section in TESTED if section.catalogued)
+"""The sections of a parameter file that list levels of the catalogue's factors."""
+
+TESTED_SECTIONS = tuple(section.name for section in TESTED)
+"""All sections of a parameter file that list levels."""
 
 CROSSED = {section.name: section.crossed for section in TESTED}
 """The factors that are tried in combination, by section."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.factors import CATALOGUE, Meaning
+from slowstep.factors import Meaning, touched_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, gone, unexplained
 from slowstep.judgement.throughput import speed_up
@@ -54,7 +54,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
 
 def _factor_cause(v: Verdict) -> Cause:
-    text = f"{v.name} ({effect(v.effect)}): {v.hypothesis}"
+    text = f"{v.shown} ({effect(v.effect)}): {v.hypothesis}"
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
@@ -70,7 +70,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
         and v.alone
         and not v.conditional
         and v.meaning is not Meaning.DIAGNOSTIC
-        and suspect.phase in CATALOGUE[v.factor].touches
+        and suspect.phase in touched_by(v.factor)
         and gone(suspect, v.leaves)
         and v.effect.ratio > 1
         and v.effect.high >= suspect.least
@@ -81,7 +81,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
 def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     text = (
         f"time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
-        f"Under {v.name} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
+        f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
         "chance here: more pairs, or a quieter machine, would decide it."
     )
     return Cause(factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share)
@@ -102,7 +102,7 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], ch
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
-    relieving = [v for v in verdicts if suspect.phase in CATALOGUE[v.factor].touches and gone(suspect, v.leaves)]
+    relieving = [v for v in verdicts if suspect.phase in touched_by(v.factor) and gone(suspect, v.leaves)]
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
     if shown:
         return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."

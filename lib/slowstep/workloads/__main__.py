@@ -14,6 +14,9 @@ from pathlib import Path
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.workloads.base import checked, load_workload
+from slowstep_probe.changing.flags import PROCESS, Flags, process_facts
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import told
 
 
@@ -21,13 +24,16 @@ def main(order: Path) -> None:
     """Train as an order says: the `settings`, and the `folder` to write to."""
     asked = json.loads(order.read_text(encoding="utf-8"))
     settings = from_plain(Settings, asked["settings"])
+    flags = Flags(Wanted({key: value for key, value in settings.changes.items() if key.startswith(PROCESS)}))
+    flags.attach(Patches())
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
     _timed("data", workload.prepare_data)
     _timed("model", workload.build_model)
     _timed("trainer", workload.build_trainer)
     told.device = workload.device
-    told.facts = lambda: checked(workload.observe(), workload)
+    told.facts = lambda: process_facts() | checked(workload.observe(), workload)
     told.periodic_events = workload.periodic_events
+    told.before_first_step = flags.set
     workload.train()
 
 

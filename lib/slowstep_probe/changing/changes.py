@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, LightningEnds
 from slowstep_probe.changing.effects import Effects
+from slowstep_probe.changing.given import Given
 from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.changing.loaders import CachedBatches, EndlessEpochs
+from slowstep_probe.changing.random_draws import RandomDraws
+from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
+from slowstep_probe.trial.told import told
 
 
 class Changes:
@@ -27,6 +31,10 @@ class Changes:
         self.probe = probe
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS)
         self.effects = Effects()
+        self.given = Given(asked.values)
+        self.draws = RandomDraws()
+        told.before_first_step = self.before_first_step
+        told.periodic_events = lambda: trainer_events(self.interceptors.configurations.trainer, asked.events)
         self.cached = CachedBatches(self.interceptors.wanted, probe.has_fed, give_up)
         self.epochs = EndlessEpochs(self._goes_on)
 
@@ -35,6 +43,7 @@ class Changes:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
         self.effects.attach(patches)
+        self.given.attach(patches, late)
         self.interceptors.attach(patches, late)
         LightningEnds().attach(patches, late)
         self.cached.attach(patches)
@@ -55,8 +64,13 @@ class Changes:
         self.interceptors.flags.set()
 
     def after_first_step(self) -> None:
-        """Change the models, which are known now."""
+        """Change the models, which are known now, and look at what the program was given."""
+        self.given.look(getattr(self.interceptors.configurations.trainer, "args", None))
         self.interceptors.settle(self.probe.models)
+
+    def after_early_step(self) -> None:
+        """Look at whether the step drew random numbers."""
+        self.draws.look()
 
     def facts(self) -> dict[str, Any]:
         """Return what is in effect, and the changes that were made."""
@@ -66,8 +80,10 @@ class Changes:
         return {
             **{name: value for name, value in held.items() if value is not None},
             **self.effects.facts(self.probe.models),
+            **self.given.facts(),
+            "draws": self.draws.seen,
             "cached_batches": self.cached.number if self.cached.given else 0,
-            "changes": [asdict(one) for one in wanted.made],
+            "changes": [asdict(replace(one, option=self.given.option_of(one.argument))) for one in wanted.made],
         }
 
     def _goes_on(self, iterator: Any) -> bool:

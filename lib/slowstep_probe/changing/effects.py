@@ -7,7 +7,8 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
-from slowstep_probe.changing.flags import sdpa_backend, tf32
+from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
+from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -21,11 +22,14 @@ class Effects:
         """True if any stretch of a forward pass was left to be computed again."""
         self.autocast: str | None = None
         """The arithmetic of the autocast that was entered last; None if none was."""
+        self.anomaly = False
+        """True if the backward pass looked for values that are not finite, at any time."""
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
+        patches.after(torch, "set_anomaly_enabled", self._anomaly_set)
 
     def facts(self, models: list[Any]) -> dict[str, Any]:
         """Return facts by the names that factors expect."""
@@ -35,7 +39,12 @@ class Effects:
             "dropout": any(_drops(module) for model in models for module in model.modules()),
             "tf32": tf32(),
             "sdpa_backend": sdpa_backend(),
+            "memory_format": memory_format(models),
+            **process_facts(),
+            "detect_anomaly": self.anomaly,
         }
+        for model in models:
+            found |= adapter_facts(model)
         configurations = [getattr(one, "config", None) for model in models for one in model.modules()]
         attention = [a for c in configurations if (a := getattr(c, "_attn_implementation", None))]
         if attention:
@@ -46,6 +55,9 @@ class Effects:
         if not self.checkpointed:  # a count would change with each call, and a compiled graph with it
             self.checkpointed = True
         return original(*args, **kwargs)
+
+    def _anomaly_set(self, *_: Any, **__: Any) -> None:
+        self.anomaly = self.anomaly or torch.is_anomaly_enabled()
 
     def _entered(self, original: Any, context: Any) -> Any:
         if context._enabled:
@@ -59,3 +71,10 @@ def _drops(module: torch.nn.Module) -> bool:
     config = getattr(getattr(module, "config", None), "__dict__", {})
     rates += [value for name, value in config.items() if "drop" in name]
     return any(isinstance(rate, float) and rate > 0 for rate in rates)
+
+
+def memory_format(models: list[Any]) -> str | None:
+    """Return the order in which the weights of convolutions lie in memory; None without convolutions."""
+    weights = [m.weight for model in models for m in model.modules() if isinstance(m, torch.nn.Conv2d)]
+    last = [w.is_contiguous(memory_format=torch.channels_last) and not w.is_contiguous() for w in weights]
+    return ("channels_last" if any(last) else "contiguous") if weights else None

@@ -1,13 +1,18 @@
-"""Changes of PyTorch's flags. A program may set them itself, so they are set again before the first step."""
+"""Changes of what a process is set to. A program may set it itself, so its own calls are overruled."""
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.autograd.anomaly_mode
 
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
 
 SDPA = {
     "math": "math",
@@ -45,22 +50,107 @@ def _set_sdpa_backend(value: str) -> None:
         getattr(torch.backends.cuda, f"enable_{flag}_sdp")(name == value)
 
 
-FLAGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-    "training_arguments.tf32": (tf32, _set_tf32),
-    "model.sdpa_backend": (sdpa_backend, _set_sdpa_backend),
+def collecting() -> str:
+    """Return what Python's cyclic garbage collector does: 'automatic', 'frozen' (not the old objects), or 'off'."""
+    if not gc.isenabled():
+        return "off"
+    return "frozen" if gc.get_freeze_count() else "automatic"
+
+
+def _set_collecting(value: str) -> None:
+    gc.enable()
+    gc.unfreeze()
+    if value == "frozen":
+        gc.collect()
+        gc.freeze()
+    elif value == "off":
+        gc.disable()
+
+
+def _set_benchmark(value: bool) -> None:
+    torch.backends.cudnn.benchmark = value
+
+
+PROCESS = "process."
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Something that a process is set to."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], None]
+    call: str
+    """The function or the attribute by which a program sets it."""
+    setters: tuple[tuple[Any, str], ...] = ()
+    """The functions by which a program sets it, each as its owner and its name."""
+    grows: bool = False
+    """True if setting it acts on what exists then, so that it is set again when training begins."""
+
+
+# the originals are kept here, so that setting a flag does not pass through what is replaced
+FLAGS: dict[str, Flag] = {
+    "training_arguments.tf32": Flag(tf32, _set_tf32, "torch.backends.cuda.matmul.allow_tf32"),
+    "model.sdpa_backend": Flag(sdpa_backend, _set_sdpa_backend, "torch.nn.attention.sdpa_kernel"),
+    "process.num_threads": Flag(
+        torch.get_num_threads, torch.set_num_threads, "torch.set_num_threads", ((torch, "set_num_threads"),)
+    ),
+    "process.detect_anomaly": Flag(
+        torch.is_anomaly_enabled,
+        torch.set_anomaly_enabled,
+        "torch.autograd.set_detect_anomaly",
+        ((torch, "set_anomaly_enabled"),),
+    ),
+    "process.deterministic_algorithms": Flag(
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+        "torch.use_deterministic_algorithms",
+        ((torch, "use_deterministic_algorithms"),),
+    ),
+    "process.cudnn_benchmark": Flag(
+        lambda: torch.backends.cudnn.benchmark, _set_benchmark, "torch.backends.cudnn.benchmark"
+    ),
+    "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
-"""How each flag is read and set, by canonical key."""
+"""What can be set, by canonical key."""
 
 
 class Flags:
-    """Sets flags before the program, and again before its first step."""
+    """Sets flags before the program and again before its first step, and keeps them when the program sets them."""
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
+        self._process = os.getpid()
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        for key in self._asked():
+            for owner, name in FLAGS[key].setters:
+                patches.around(owner, name, self._overruled(key))
+        self.set()
 
     def set(self) -> None:
         """Set those that are wanted and differ."""
-        for key, (read, write) in FLAGS.items():
-            if key in self.wanted and (before := read()) != self.wanted[key]:
-                write(self.wanted[key])
-                self.wanted.note(key, key.rpartition(".")[2], before, self.wanted[key])
+        for key in self._asked():
+            flag, value = FLAGS[key], self.wanted[key]
+            if (before := flag.read()) != value or flag.grows:
+                flag.write(value)
+                self.wanted.note(key, flag.call, before, value)
+
+    def _asked(self) -> list[str]:
+        return [key for key in FLAGS if key in self.wanted]
+
+    def _overruled(self, key: str) -> Callable[..., Any]:
+        def called(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if os.getpid() != self._process:  # a loader's worker has flags of its own
+                return original(*args, **kwargs)
+            given = [*args, *kwargs.values()]
+            self.wanted.note(key, FLAGS[key].call, given[0] if given else None, self.wanted[key])
+            return None
+
+        return called
+
+
+def process_facts() -> dict[str, Any]:
+    """Return what this process is set to, by the names of the section `process`."""
+    return {key.removeprefix(PROCESS): flag.read() for key, flag in FLAGS.items() if key.startswith(PROCESS)}

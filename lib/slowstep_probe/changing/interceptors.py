@@ -38,7 +38,7 @@ class Interceptors:
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
-        self.flags.set()
+        self.flags.attach(patches)
         self.models.attach(patches)
         run_here(late)
         self.configurations.attach(patches, late)

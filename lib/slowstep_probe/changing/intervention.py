@@ -25,5 +25,7 @@ class Intervention:
     """`file:line` of each place where a loader is made that feeds training; without any, all loaders are taken to."""
     writable: list[str] = field(default_factory=list)
     """The folders that the program's trial really writes to. All else that it writes is thrown away with it."""
+    events: list[str] = field(default_factory=list)
+    """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked."""
     seed: int = 0
     """The seed of what the program does not seed itself."""

@@ -13,7 +13,7 @@ import torch
 import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing.intervention import KEYWORDS
-from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.trial.told import NotTestable
@@ -53,7 +53,8 @@ class LoaderArguments:
             if key in self.wanted and (keyword != "batch_size" or makes_batches):
                 before = given.get(keyword, self._signature.parameters[keyword].default)
                 given[keyword] = self.wanted[key]
-                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], argument=keyword)
+                at = position_of(keyword, list(self._signature.parameters)[1:], args)
+                self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], keyword, at)
         if not given.get("num_workers"):
             for keyword in NEED_WORKERS:
                 given.pop(keyword, None)

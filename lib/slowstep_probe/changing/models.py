@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.utils.checkpoint
@@ -20,6 +21,9 @@ COMPILE = "training_arguments.torch_compile"
 MODE = "training_arguments.torch_compile_mode"
 BACKEND = "training_arguments.torch_compile_backend"
 DYNAMIC = "model.torch_compile_dynamic"
+MEMORY_FORMAT = "model.memory_format"
+IMAGE = 4
+"""The dimensions of a batch of images, and of a convolution's weights."""
 AUTOCAST = {"training_arguments.bf16": torch.bfloat16, "training_arguments.fp16": torch.float16}
 
 
@@ -33,11 +37,14 @@ class ModelChanges:
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
         self._switched_off = False
+        self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
 
     def attach(self, patches: Patches) -> None:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
         if self.wanted.values.get(CHECKPOINTING) is False:
             patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
+        if MEMORY_FORMAT in self.wanted:
+            patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: self._optimizers.add(one))
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not self._switched_off:
@@ -53,6 +60,8 @@ class ModelChanges:
             return
         if ATTENTION in self.wanted:
             self._attention(trained)
+        if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
+            self._channels_last(trained)
         if by_trainer:
             return
         if self.wanted.values.get(CHECKPOINTING) is True:
@@ -77,6 +86,20 @@ class ModelChanges:
             before = getattr(one.config, "_attn_implementation", None)
             one.set_attn_implementation(self.wanted[ATTENTION])
             self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION])
+
+    def _channels_last(self, models: Sequence[torch.nn.Module]) -> None:
+        able = [one for one in models if any(isinstance(m, torch.nn.Conv2d) for m in one.modules())]
+        if not able:
+            raise NotTestable("the model has no convolutions, so it has no channels to put last")
+        for one in able:
+            one.to(memory_format=torch.channels_last)
+            one.register_forward_pre_hook(Hook(_images_last), with_kwargs=True)
+            self.wanted.note(MEMORY_FORMAT, type(one).__name__, "contiguous", "channels_last")
+        for optimizer in self._optimizers:  # an update goes over weights and states side by side
+            for state in optimizer.state.values():
+                for name, value in state.items():
+                    if isinstance(value, torch.Tensor) and value.dim() == IMAGE:
+                        state[name] = value.to(memory_format=torch.channels_last)
 
     def _checkpoint(self, models: Sequence[torch.nn.Module]) -> None:
         for one in models:
@@ -118,3 +141,13 @@ def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
 
     model.register_forward_pre_hook(Hook(enter))
     model.register_forward_hook(Hook(leave), always_call=True)
+
+
+def _images_last(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the arguments of a forward pass with the channels of images last."""
+    return tuple(map(_image_last, args)), {name: _image_last(value) for name, value in kwargs.items()}
+
+
+def _image_last(value: Any) -> Any:
+    image = isinstance(value, torch.Tensor) and value.dim() == IMAGE and value.is_floating_point()
+    return value.to(memory_format=torch.channels_last) if image else value

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.patches import Patches
 
 OPTIM, FOREACH = "training_arguments.optim", "optimizer_kwargs.foreach"
@@ -45,7 +45,8 @@ class OptimizerArguments:
                     bound.arguments[keyword] = value
                     key = FOREACH if keyword == "foreach" else OPTIM
                     if key in self.wanted:
-                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, argument=keyword)
+                        at = position_of(keyword, list(signature.parameters)[1:], args)
+                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
             original(*bound.args, **bound.kwargs)
 
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,10 @@ class Made:
     """The line of the user's code from which it was made or called."""
     argument: str = ""
     """The argument that was changed, if it was one: `num_workers`."""
+    position: int | None = None
+    """The argument's place among those that were given without their names, from 0; None if it was not."""
+    option: str = ""
+    """The option of the command that sets it, if its parser has one."""
 
 
 class Wanted:
@@ -44,7 +48,18 @@ class Wanted:
         begin = section + "."
         return {key[len(begin) :]: value for key, value in self.values.items() if key.startswith(begin)}
 
-    def note(self, key: str, name: str, before: Any, after: Any, argument: str = "") -> None:
+    def note(
+        self, key: str, name: str, before: Any, after: Any, argument: str = "", position: int | None = None
+    ) -> None:
         """Note that a change was made at the nearest place of the user's code; nothing if it changed nothing."""
         if before is not after and before != after:
-            self.made.append(Made(key, name, shown(before), shown(after), here(), argument))
+            self.made.append(Made(key, name, shown(before), shown(after), here(), argument, position))
+
+
+def position_of(argument: str, names: Sequence[str], args: Sequence[Any]) -> int | None:
+    """Return the place of an argument among those given without their names; None if it has none.
+
+    `names` are the names of a function's parameters after the first, which is the object itself.
+    """
+    at = names.index(argument) if argument in names else len(args)
+    return at if at < len(args) else None

@@ -78,6 +78,18 @@ def reap_adopted(keep: Collection[int] = ()) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
+def end_adopted(before: Collection[int]) -> None:
+    """Kill the processes that this one has adopted since it had the children `before`, with their descendants."""
+    for pid in set(_children(os.getpid())).difference(before):
+        end_descendants(pid, itself=True)
+    reap_adopted(before)
+
+
+def own_children() -> list[int]:
+    """Return the numbers of this process's children."""
+    return _children(os.getpid())
+
+
 def end_process_tree(pid: int) -> None:
     """Kill a process and all its descendants; of the calling process, only the descendants."""
     end_descendants(pid, itself=pid != os.getpid())

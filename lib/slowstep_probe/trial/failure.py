@@ -59,6 +59,10 @@ WRAPPED = re.compile(r"Caught \w+ (?:in|on) (?P<where>[^\n]*?)\.\s*\nOriginal Tr
 FRAME = re.compile(r'^ +File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
 
 
+SCHEDULE_OVER = "The total number of steps is"
+"""Part of what PyTorch's schedules of a fixed length (OneCycleLR) say when training goes on beyond it."""
+
+
 class TrainingEnded(Exception):
     """The error of a program that ends by itself before its trial does. Its text says how."""
 
@@ -76,8 +80,8 @@ def failure(
         return Failed(status=Status.NOT_TESTABLE, reason=_plain(text), memory=memory)
     whole = f"{type(error).__name__}: {text}".rstrip(": ")
     reason = _line(_of_worker(text) or whole)
-    if isinstance(error, TrainingEnded):
-        return Failed(status=Status.CRASHED, reason=_line(text), memory=memory)
+    if isinstance(error, TrainingEnded) or SCHEDULE_OVER in text:
+        return Failed(status=Status.ENDED, reason=_line(text), memory=memory)
     # a worker that dies while it hands over a batch breaks a connection, and nothing else tells of it
     broken = isinstance(error, (ConnectionError, EOFError))
     if (broken or _of_loader(error)) and (numbers := killed(WORKER_SECONDS if broken else 0.0)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import math
 import os
 import random
@@ -53,6 +54,9 @@ from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profil
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.told import NotTestable, told
+
+EARLY = 4
+"""The steps after whose each it is looked at whether random numbers were drawn."""
 
 
 def main(wire: Wire, launch: Mapping[str, Any]) -> None:
@@ -125,8 +129,8 @@ class Trial:
                 ended = "the program came to its end"
             except SystemExit as exit:
                 ended = f"the program called sys.exit({exit.code!r:.200})"
-        steps = f"training ended after {self.schedule.all_trained} steps: " if self.ready else ""
-        raise TrainingEnded(f"{steps}{ended}" + ("" if self.ready else " before its first training step"))
+        after = f"after {self.schedule.all_trained} steps" if self.ready else "before its first training step"
+        raise TrainingEnded(f"{after}: {ended}")
 
     def at_step_boundary(self) -> None:
         """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
@@ -140,8 +144,9 @@ class Trial:
         _without_child_signals()
         with contextlib.suppress(OSError):
             self.wire.send(encoded(failure(error, memory(), self.killed_workers)), after_failure=True)
-        with contextlib.suppress(BaseException):
-            traceback.print_exception(type(error), error, error.__traceback__)
+        if not isinstance(error, TrainingEnded):  # what the program said last says more than where it ended
+            with contextlib.suppress(BaseException):
+                traceback.print_exception(type(error), error, error.__traceback__)
         end(1)  # what is left would wait for workers that may never end; the guard ends them
 
     def _at_step_boundary(self) -> None:
@@ -149,8 +154,10 @@ class Trial:
             self._be_ready()
         else:
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
-            if self.schedule.all_trained == 1 and self.changes:
-                self.changes.after_first_step()
+            if self.changes and self.schedule.all_trained <= EARLY:
+                self.changes.after_early_step()
+                if self.schedule.all_trained == 1:
+                    self.changes.after_first_step()
             if then is not Then.CLOSE:
                 self._go_on(then)
                 return
@@ -175,8 +182,8 @@ class Trial:
     def _be_ready(self) -> None:
         """Send `Ready`, before the first step."""
         self.ready = True
-        if self.changes:
-            self.changes.before_first_step()
+        gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
+        told.before_first_step()
         self.startup |= told.seconds
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
         self.device = told.device or ("cuda" if torch.cuda.is_initialized() else "cpu")

@@ -31,6 +31,8 @@ class Told:
     """The kind of device that it trains on, 'cpu' or 'cuda'; empty if it does not say."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """A function that returns facts which the probe can't see, read from live objects after a few steps."""
+    before_first_step: Callable[[], None] = lambda: None
+    """A function that is called when training is about to begin."""
     periodic_events: Callable[[], Mapping[str, Callable[[], EventResult]]] = dict
     """A function that returns the periodic events that are too rare for a block, each ready to be called."""
 

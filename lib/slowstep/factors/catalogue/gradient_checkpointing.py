@@ -39,6 +39,7 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True, False),
         bound="recomputation",
+        undoes=True,
         proposes=only(False),
         accepts=switch,
     ),

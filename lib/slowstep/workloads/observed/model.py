@@ -8,6 +8,7 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from slowstep.workloads import model
+from slowstep_probe.observed import adapter_facts
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """The names that configurations have for the number of experts."""
@@ -22,9 +23,13 @@ def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any
         **_checkpointing(module, checkpointed),
         **_numerics(module),
         **_kernels(module),
-        **_adapter(module),
+        **(NO_ADAPTER | adapter_facts(module)),
         **sizes(module),
     }
+
+
+NO_ADAPTER = {"lora_r": None, "lora_dropout": None, "lora_target_modules": [], "lora_all_linear": False}
+"""The facts about adapters of a model that has none."""
 
 
 def sizes(module: torch.nn.Module) -> dict[str, int]:
@@ -121,22 +126,3 @@ def _sdpa_backend() -> str | None:
     }
     allowed = [name for name, on in enabled.items() if on]
     return allowed[0] if len(allowed) == 1 else None
-
-
-def _adapter(module: torch.nn.Module) -> dict[str, Any]:
-    """Return facts about the layers with an adapter, None and empty if there are none."""
-    adapted = {name: m for name, m in module.named_modules() if hasattr(m, "lora_A")}
-    ranks = {a.out_features for m in adapted.values() for a in m.lora_A.values()}
-    dropouts = {getattr(d, "p", 0.0) for m in adapted.values() for d in m.lora_dropout.values()}
-    head = module.get_output_embeddings()
-    plain = [
-        name
-        for name, m in module.named_modules()
-        if isinstance(m, torch.nn.Linear) and m is not head and "lora_" not in name and not name.endswith("base_layer")
-    ]
-    return {
-        "lora_r": max(ranks, default=None),
-        "lora_dropout": max(dropouts, default=None),
-        "lora_target_modules": sorted({name.rsplit(".", 1)[-1] for name in adapted}),
-        "lora_all_linear": bool(adapted) and all(name in adapted for name in plain),
-    }

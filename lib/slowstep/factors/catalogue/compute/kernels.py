@@ -130,6 +130,21 @@ FACTORS = (
         accepts=_modules,
     ),
     Factor(
+        name="use_dora",
+        title="DoRA",
+        hypothesis="DoRA works out the norm of each adapted weight in each pass; LoRA alone does not.",
+        meaning=Meaning.SEMANTICS,
+        changes="how the adapter learns: direction and length of the weights apart, or not",
+        **section("peft.use_dora", False),
+        touches=ADAPTED,
+        examples=(True, False),
+        refuses=has_adapter,
+        proposes=only(False),
+        an_extra=True,
+        undoes=True,
+        accepts=switch,
+    ),
+    Factor(
         name="attn_implementation",
         title="Attention implementation",
         hypothesis="Attention writes its whole matrix of scores to memory; a fused implementation does not.",
@@ -172,6 +187,7 @@ FACTORS = (
         examples=(True, False),
         bound="fusion",
         requires=at([True], needs_compiler),
+        startup_seconds=30.0,
         accepts=switch,
     ),
     Factor(
@@ -187,6 +203,7 @@ FACTORS = (
         bound="fusion",
         requires=all_of(at(["reduce-overhead"], needs_cuda("recording CUDA graphs")), needs_compiler),
         proposes=only(),
+        startup_seconds=30.0,
         accepts=one_of("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
     ),
     Factor(
@@ -201,6 +218,7 @@ FACTORS = (
         examples=(True,),
         requires=needs_compiler,
         proposes=only(),
+        startup_seconds=30.0,
         accepts=switch,
     ),
     Factor(

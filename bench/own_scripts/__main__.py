@@ -1,0 +1,126 @@
+"""`python -m bench.own_scripts [NAME …]`: scripts, untouched and with planted causes, diagnosed by their commands.
+
+For each the whole command runs as a user types it, in a folder that holds nothing but the script. The truth is measured
+by the script alone: what it prints of its own throughput, with and without the cause, in turns. What is known stays in
+bench/results/own_scripts.json; `--again` measures it once more. `healthy/SCRIPT` names an untouched script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.validation.results import here_and_now
+from slowstep.environment.home import ROOT
+from slowstep.records.store import write_atomically
+from slowstep.report.index import overview
+
+HERE = Path(__file__).resolve().parent
+RESULTS = ROOT / "bench" / "results" / "own_scripts.json"
+TURNS = 5
+"""Runs of the script with and without the cause, for the truth."""
+
+FAR = math.log(1.25)
+"""Two estimates of a gain may differ by so much."""
+
+
+def main(arguments: list[str]) -> int:
+    """Diagnose what is named, or all that is not known yet."""
+    parser = argparse.ArgumentParser(prog="python -m bench.own_scripts", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--minutes", type=float, default=4.0)
+    given = parser.parse_args(arguments)
+    every = planted() | {f"healthy/{path.stem}": {"script": path.name} for path in (HERE / "scripts").glob("*.py")}
+    for name in given.names or every:
+        known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+        if name not in known or given.again:
+            row = diagnosed(every[name], given.minutes) | here_and_now()
+            write_atomically(RESULTS, json.dumps(known | {name: row}, indent=1) + "\n")
+            known[name] = row
+        print(f"{name}: {'right' if known[name]['right'] else 'WRONG'}: {known[name]['first']}", flush=True)
+    return 0
+
+
+def planted() -> dict[str, dict[str, Any]]:
+    """The planted causes, by name."""
+    return yaml.safe_load((HERE / "planted.yaml").read_text(encoding="utf-8"))
+
+
+def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+    """The truth, and what the kit says first; whether that names the cause with a size that agrees."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, plain = Path(folder) / "home", Path(folder) / "plain"
+        home.mkdir()
+        plain.mkdir()
+        script, text = scenario["script"], (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
+        (plain / script).write_text(text)
+        for old, new in scenario.get("replace", {}).items():
+            if old not in text:
+                raise ValueError(f"{script} does not hold {old!r}")
+            text = text.replace(old, new)
+        (home / script).write_text(text)
+        truth = ratio(plain / script, home / script) if "replace" in scenario else None
+        words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
+        done = subprocess.run(
+            [*words, "--name", "found", "--", sys.executable, script], cwd=home, capture_output=True, text=True
+        )
+        seen = overview(Path(folder) / "found") if (Path(folder) / "found").is_dir() else None
+        shutil.copytree(
+            Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True
+        ) if seen else None
+    first = seen.causes[0] if seen and seen.causes else None
+    effect = first.effect if first else None
+    said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
+    expected = scenario.get("expected", [])
+    named = first is not None and (first.factor in expected or any(part in first.text for part in expected))
+    right = named and agrees(said, truth) if expected else first is None
+    return {
+        "right": bool(right),
+        "named": bool(named),
+        "first": first.text if first else "nothing",
+        "said": said,
+        "truth": truth,
+        "status": done.returncode,
+        "printed": (done.stdout + done.stderr)[-1500:],
+    }
+
+
+def agrees(said: list[float], truth: list[float] | None) -> bool:
+    """Whether the intervals meet, or the estimates are near. A suspect's ratio is the most that it could bring."""
+    if not said or truth is None:
+        return False
+    low, high = (said[1], said[2]) if len(said) > 1 else (said[0], said[0])
+    return (low <= truth[2] and truth[1] <= high) or abs(math.log(said[0] / truth[0])) < FAR
+
+
+def ratio(plain: Path, planted: Path) -> list[float]:
+    """The throughput without the cause over that with it, by turns: the median, the lowest, the highest."""
+    throughput(plain), throughput(planted)
+    pairs = [throughput(plain) / throughput(planted) for _ in range(TURNS)]
+    return [statistics.median(pairs), min(pairs), max(pairs)]
+
+
+def throughput(script: Path) -> float:
+    """What a script prints of its own throughput."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    command = [sys.executable, script.name]
+    done = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, check=True)
+    return float(re.search(r"([\d.e+]+) samples/s", done.stdout).group(1))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

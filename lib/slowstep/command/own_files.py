@@ -1,0 +1,99 @@
+"""Configuration files that a command names: their values, and copies in which some are changed (YAML, JSON, TOML)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slowstep.settings.errors import SettingsError
+
+KINDS = (".yaml", ".yml", ".json", ".toml")
+"""The suffixes of the files that can be changed."""
+
+LARGEST = 2**20
+"""The bytes of the largest configuration file that is read."""
+
+
+def value_in(path: Path, key: str) -> Any:
+    """Return the value of a dotted key of a configuration file; None if it has none. SettingsError if it can't be read.
+
+    A part of the key that is a number counts the entries of a list, from 0.
+    """
+    found: Any = _read(path)[0]
+    for part in key.split("."):
+        if isinstance(found, Mapping) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            return None
+    return found
+
+
+def changed_text(path: Path, values: Mapping[str, Any]) -> str:
+    """Return the text of a configuration file with values by dotted key set; all else stays, comments included."""
+    data, write = _read(path)
+    for key, value in values.items():
+        *sections, last = key.split(".")
+        holder = data
+        for part in sections:
+            holder = holder[int(part)] if isinstance(holder, list) else holder.setdefault(part, {})
+        holder[int(last) if isinstance(holder, list) else last] = value
+    return write(data)
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    """Return the data of a file, and the function that writes such data as text."""
+    if path.suffix not in KINDS:
+        raise SettingsError(f"{path}: its values can't be changed; files of {', '.join(KINDS)} can")
+    try:
+        if path.stat().st_size > LARGEST:
+            raise SettingsError(f"{path}: it is larger than {LARGEST} bytes, so it is no configuration file")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: can't be read: {getattr(error, 'strerror', error)}") from None
+    try:
+        data, write = _parsed(text, path.suffix)
+    except Exception as error:
+        raise SettingsError(f"{path}: is no {path.suffix[1:].upper()}: {str(error).splitlines()[0]}") from None
+    if not isinstance(data, Mapping):
+        raise SettingsError(f"{path}: expected keys with values, found {type(data).__name__}")
+    return data, write
+
+
+def _parsed(text: str, suffix: str) -> tuple[Any, Any]:
+    if suffix == ".json":
+        return json.loads(text), lambda data: json.dumps(data, indent=2) + "\n"
+    if suffix == ".toml":
+        import tomlkit
+
+        return tomlkit.parse(text), tomlkit.dumps
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, 4096
+
+    def write(data: Any) -> str:
+        out = io.StringIO()
+        yaml.dump(data, out)
+        return out.getvalue()
+
+    return yaml.load(text), write
+
+
+def names_file(word: str, name: str, folder: str) -> bool:
+    """Return whether a word of a command names the file `name`, by itself or as the value of an option."""
+    value = word.partition("=")[2] if word.startswith("-") else word
+    return bool(value) and (value == name or (Path(folder) / value).resolve() == (Path(folder) / name).resolve())
+
+
+def renamed(words: Sequence[str], name: str, folder: str, copy: Path) -> list[str]:
+    """Return words in which a file is replaced by its copy."""
+    found = []
+    for word in words:
+        option, equals, _ = word.partition("=") if word.startswith("-") else ("", "", "")
+        found.append(f"{option}{equals}{copy}" if names_file(word, name, folder) else word)
+    return found

@@ -1,0 +1,115 @@
+"""What the process that trains is set to: threads, the choice of kernels, checks that were left switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slowstep.environment.machine import Machine
+from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
+from slowstep.factors.entries import all_of, needs_cuda, on_cpu, one_of, only, section, switch, whole
+from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
+from slowstep.settings.run import Run
+
+NOTICED = 0.01
+"""The share of the time from which on collecting garbage is worth a trial."""
+
+
+def _needs_convolutions(value: Any, run: Run, machine: Machine) -> str | None:
+    """a model with convolutions, which only a command can have"""
+    return None if run["model.memory_format"] else "it needs a model with convolutions"
+
+
+def _threads(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return the threads that the machine has room for, if the run has others. A GPU's host needs few."""
+    now = run["process.num_threads"]
+    if now is None or (not on_cpu(run, machine) and 1 < now <= machine.cores):
+        return ()
+    return (machine.cores,)
+
+
+def _collected(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return the collector without the old objects, where collecting takes a share of the time that can be seen."""
+    seen = run["garbage_collection_share"] if run.objects is not None else 0.0
+    return ("frozen",) if (seen or 0.0) >= NOTICED else ()
+
+
+FACTORS = (
+    Factor(
+        name="num_threads",
+        title="Threads of an operation",
+        hypothesis="Operations on the CPU use fewer threads than there are cores, or so many that they wait for each "
+        "other.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **section("process.num_threads"),
+        touches=ALL_PHASES,
+        examples=(1, 8),
+        proposes=_threads,
+        undoes=True,
+        accepts=whole(1),
+    ),
+    Factor(
+        name="detect_anomaly",
+        title="Detection of anomalies",
+        hypothesis="Each operation keeps the stack it was called from, and each gradient is looked at for NaN.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; a gradient that is not finite is no longer told with its operation",
+        **section("process.detect_anomaly", default=False),
+        touches=ALL_PHASES,
+        examples=(True, False),
+        proposes=only(False),
+        undoes=True,
+        accepts=switch,
+    ),
+    Factor(
+        name="deterministic_algorithms",
+        title="Deterministic algorithms",
+        hypothesis="Some operations have faster kernels that sum in any order, and new tensors are filled first.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation; on a GPU a run can no longer be repeated bit by bit",
+        **section("process.deterministic_algorithms", default=False),
+        touches=ALL_PHASES,
+        examples=(True, False),
+        proposes=only(False),
+        undoes=True,
+        accepts=switch,
+    ),
+    Factor(
+        name="cudnn_benchmark",
+        title="Choice of convolution kernels",
+        hypothesis="cuDNN takes a kernel by rule, where timing its kernels for each shape would find a faster one.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation; each new shape of a batch is timed first",
+        **section("process.cudnn_benchmark", default=False),
+        touches=COMPUTE,
+        examples=(True,),
+        requires=all_of(_needs_convolutions, needs_cuda("cuDNN")),
+        accepts=switch,
+    ),
+    Factor(
+        name="memory_format",
+        title="Memory format of images",
+        hypothesis="Kernels of convolutions want the channels last, and turn images and weights around each time.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **section("model.memory_format"),
+        touches=COMPUTE | {"optimizer"},
+        examples=("channels_last",),
+        requires=_needs_convolutions,
+        accepts=one_of("channels_last"),
+    ),
+    Factor(
+        name="garbage_collection",
+        title="Garbage collection of Python",
+        hypothesis="Python's collector goes over millions of objects that live for ever, again and again.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; what exists when training begins is not looked at any more",
+        **section("process.garbage_collection", default="automatic"),
+        touches=ALL_PHASES,
+        examples=("frozen",),
+        proposes=_collected,
+        undoes=True,
+        accepts=one_of("automatic", "frozen"),
+    ),
+)

@@ -1,0 +1,79 @@
+"""Changes of a command's program in the words of its own code: the line, the call, the argument."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slowstep.factors.factor import show
+from slowstep.settings.command import Command
+from slowstep.settings.run import Run
+from slowstep_probe.changing.intervention import KEYWORDS
+
+LINES = {
+    "training_arguments.torch_compile": "model.compile()  # once, before the loop",
+    "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
+    "training_arguments.fp16": "with torch.autocast(device.type, torch.float16):  # around the forward pass",
+    "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()  # or _disable()",
+    "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
+    "model.attn_implementation": "model.set_attn_implementation({value!r})",
+    "model.memory_format": "model.to(memory_format=torch.channels_last)  # and the images alike",
+    "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
+    "process.num_threads": "torch.set_num_threads({value})",
+    "process.detect_anomaly": "torch.autograd.set_detect_anomaly({value})",
+    "process.deterministic_algorithms": "torch.use_deterministic_algorithms({value})",
+    "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
+    "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
+}
+"""The line to write for a change that is no argument of an object, by canonical key."""
+
+
+def call(made: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a change was made in, `DataLoader(…)`, and what it says there, `num_workers=4`.
+
+    The first is empty where the change is a line of its own. `made` is a change as a trial tells it.
+    """
+    if made["argument"]:
+        return f"{made['name'].rpartition('.')[2]}(…)", f"{made['argument']}={made['after']!r}"
+    return "", LINES.get(made["key"], made["key"]).format(value=made["after"])
+
+
+def where(made: Mapping[str, Any], command: Command) -> str:
+    """Return the place of a change in the user's code, `train.py:88`; 'the process' where it has none."""
+    place = made["place"]
+    return f"{command.shown(place['file'])}:{place['line']}" if place["file"] else "the process"
+
+
+def lines(changes: Sequence[Mapping[str, Any]], command: Command) -> list[str]:
+    """Return changes that a trial made, each place once: `train.py:8 DataLoader(…): num_workers=4, pin_memory=True`."""
+    found: dict[str, dict[str, None]] = {}
+    for one in changes:
+        what, said = call(one)
+        found.setdefault(f"{where(one, command)} {what}".rstrip(), {})[said.partition("  #")[0]] = None
+    return [f"{at}: {', '.join(said)}" for at, said in found.items()]
+
+
+def words(overrides: Mapping[str, Any], run: Run) -> list[str]:
+    """Return changes of a command's program that no trial has made yet: `DataLoader(num_workers=4)`."""
+    by_trainer = "arguments" in (run.objects or ())
+    found = []
+    for key, value in overrides.items():
+        section, _, name = key.rpartition(".")
+        if key.startswith("given["):
+            found.append(f"{key[len('given[') : -1]} {value}")
+        elif key in KEYWORDS and not by_trainer:
+            found.append(f"DataLoader({KEYWORDS[key]}={value!r})")
+        elif section == "training_arguments" and by_trainer:
+            found.append(f"{name}={value!r}")
+        elif key in LINES:
+            found.append(LINES[key].format(value=value).partition("  #")[0])
+        else:
+            found.append(f"{name or key}={show(value)}")
+    return found
+
+
+def changes_of(observed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the changes that a trial told, each once."""
+    made = observed.get("changes")
+    return list({json.dumps(one, sort_keys=True): one for one in made}.values()) if isinstance(made, list) else []

@@ -1,0 +1,66 @@
+"""Factors that only the command knows: its own options, and the values of configuration files that it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.command import given
+from slowstep.environment.machine import Machine
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.settings import Settings, SettingsError
+from slowstep.settings.run import Run
+from slowstep.settings.schema import OwnLevels
+
+
+def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
+    """Return a factor with its levels for each option and each value of a file that the parameter file lists."""
+    named = dict(settings.arguments)
+    named |= {f"{file}:{key}": levels for file, keys in settings.files.items() for key, levels in keys.items()}
+    return [(own_factor(settings, name, levels), list(levels.levels)) for name, levels in named.items()]
+
+
+def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
+    """Return the factor of an option, `--lr`, or of a value in a file, `config.yml:model.depth`."""
+    file, key = given.split(name)
+    what = f"The value {key} of {file}" if file else f"The option {name}"
+    return Factor(
+        name=name,
+        title=what,
+        hypothesis=f"{what} has a value that makes steps slow.",
+        meaning=Meaning(levels.meaning),
+        changes="what the program does with it" if levels.meaning == "semantics" else "what its author says",
+        current=lambda run: _now(settings, name),
+        level=lambda value, run: _level(name, value),
+        touches=ALL_PHASES,
+        examples=(),
+        refuses=lambda value, run: _problem(settings, name),
+        requires=_nothing,
+    )
+
+
+def _nothing(value: Any, run: Run, machine: Machine) -> str | None:
+    """nothing"""
+    return None
+
+
+def _level(name: str, value: Any) -> Level:
+    key = f"given[{name}]"
+    return Level(value=value, overrides={key: value}, expects={key: value})
+
+
+def _now(settings: Settings, name: str) -> Any:
+    """Return the command's own value; None where its file is not here, as for records from another machine."""
+    if name in settings.given:
+        return settings.given[name]
+    if settings.command is None:
+        return None
+    try:
+        return given.now(settings.command, name, settings.surveyed.options)
+    except SettingsError:
+        return None
+
+
+def _problem(settings: Settings, name: str) -> str | None:
+    if settings.command is None:
+        return "only a command has options and files of its own, and this file describes a run"
+    return given.problem(settings.command, name)

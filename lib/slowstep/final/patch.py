@@ -1,0 +1,110 @@
+"""The patch changes.patch: keywords of calls in the user's code, as `git apply` takes it in the command's folder."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from slowstep.final.literal import literal
+from slowstep.settings.command import Command
+
+
+def patch(made: Sequence[Mapping[str, Any]], command: Command) -> str:
+    """Return a unified diff that makes those of these changes that are keywords of a call; empty if none is.
+
+    `made` are changes as a trial tells them (`slowstep_probe.changing.wanted.Made`). The paths are relative to the
+    command's folder.
+    """
+    home = Path(command.folder).resolve()
+    by_file: dict[Path, list[Mapping[str, Any]]] = {}
+    for one in made:
+        path = Path(one["place"]["file"])
+        if one["argument"] and path.is_file() and path.resolve().is_relative_to(home):
+            by_file.setdefault(path.resolve(), []).append(one)
+    return "".join(_diff(path, changes, path.relative_to(home)) for path, changes in by_file.items())
+
+
+def _diff(path: Path, changes: Sequence[Mapping[str, Any]], name: Path) -> str:
+    try:
+        before = path.read_bytes().decode("utf-8")
+        after = edited(before, changes)
+    except (OSError, UnicodeDecodeError, cst.ParserSyntaxError):
+        return ""
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{name.as_posix()}", f"b/{name.as_posix()}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, each with its end. Only a line feed ends one, as for git."""
+    return [line + "\n" for line in text.split("\n")[:-1]] + ([last] if (last := text.rpartition("\n")[2]) else [])
+
+
+def edited(source: str, changes: Sequence[Mapping[str, Any]]) -> str:
+    """Return the source of a module with the keywords of calls changed; what can't be changed stays as it is."""
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    return wrapper.visit(_Keywords(changes)).code
+
+
+class _Keywords(cst.CSTTransformer):
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, changes: Sequence[Mapping[str, Any]]):
+        super().__init__()
+        self.changes = changes
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        at = self.get_metadata(PositionProvider, original_node).start
+        for one in self.changes:
+            if _is_called(one, original_node, at.line, at.column):
+                updated_node = _with_keyword(updated_node, one)
+        return updated_node
+
+
+def _is_called(made: Mapping[str, Any], call: cst.Call, line: int, column: int) -> bool:
+    """Return whether a change was made in this call: by its name, and by its place as far as Python told it."""
+    place = made["place"]
+    name = made["name"].rpartition(".")[2]
+    return place["line"] == line and place["column"] in (0, column) and name == _last_name(call.func)
+
+
+def _last_name(function: cst.BaseExpression) -> str:
+    if isinstance(function, cst.Attribute):
+        return function.attr.value
+    return function.value if isinstance(function, cst.Name) else ""
+
+
+def _with_keyword(call: cst.Call, made: Mapping[str, Any]) -> cst.Call:
+    """Return a call with an argument replaced, or added as a keyword; as it is where that can't be told."""
+    value, position = cst.parse_expression(literal(made["after"])), made.get("position")
+    for i, argument in enumerate(call.args):
+        by_name = argument.keyword is not None and argument.keyword.value == made["argument"]
+        by_position = position == i and argument.keyword is None and not argument.star
+        if by_name or by_position:
+            return call.with_changes(args=[*call.args[:i], argument.with_changes(value=value), *call.args[i + 1 :]])
+    if any(argument.star for argument in call.args) or position is not None:
+        return call
+    return call.with_changes(args=list(_appended(call.args, made["argument"], value)))
+
+
+def _appended(args: Sequence[cst.Arg], name: str, value: cst.BaseExpression) -> Iterator[cst.Arg]:
+    """Yield arguments with one more keyword, which stands as the last one does: on a line of its own, or beside it."""
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    new = cst.Arg(keyword=cst.Name(name), value=value, equal=equal)
+    if not args:
+        yield new
+        return
+    *rest, last = args
+    yield from rest
+    between = rest[-1].comma.whitespace_after if rest and isinstance(rest[-1].comma, cst.Comma) else None
+    space = between or cst.SimpleWhitespace(" ")
+    if isinstance(last.comma, cst.Comma):  # a trailing comma: what follows it belongs to the closing parenthesis
+        yield last.with_changes(comma=last.comma.with_changes(whitespace_after=space))
+        yield new.with_changes(comma=last.comma)
+    else:
+        yield last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
+        yield new.with_changes(whitespace_after_arg=last.whitespace_after_arg)

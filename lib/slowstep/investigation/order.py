@@ -1,0 +1,40 @@
+"""The order of the plan: which comparison comes next, where time is short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slowstep.factors import Contrast
+from slowstep.investigation.evidence import Evidence
+
+UNKNOWN = 1.2
+"""The speed-up that a change without a bound is expected to bring at most, when the order is chosen."""
+
+MOST = 3.0
+"""The largest bound that counts. Beyond it, bounds say how little is known rather than how much there is to gain."""
+
+
+def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
+    """Return contrasts in the order of measuring.
+
+    What undoes something that the run has switched on beyond its need comes first: it is cheap to find out, and it is
+    what a look at the program would find. Then comes the largest bound for the seconds that its comparison may take.
+    """
+    return sorted(contrasts, key=lambda c: (not any(f.undoes for f, _ in c.levels), -_worth(c, evidence)))
+
+
+def _worth(contrast: Contrast, evidence: Evidence) -> float:
+    """Return the logarithm of the most that a change may bring, for each second that its comparison may take."""
+    bound = evidence.prior(contrast).bound
+    ratio = min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
+    return math.log(ratio) / seconds_of(contrast, evidence)
+
+
+def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
+    """Return the seconds that a comparison takes at most: its pairs, and the launches of its trials."""
+    budget = evidence.settings.budget
+    launch = sum(evidence.noise.baseline.startup.values())
+    launches = max(1, min(budget.launches, budget.max_pairs))
+    own = sum(factor.startup_seconds for factor, _ in contrast.levels)
+    return 2 * budget.max_pairs * budget.block_seconds + launches * (2 * launch + own)

@@ -1,0 +1,34 @@
+"""Whether a program draws random numbers while it trains, so that two runs of it can differ by chance."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import torch
+
+
+class RandomDraws:
+    """Looks at the states of the random number generators that everybody shares."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        """True if any of them moved between two looks."""
+        self._before: list[Any] = []
+
+    def look(self) -> None:
+        """Look at them now."""
+        now = _states()
+        self.seen = self.seen or (bool(self._before) and now != self._before)
+        self._before = now
+
+
+def _states() -> list[Any]:
+    states: list[Any] = [random.getstate(), torch.get_rng_state().tolist()]
+    if "numpy" in sys.modules:
+        kind, keys, *rest = sys.modules["numpy"].random.get_state(legacy=True)
+        states.append((kind, keys.tolist(), rest))
+    if torch.cuda.is_initialized():
+        states.append(torch.cuda.get_rng_state().tolist())
+    return states

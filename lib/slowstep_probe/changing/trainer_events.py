@@ -1,0 +1,67 @@
+"""Saving and evaluating by a Trainer of a program, each made to happen between two steps when it is asked for."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slowstep_probe.trial.told import EventResult
+
+BATCHES = 16
+"""The batches of an evaluation that is made to happen. The job's own counts by its size."""
+
+
+def trainer_events(trainer: Any, wanted: Collection[str]) -> dict[str, Callable[[], EventResult]]:
+    """Return those of the events 'save' and 'evaluate' that a Trainer of transformers can be made to do."""
+    if trainer is None:
+        return {}
+    able = {"save": _save, "evaluate": _evaluate}
+    if eval_samples(trainer) is None:
+        del able["evaluate"]
+    return {event: lambda happen=happen: happen(trainer) for event, happen in able.items() if event in wanted}
+
+
+def eval_samples(trainer: Any) -> int | None:
+    """Return the samples of a Trainer's evaluation; None if it has none of a known length."""
+    try:
+        return len(trainer.eval_dataset) if hasattr(trainer.eval_dataset, "__getitem__") else None
+    except TypeError:
+        return None
+
+
+def _save(trainer: Any) -> EventResult:
+    with _by_itself(trainer):
+        folder = Path(trainer._get_output_dir(trial=None)) / f"checkpoint-{trainer.state.global_step}"
+        there = folder.exists()
+        trainer._save_checkpoint(trainer.model, trial=None)
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    return EventResult(bytes=size, clear=lambda: None if there else shutil.rmtree(folder, ignore_errors=True))
+
+
+def _evaluate(trainer: Any) -> EventResult:
+    some = min(len(trainer.eval_dataset), BATCHES * trainer.args.eval_batch_size)
+    data = trainer.eval_dataset
+    part = data.select(range(some)) if hasattr(data, "select") else torch.utils.data.Subset(data, range(some))
+    with _by_itself(trainer):
+        trainer.evaluate(eval_dataset=part)
+    return EventResult(samples=some)
+
+
+@contextmanager
+def _by_itself(trainer: Any) -> Iterator[None]:
+    """Let nothing else come of an event: no callback hears of it, and the state of training stays as it is."""
+    handler, state, control = trainer.callback_handler, copy.deepcopy(trainer.state), copy.copy(trainer.control)
+    callbacks, handler.callbacks = handler.callbacks, []
+    try:
+        yield
+    finally:
+        handler.callbacks = callbacks
+        trainer.state.__dict__.update(state.__dict__)
+        trainer.control.__dict__.update(control.__dict__)
+        trainer.model.train()

@@ -1,0 +1,206 @@
+"""Options and files of a command: what the parameter file may say of them, and what is written for the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slowstep.command import given
+from slowstep.command.own_files import changed_text, value_in
+from slowstep.command.resolve import resolve
+from slowstep.environment.machine import this_machine
+from slowstep.factors import Meaning, check_levels, plan
+from slowstep.final.patch import edited, patch
+from slowstep.settings import Settings, SettingsError, load
+from slowstep.settings.convert import to_plain
+
+TEXTS = {
+    "a.yaml": "# mine\nlr: 1e-4  # tried\nmodel:\n  layers:\n    - {width: 8}\non: yes\n",
+    "a.json": '{"lr": 0.1, "model": {"layers": [{"width": 8}]}}\n',
+    "a.toml": "# mine\nlr = 0.1  # tried\n[model]\nlayers = [{width = 8}]\n",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_keeps_all_but_the_changed_value(name: str, tmp_path: Path) -> None:
+    """Comments, order and other values stay; a key that is not there yet is added."""
+    path = tmp_path / name
+    path.write_text(TEXTS[name])
+    text = changed_text(path, {"model.layers.0.width": 16, "model.deep.er": True})
+    (changed := tmp_path / f"changed_{name}").write_text(text)
+
+    assert path.read_text() == TEXTS[name]
+    assert [value_in(one, "model.layers.0.width") for one in (path, changed)] == [8, 16]
+    assert value_in(changed, "model.deep.er") is True
+    assert value_in(changed, "lr") == value_in(path, "lr")
+    assert name == "a.json" or ("# mine" in text and "# tried" in text)
+    assert value_in(path, "nothing.here") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("gone.yaml", None, "can't be read"),
+        ("a.yaml", "a: [1", "is no YAML"),
+        ("a.json", "{", "is no JSON"),
+        ("a.toml", "= 1", "is no TOML"),
+        ("a.yaml", "- 1", "expected keys"),
+        ("a.py", "lr = 1", "can't be changed"),
+        ("a.json", b"\xff\xfe", "can't be read"),
+    ],
+)
+def test_a_file_that_can_not_be_read_says_why(name: str, text: str | bytes | None, said: str, tmp_path: Path) -> None:
+    """In one sentence with the file's name."""
+    path = tmp_path / name
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    with pytest.raises(SettingsError, match=said):
+        value_in(path, "a")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Any:
+    """Returns the settings of a command's investigation that list levels of its own."""
+
+    def settings(words: list[str], **sections: Any) -> Settings:
+        (tmp_path / "train.py").write_text("")
+        (tmp_path / "config.yml").write_text("sequence_len: 2048\n")
+        command = resolve([sys.executable, "train.py", *words], tmp_path, os.environ)
+        data = {"name": "own", "command": to_plain(command), "levels": "auto"} | sections
+        (path := tmp_path / "own.yaml").write_text(json.dumps(data))
+        loaded = load(path)
+        problems = check_levels(loaded.settings, loaded.source)
+        if problems:
+            raise SettingsError(problems)
+        return loaded.settings
+
+    return settings
+
+
+def test_each_value_is_a_level_with_its_class(asked: Any) -> None:
+    """Those that the command has already are not tried; what somebody says of the meaning holds."""
+    settings = asked(
+        ["--batch", "8", "--config", "config.yml"],
+        arguments={"--batch": {"levels": ["8", 16]}, "--fast": {"levels": [True], "class": "exact"}},
+        files={"config.yml": {"sequence_len": {"levels": [2048, 512]}}},
+    )
+    found = {c.name: c for c in plan(settings, "arguments", this_machine())}
+
+    assert list(found) == ["--batch=16", "--fast=true", "config.yml:sequence_len=512"]
+    assert found["--fast=true"].meaning is Meaning.EXACT
+    assert found["--batch=16"].meaning is Meaning.SEMANTICS
+    treated = found["config.yml:sequence_len=512"].treatment.settings
+    assert {"config.yml:sequence_len": 512} == treated.given
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"arguments": {"--x": [1]}}, "arguments.--x"),
+        ({"arguments": {"--x": {"levels": [1], "class": "harmless"}}}, "harmless"),
+        ({"arguments": {"--x": {}}}, "required"),
+        ({"files": {"other.yml": {"a": {"levels": [1]}}}}, "does not name the file other.yml"),
+        ({"files": {"config.yml": {"a": {"levels": [1]}}}}, "does not name the file config.yml"),
+    ],
+)
+def test_what_can_not_be_tried_is_refused(sections: dict[str, Any], said: str, asked: Any) -> None:
+    """With the key, and in words."""
+    with pytest.raises(SettingsError, match=said):
+        asked(["--batch", "8"], **sections)
+
+
+def test_a_described_run_has_no_options(tmp_path: Path) -> None:
+    """It has no command that could take them."""
+    (path := tmp_path / "a.yaml").write_text("name: a\narguments: {--lr: {levels: [1]}}\n")
+
+    with pytest.raises(SettingsError, match="only a command has options"):
+        load(path)
+
+
+def test_the_new_command_names_the_changed_copies(tmp_path: Path, asked: Any) -> None:
+    """What a launcher has before the program stays; the copy holds the value."""
+    command = asked(["--batch", "8", "--config=config.yml"]).command
+    words = given.words(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
+    arguments = given.arguments(command, {"--batch": 16, "config.yml:sequence_len": 512}, tmp_path / "final")
+
+    assert words == [sys.executable, "train.py", "--batch", "16", f"--config={tmp_path / 'final' / 'config.yml'}"]
+    assert arguments == words[1:]
+    assert (tmp_path / "final" / "config.yml").read_text() == "sequence_len: 512\n"
+
+
+SOURCE = """import torch
+loader = DataLoader(data, batch_size=8)
+other = torch.utils.data.DataLoader(
+    data,
+    num_workers=0,  # as ever
+)
+third = DataLoader(data, 8, True, None, None, 0)
+lost = DataLoader(data, **more)
+"""
+
+
+def made(line: int, after: Any = 4, argument: str = "num_workers", position: int | None = None) -> dict[str, Any]:
+    """A change as a trial tells it."""
+    place = {"file": "", "line": line, "column": 0}
+    return {
+        "name": "torch.utils.data.DataLoader",
+        "argument": argument,
+        "after": after,
+        "position": position,
+        "place": place,
+    }
+
+
+def test_keywords_are_edited_where_they_stand() -> None:
+    """A keyword is added or replaced, also where it is given without its name; comments and layout stay."""
+    changes = [made(2), made(3), made(3, True, "persistent_workers"), made(7, 2, position=5), made(8)]
+
+    assert edited(SOURCE, changes) == (
+        SOURCE.replace("batch_size=8)", "batch_size=8, num_workers=4)")
+        .replace("num_workers=0,  # as ever", "num_workers=4,\n    persistent_workers=True,  # as ever")
+        .replace("None, 0)", "None, 2)")
+    )
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_git_applies_the_patch(newline: str, end: str, tmp_path: Path, asked: Any) -> None:
+    """In the command's folder, which may lie inside a repository; whatever the lines end with."""
+    command = asked([]).command
+    text = (SOURCE.rstrip() + end).replace("\n", newline)
+    (path := tmp_path / "train.py").write_bytes(text.encode())
+    change = made(2)
+    change["place"]["file"] = str(path)
+    (tmp_path / "changes.patch").write_bytes(patch([change], command).encode())
+    for folder in (tmp_path.parent, tmp_path):
+        if folder is tmp_path.parent:
+            subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        git = ["git", "-c", "core.autocrlf=false", "apply", "changes.patch"]
+        subprocess.run(git, cwd=tmp_path, check=True)
+        assert path.read_bytes().decode() == text.replace("batch_size=8)", "batch_size=8, num_workers=4)")
+        shutil.rmtree(tmp_path.parent / ".git", ignore_errors=True)
+        path.write_bytes(text.encode())
+
+
+def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
+    """A library's file, a program that can't be parsed, a file that is gone: no patch, and no failure."""
+    command = asked([]).command
+    for text in ("def broken(:\n", None):
+        path = tmp_path / "train.py"
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
+        change = made(1)
+        change["place"]["file"] = str(path)
+        assert patch([change], command) == ""
+    change = made(1)
+    change["place"]["file"] = json.__file__
+    assert patch([change], command) == ""
