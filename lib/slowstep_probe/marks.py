@@ -16,6 +16,9 @@ STEP = "step"
 WAITS = ("data", "host_to_device", "other")
 """Phases that belong to an evaluation if they lie within one."""
 
+OFTEN = 0.9
+"""The share of the steps from which on a pass without gradients is part of training and no evaluation."""
+
 MICROSECOND = 6
 """Decimals of a second that are kept."""
 
@@ -55,7 +58,32 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
             before -= 1
         fetched = next((k for k in range(before, i) if marks[k].phase == "data"), i)
         names[fetched:i] = ["evaluate"] * (i - fetched)
+    for i in _of_the_step(marks):
+        names[i] = "forward"
     return names
+
+
+def _of_the_step(marks: Sequence[Mark]) -> list[int]:
+    """Return the marks of forward passes without gradients that belong to nearly every training step.
+
+    A reference model or a teacher looks at the batch that is trained on: between that batch and its backward pass,
+    nothing else is fetched. An evaluation comes after the update, fetches batches of its own, or comes seldom.
+    """
+    found: list[list[int]] = [[]]
+    waiting: list[int] = []
+    for i, mark in enumerate(marks):
+        if mark.phase == STEP:
+            found.append([])
+            waiting = []
+        elif mark.phase == "evaluate":
+            waiting.append(i)
+        elif mark.phase == "data":
+            waiting = []
+        elif mark.phase == "backward":
+            found[-1] += waiting
+            waiting = []
+    often = sum(bool(each) for each in found) >= OFTEN * sum(marks[i].phase == STEP for i in range(len(marks)))
+    return [i for each in found for i in each] if often else []
 
 
 def steps_of(marks: Sequence[Mark], gaps: Sequence[float], starts: Sequence[int], training: Collection[int]) -> Steps:

@@ -45,24 +45,45 @@ PROGRAMS: set[str] = set()
 """The files of the programs that this process runs, by their real paths: one, and what that one launches."""
 
 
+ENTRIES: set[str] = set()
+"""Those of the programs that only call a package's main function: console scripts, and packages started by `-m`."""
+
+PACKAGES: set[str] = set()
+"""The folders of the packages that those call. Their code is looked at where the user's own says nothing."""
+
+
 def here() -> CodePlace:
     """Return the nearest place of the user's code on the stack."""
-    frame: FrameType | None = sys._getframe()
+    inner: FrameType | None = sys._getframe()
+    found = nearest(inner)
     between: list[str] = []
+    while inner is not None and inner is not found:
+        if kind_of(inner.f_code.co_filename) == "library":
+            between.append(inner.f_code.co_name)
+        inner = inner.f_back
+    through = tuple(reversed(between))
+    if found is None:
+        return CodePlace("", through=through)
+    code = found.f_code
+    return CodePlace(real(code.co_filename), found.f_lineno, _column(found), code.co_name, through)
+
+
+def nearest(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the user's code on a stack; None if there is none.
+
+    Where that is the line of a console script that calls a package's main function, it is the innermost frame of that
+    package.
+    """
+    of_package = None
     while frame is not None:
-        kind = kind_of(frame.f_code.co_filename)
+        file = frame.f_code.co_filename
+        kind = kind_of(file)
         if kind == "user":
-            return CodePlace(
-                real(frame.f_code.co_filename),
-                frame.f_lineno,
-                _column(frame),
-                frame.f_code.co_name,
-                tuple(reversed(between)),
-            )
-        if kind == "library":
-            between.append(frame.f_code.co_name)
+            return of_package if of_package is not None and real(file) in ENTRIES else frame
+        if of_package is None and kind == "library" and real(file).startswith(tuple(PACKAGES)):
+            of_package = frame
         frame = frame.f_back
-    return CodePlace("", through=tuple(reversed(between)))
+    return of_package
 
 
 def own_files() -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import runpy
 import sys
+import sysconfig
 import types
 from dataclasses import dataclass, field
 
-from slowstep_probe.places import PROGRAMS
+from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, kind_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +52,27 @@ class Program:
             found = importlib.util.find_spec(f"{name}.__main__")
         return os.path.realpath(found.origin) if found is not None and found.origin else ""
 
+    def _package(self) -> str:
+        """Return the folder of the installed package that the program only starts; empty if it is the user's own."""
+        file = self.file()
+        scripts = os.path.realpath(sysconfig.get_path("scripts"))
+        if os.path.dirname(file) == scripts:
+            name = _imported_first(file)
+        else:
+            name = self.arguments[1] if self.is_module and kind_of(file) == "library" else ""
+        found = importlib.util.find_spec(name.partition(".")[0]) if name else None
+        places = list(found.submodule_search_locations or ()) if found is not None else []
+        return os.path.realpath(places[0]) if places else ""
+
     def run(self) -> None:
         """Run the program until it returns or raises.
 
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
+        if package := self._package():
+            ENTRIES.add(self.file())
+            PACKAGES.add(os.path.join(package, ""))
         PROGRAMS.update(filter(None, [self.file()]))
         if self.is_module:
             runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
@@ -69,3 +86,14 @@ class Program:
         with open(path, "rb") as file:
             code = compile(file.read(), os.path.abspath(path), "exec")
         exec(code, module.__dict__)
+
+
+def _imported_first(file: str) -> str:
+    """Return the first module of a package that a script imports from; empty if it imports from none."""
+    try:
+        with open(file, "rb") as script:
+            lines = ast.parse(script.read()).body
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    modules = (line.module for line in lines if isinstance(line, ast.ImportFrom) and not line.level)
+    return next((m for m in modules if m and m.partition(".")[0] not in sys.stdlib_module_names), "")

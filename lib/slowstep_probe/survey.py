@@ -146,6 +146,8 @@ class Survey:
         """Make what notes the calls of a function; `key` is the canonical key that it sets, if it sets one."""
 
         def called(_: Any, *args: Any, **kwargs: Any) -> None:
+            if key and args[:1] == (False,):
+                return  # libraries switch off what nobody has switched on
             plain = [a for a in args if isinstance(a, (int, float, str, bool))]
             self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs | ({"sets": key} if key else {}))
 

@@ -122,7 +122,10 @@ class Watched:
             self._collector.start()
             return
         if self.boundaries == 2:
-            self.stop_at = self._wanted()
+            self.stop_at = self._wanted() + 1
+            if self.stop_at > 1:  # what a program does once, before its first step, may have fallen into that
+                self.probe.close()
+                self.probe.open()
         if self.boundaries > self.stop_at or time.monotonic() - self.began > self.asked["seconds"]:
             self.tell("")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from slowstep_probe.measured import Place
-from slowstep_probe.places import LIBRARIES, kind_of, real
+from slowstep_probe.places import LIBRARIES, nearest, real
 
 PERIOD = 0.002
 """Seconds between two looks."""
@@ -73,14 +73,9 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
     It is the innermost frame outside of the libraries: a hook, a dataset, a callback, a line of the user's loop. If
     there is none, since the loop is a library's, it is the innermost frame of all.
     """
-    innermost = frame
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if kind_of(path) == "user":
-            return f"{_shown(path)}:{frame.f_lineno} in {frame.f_code.co_name}", True
-        frame = frame.f_back
-    code = innermost.f_code
-    return f"{_shown(code.co_filename)}:{innermost.f_lineno} in {code.co_name}", False
+    own = nearest(frame)
+    code, line = (own or frame).f_code, (own or frame).f_lineno
+    return f"{_shown(code.co_filename)}:{line} in {code.co_name}", own is not None
 
 
 def _shown(path: str) -> str:
