@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -20,6 +21,11 @@ from slowstep.factors import Meaning, check_levels, plan
 from slowstep.final.patch import edited, patch
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
+from slowstep_probe.changing.given import Given
+from slowstep_probe.changing.wanted import Made
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace
 
 TEXTS = {
     "a.yaml": "# mine\nlr: 1e-4  # tried\nmodel:\n  layers:\n    - {width: 8}\non: yes\n",
@@ -204,3 +210,29 @@ def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
     change = made(1)
     change["place"]["file"] = json.__file__
     assert patch([change], command) == ""
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "after", "option", "given"),
+    [
+        ({"action": "store_true"}, [], True, "--save-all", True),
+        ({"type": bool, "nargs": "?", "const": True}, [], False, "--save-all", "False"),
+        ({"type": int}, ["--save-all", "3"], 4, "--save-all", "4"),
+        ({"action": "store_true", "dest": "other"}, [], 4, "", None),
+    ],
+)
+def test_a_change_names_the_option_that_makes_it(
+    how: dict[str, Any], words: list[str], after: Any, option: str, given: Any
+) -> None:
+    """A flag stands there or does not; any other option is given the value's text."""
+    seen, patches = Given({}), Patches()
+    seen.attach(patches, LateImports())
+    try:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("-s", "--save-all", **how)
+        parser.parse_args(words)
+    finally:
+        patches.remove()
+    told = seen.with_option(Made("a.save_all", "Arguments", None, after, CodePlace(""), "save_all"))
+
+    assert (told.option, told.option_value) == (option, given)

@@ -66,7 +66,7 @@ def changes_record(settings: Settings) -> dict[str, Any]:
 def options(choice: Choice) -> dict[str, Any]:
     """Return the options of the command that make adopted changes, with their values."""
     made = made_in(choice.chosen) if choice.adopted and choice.chosen else []
-    return {one["option"]: one["after"] for one in made if one.get("option")}
+    return {one["option"]: one["option_value"] for one in made if one.get("option")}
 
 
 def edits(choice: Choice) -> list[Mapping[str, Any]]:
@@ -86,7 +86,9 @@ def _lines(measured: Measured, command: Command) -> Iterator[str]:
         for key, value in level.overrides.items():
             if key.startswith("given["):
                 yield _given(factor, value, measured.contrast.baseline.settings)
-    yield from dict.fromkeys(_line(one, command) for one in made_in(measured))
+    by_option = {one["option"]: one for one in made_in(measured) if one.get("option")}  # each is one change
+    plain = [one for one in made_in(measured) if not one.get("option")]
+    yield from dict.fromkeys(_line(one, command) for one in [*plain, *by_option.values()])
 
 
 def _given(factor: Factor, value: Any, before: Settings) -> str:
@@ -99,6 +101,6 @@ def _given(factor: Factor, value: Any, before: Settings) -> str:
 def _line(made: Mapping[str, Any], command: Command) -> str:
     what, said = in_code.call(made)
     option = made.get("option")
-    by_option = ", by the option " + code(f"{option} {show(made['after'])}") if option else ""
+    by_option = ", by the option " + code(f"{option} {show(made['option_value'])}") if option else ""
     text = code(f"{what}: {said}" if what else said)
     return f"- {code(in_code.where(made, command))} {text} (was {escape(show(made['before']))}){by_option}"

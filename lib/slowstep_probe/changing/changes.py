@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, LightningEnds
@@ -83,7 +83,7 @@ class Changes:
             **self.given.facts(),
             "draws": self.draws.seen,
             "cached_batches": self.cached.number if self.cached.given else 0,
-            "changes": [asdict(replace(one, option=self.given.option_of(one.argument))) for one in wanted.made],
+            "changes": [asdict(self.given.with_option(one)) for one in wanted.made],
         }
 
     def _goes_on(self, iterator: Any) -> bool:

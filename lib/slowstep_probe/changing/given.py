@@ -10,11 +10,13 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 
+from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import kind_of
@@ -36,6 +38,8 @@ class Given:
         self.wanted = {key: value for key, value in values.items() if key.startswith(MARK)}
         self._parsed: list[dict[str, Any]] = []
         """The values that a parser found, by option as it is written and by the name it has in the program."""
+        self._flags: dict[str, bool] = {}
+        """True for each option that takes no value, by option."""
         self._held: dict[str, Any] = {}
         """What was found at the first step."""
 
@@ -55,11 +59,16 @@ class Given:
         """Return the values by canonical key, as the program holds them; None where it holds none of that name."""
         return dict(self._held)
 
-    def option_of(self, name: str) -> str:
-        """Return the longest option of the program's parser that sets `name`; empty if there is none."""
-        options = {option for space in self._parsed for option in space if option.startswith("-")}
-        fits = [option for option in options if option.lstrip("-").replace("-", "_") == name]
-        return max(fits, key=len, default="")
+    def with_option(self, made: Made) -> Made:
+        """Return a change with the option of the program's parser that sets its argument, if there is one."""
+        fits = [o for o in self._flags if made.argument and o.lstrip("-").replace("-", "_") == made.argument]
+        option = max(fits, key=len, default="")
+        if not option:
+            return made
+        stands = self._flags[option]
+        if stands and not isinstance(made.after, bool):
+            return made
+        return replace(made, option=option, option_value=made.after if stands else str(made.after))
 
     def _from_parsers(self, key: str, name: str) -> Iterator[Any]:
         option = key.removeprefix(MARK).removesuffix("]")
@@ -72,6 +81,7 @@ class Given:
         for action in parser._actions:
             if action.dest in values:
                 values |= dict.fromkeys(action.option_strings, values[action.dest])
+                self._flags |= dict.fromkeys(action.option_strings, action.nargs == 0)
         self._parsed.append(values)
         return space, rest
 

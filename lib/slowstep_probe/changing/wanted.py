@@ -28,6 +28,8 @@ class Made:
     """The argument's place among those that were given without their names, from 0; None if it was not."""
     option: str = ""
     """The option of the command that sets it, if its parser has one."""
+    option_value: Any = None
+    """What the option is given: a text, or True or False for one that stands there or does not."""
 
 
 class Wanted:

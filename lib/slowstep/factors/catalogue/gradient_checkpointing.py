@@ -102,6 +102,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(2,),
         bound="peak",
+        proposes=lambda run, machine: (1,) if run["gradient_accumulation_steps"] > 1 else (),
         refuses=_divides,
         accepts=whole(1),
     ),
