@@ -129,6 +129,7 @@ def test_nothing_of_the_users_is_changed(
 PLAIN = ("plain_loop.py", "--lr", "0.01")
 TRAINER = ("with_trainer.py", "out")
 DEBUG = ("debug_left_on.py",)
+EXPERTS = ("experts.py",)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,8 @@ DEBUG = ("debug_left_on.py",)
             {"deterministic_algorithms": False},
             "use_deterministic_algorithms",
         ),
+        (EXPERTS, {"model__experts_implementation": "grouped_mm"}, {"experts_implementation": "grouped_mm"}, ""),
+        (EXPERTS, {"peft__use_dora": False}, {"use_dora": False}, "LoraConfig("),
         (DEBUG, {"process__garbage_collection": "frozen"}, {"garbage_collection": "frozen"}, ""),
         (DEBUG, {"model__memory_format": "channels_last"}, {"memory_format": "channels_last"}, ""),
         (TRAINER, {"training_arguments__gradient_checkpointing": False}, {"gradient_checkpointing": False}, "Training"),

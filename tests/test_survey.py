@@ -162,6 +162,16 @@ def test_the_command_prints_half_a_page(tmp_path: Path) -> None:
     assert "-b 8" in done.stdout or "--batch-size 8" in done.stdout
 
 
+def test_what_a_library_says_of_a_slow_path_is_told(look: Look, tmp_path: Path) -> None:
+    """With the words of the library, once."""
+    warning = "The fast path is not available because one of the required library is not installed."
+    plain = (PROGRAMS / "tuples.py").read_text(encoding="utf-8")
+    (tmp_path / "warns.py").write_text(f"print('all is well')\nfor _ in range(3):\n    print({warning!r})\n{plain}")
+    seen = survey(resolve([sys.executable, "warns.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert seen.warned == [warning]
+
+
 DAEMON = """
 import os, sys, time
 if os.fork():

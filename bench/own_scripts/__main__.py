@@ -67,12 +67,9 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         home.mkdir()
         plain.mkdir()
         script, text = scenario["script"], (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
-        (plain / script).write_text(text)
-        for old, new in scenario.get("replace", {}).items():
-            if old not in text:
-                raise ValueError(f"{script} does not hold {old!r}")
-            text = text.replace(old, new)
-        (home / script).write_text(text)
+        ill = changed(text, scenario.get("replace", {}))
+        (home / script).write_text(ill)
+        (plain / script).write_text(changed(ill, scenario["cure"]) if "cure" in scenario else text)
         truth = ratio(plain / script, home / script) if "replace" in scenario else None
         words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
         done = subprocess.run(
@@ -97,6 +94,15 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         "status": done.returncode,
         "printed": (done.stdout + done.stderr)[-1500:],
     }
+
+
+def changed(text: str, replace: Mapping[str, str]) -> str:
+    """A script with texts replaced, each of which it must hold."""
+    for old, new in replace.items():
+        if old not in text:
+            raise ValueError(f"the script does not hold {old!r}")
+        text = text.replace(old, new)
+    return text
 
 
 def agrees(said: list[float], truth: list[float] | None) -> bool:

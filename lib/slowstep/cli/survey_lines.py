@@ -26,6 +26,7 @@ def lines(seen: SurveyRecord) -> list[str]:
     for kind in KINDS:
         found += [(kind, text) for text in _objects(seen, kind)]
     found += [*_model(seen), *_step(seen), *_options(seen), *_written(seen)]
+    found += [("warns", line) for line in seen.warned]
     return [f"{name:<{WIDTH}}{text}" for name, text in found]
 
 

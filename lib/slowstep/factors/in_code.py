@@ -18,6 +18,7 @@ LINES = {
     "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()  # or _disable()",
     "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
     "model.attn_implementation": "model.set_attn_implementation({value!r})",
+    "model.experts_implementation": "from_pretrained(…, experts_implementation={value!r})",
     "model.memory_format": "model.to(memory_format=torch.channels_last)  # and the images alike",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
     "process.num_threads": "torch.set_num_threads({value})",

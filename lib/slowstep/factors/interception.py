@@ -94,6 +94,9 @@ NEEDED: Mapping[str, Refuses] = {
     "model.memory_format": lambda value, run, objects: (
         None if "convolutions" in objects else "the model has no convolutions"
     ),
+    "model.experts_implementation": lambda value, run, objects: (
+        None if run["model.experts_implementation"] else "the model has no experts of transformers'"
+    ),
     "model.torch_compile_dynamic": lambda value, run, objects: None,
 }
 """What speaks against a value of another section."""

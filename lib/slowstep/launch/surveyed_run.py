@@ -130,6 +130,7 @@ def surveyed(survey: SurveyRecord) -> Surveyed:
         objects=sorted(_objects(survey)),
         feeding=list(training.get("feeding", ())),
         files=list(training.get("files", ())),
+        warned=survey.warned,
     )
 
 
@@ -195,7 +196,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
-    yield "model.memory_format", Seen(value=facts.get("memory_format"))
+    for name in ("memory_format", "experts_implementation"):
+        yield f"model.{name}", Seen(value=facts.get(name))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")
     for name in ("bf16", "fp16"):
         yield name, Seen(value=facts.get("autocast") == name, place=places.of("autocast"))

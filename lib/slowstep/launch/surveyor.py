@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,16 @@ from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_proces
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
+
+SLOW_PATH = re.compile(
+    r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"
+    r"implementation)|recompil|recompile_limit|cache_size_limit|num_workers.{0,80}(bottleneck|suggested max)|"
+    r"cudaHostAlloc|consider installing|to (speed up|improve) performance",
+    re.IGNORECASE,
+)
+"""Words by which libraries say that they could be faster: a missing kernel, a graph that is compiled again."""
+
+LONGEST_LINE, MOST_WARNINGS = 300, 5
 
 IN_BACKGROUND = (
     "it went on in the background: its first process ended while another one ran, which is ended now; start it so that "
@@ -68,6 +79,12 @@ class SurveyRecord:
     training: dict[str, Any] | None = None
     output: str = ""
     """The end of what the program printed."""
+
+    @property
+    def warned(self) -> list[str]:
+        """Lines that the program printed about a slow path that it takes, each once."""
+        lines = [line.strip()[:LONGEST_LINE] for line in self.output.splitlines()]
+        return list(dict.fromkeys(line for line in lines if SLOW_PATH.search(line)))[:MOST_WARNINGS]
 
 
 def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> SurveyRecord:

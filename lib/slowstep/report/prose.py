@@ -49,8 +49,13 @@ def headline(baseline: Baseline) -> str:
     return f"most of the step is {phase.replace('_', ' ')} ({share(largest)})"
 
 
-def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum_effect: float) -> Text:
-    """Write where the time goes, how small an effect this machine can show, and what is worth testing."""
+def baseline_conclusion(
+    baseline: Baseline, verdicts: Sequence[Verdict], minimum_effect: float, warned: Sequence[str] = ()
+) -> Text:
+    """Write where the time goes, how small an effect this machine can show, and what is worth testing.
+
+    `warned` holds what the program itself printed about slow paths.
+    """
     f = baseline.facts
     largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
     where = ", ".join(f"{phase.replace('_', ' ')} {share(s)}" for phase, s in largest)
@@ -79,6 +84,8 @@ def baseline_conclusion(baseline: Baseline, verdicts: Sequence[Verdict], minimum
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     if baseline.unprofiled:
         parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): no operator and no line is named."
+    if warned:
+        parts.append("The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + ".")
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
     unknown = [v for v in verdicts if v not in worth and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)

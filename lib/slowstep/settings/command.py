@@ -72,5 +72,7 @@ class Surveyed:
     """`file:line` of each place where a loader is made that feeds training."""
     files: list[str] = field(default_factory=list)
     """The files of the user's own code."""
+    warned: list[str] = field(default_factory=list)
+    """Lines that the program printed about a slow path that it takes."""
     record: str = ""
     """The file that holds all that the survey saw."""

@@ -34,6 +34,8 @@ class Model:
     attn_implementation: str | None = None
     sdpa_backend: Literal["math", "flash", "efficient", "cudnn"] | None = None
     """The one kernel that scaled_dot_product_attention may use; PyTorch chooses if none is named."""
+    experts_implementation: Literal["eager", "batched_mm", "grouped_mm"] | None = None
+    """The way in which transformers goes over the experts of a mixture: one by one, or in one product."""
     memory_format: Literal["contiguous", "channels_last"] | None = None
     """The order in which weights and images lie in memory, for a model with convolutions."""
     torch_compile_dynamic: bool | None = None

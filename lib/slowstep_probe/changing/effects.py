@@ -8,6 +8,7 @@ import torch
 import torch.utils.checkpoint
 
 from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
+from slowstep_probe.changing.models import configurations_of, experts_of
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
 
@@ -40,6 +41,7 @@ class Effects:
             "tf32": tf32(),
             "sdpa_backend": sdpa_backend(),
             "memory_format": memory_format(models),
+            "experts_implementation": _experts(models),
             **process_facts(),
             "detect_anomaly": self.anomaly,
         }
@@ -78,3 +80,8 @@ def memory_format(models: list[Any]) -> str | None:
     weights = [m.weight for model in models for m in model.modules() if isinstance(m, torch.nn.Conv2d)]
     last = [w.is_contiguous(memory_format=torch.channels_last) and not w.is_contiguous() for w in weights]
     return ("channels_last" if any(last) else "contiguous") if weights else None
+
+
+def _experts(models: list[Any]) -> str | None:
+    ways = [way for model in models for c in configurations_of(model) if (way := experts_of(c))]
+    return ways[0] if ways else None

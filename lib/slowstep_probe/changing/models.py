@@ -22,6 +22,9 @@ MODE = "training_arguments.torch_compile_mode"
 BACKEND = "training_arguments.torch_compile_backend"
 DYNAMIC = "model.torch_compile_dynamic"
 MEMORY_FORMAT = "model.memory_format"
+EXPERTS = "model.experts_implementation"
+NUMBERS_OF_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""The names that configurations of transformers have for the number of experts."""
 IMAGE = 4
 """The dimensions of a batch of images, and of a convolution's weights."""
 AUTOCAST = {"training_arguments.bf16": torch.bfloat16, "training_arguments.fp16": torch.float16}
@@ -62,6 +65,8 @@ class ModelChanges:
             self._attention(trained)
         if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
             self._channels_last(trained)
+        if EXPERTS in self.wanted:
+            self._experts(trained)
         if by_trainer:
             return
         if self.wanted.values.get(CHECKPOINTING) is True:
@@ -86,6 +91,14 @@ class ModelChanges:
             before = getattr(one.config, "_attn_implementation", None)
             one.set_attn_implementation(self.wanted[ATTENTION])
             self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION])
+
+    def _experts(self, models: Sequence[torch.nn.Module]) -> None:
+        configurations = {id(c): c for one in models for c in configurations_of(one) if experts_of(c)}
+        if not configurations:
+            raise NotTestable("the model has no experts of transformers', so the way over them can't be exchanged")
+        for configuration in configurations.values():
+            before, configuration._experts_implementation = experts_of(configuration), self.wanted[EXPERTS]
+            self.wanted.note(EXPERTS, type(configuration).__name__, before, self.wanted[EXPERTS])
 
     def _channels_last(self, models: Sequence[torch.nn.Module]) -> None:
         able = [one for one in models if any(isinstance(m, torch.nn.Conv2d) for m in one.modules())]
@@ -151,3 +164,15 @@ def _images_last(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 def _image_last(value: Any) -> Any:
     image = isinstance(value, torch.Tensor) and value.dim() == IMAGE and value.is_floating_point()
     return value.to(memory_format=torch.channels_last) if image else value
+
+
+def configurations_of(model: torch.nn.Module) -> list[Any]:
+    """Return the configurations that the modules of a model of transformers hold."""
+    found = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    return list(found.values())
+
+
+def experts_of(configuration: Any) -> str | None:
+    """Return how a model of transformers goes over its experts; None if it has none, or no choice."""
+    has_experts = any((getattr(configuration, name, None) or 0) > 1 for name in NUMBERS_OF_EXPERTS)
+    return getattr(configuration, "_experts_implementation", None) if has_experts else None

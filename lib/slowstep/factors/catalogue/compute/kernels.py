@@ -36,6 +36,11 @@ def _modules(value: Any) -> str | None:
     return f"expected all-linear or a list of module names, found {describe(value)}"
 
 
+def _needs_experts(value: Any, run: Run, machine: Machine) -> str | None:
+    """a model of transformers with experts, which only a command can have"""
+    return None if run["model.experts_implementation"] else "it needs a model of transformers with experts"
+
+
 def _sdpa(value: Any, run: Run) -> dict[str, Any]:
     """Return the attention that these backends belong to, if the run has another."""
     return {} if run["model.attn_implementation"] in (None, "sdpa") else {"model.attn_implementation": "sdpa"}
@@ -160,6 +165,19 @@ FACTORS = (
         ),
         proposes=only("sdpa"),
         accepts=one_of("eager", "sdpa", "flash_attention_2", "flex_attention"),
+    ),
+    Factor(
+        name="experts_implementation",
+        title="The way over experts",
+        hypothesis="The experts of a mixture are gone over one by one, in a loop in Python.",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **section("model.experts_implementation"),
+        touches=COMPUTE,
+        examples=("grouped_mm", "batched_mm", "eager"),
+        requires=_needs_experts,
+        proposes=only("grouped_mm"),
+        accepts=one_of("eager", "batched_mm", "grouped_mm"),
     ),
     Factor(
         name="sdpa_backend",
