@@ -61,6 +61,9 @@ def test_random_draws_make_losses_differ_by_chance() -> None:
     a, b = ([3 - 0.03 * i + one[i] for i in range(32)] for one in noise)
     stuck = [3 + one for one in noise[1]]
 
+    spoiled = [2.0] * 57 + [20.0] * 3
+    assert not losses.same(compared([2.0] * 60, spoiled))  # nothing is random, so nothing is chance
+    assert not losses.same(compared([2.0] * 60, spoiled, draws=True))  # and chance does not explain everything
     assert not losses.same(compared(a, b))
     assert losses.same(compared(a, b, draws=True))
     assert losses.same(compared(a, b), reorders_draws=True)

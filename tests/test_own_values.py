@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
@@ -36,18 +37,28 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_file_keeps_all_but_the_changed_value(name: str, tmp_path: Path) -> None:
-    """Comments, order and other values stay; a key that is not there yet is added."""
+    """Comments, order and other values stay."""
     path = tmp_path / name
     path.write_text(TEXTS[name])
-    text = changed_text(path, {"model.layers.0.width": 16, "model.deep.er": True})
+    text = changed_text(path, {"model.layers.0.width": 16, "lr": 1e-5})
     (changed := tmp_path / f"changed_{name}").write_text(text)
 
     assert path.read_text() == TEXTS[name]
     assert [value_in(one, "model.layers.0.width") for one in (path, changed)] == [8, 16]
-    assert value_in(changed, "model.deep.er") is True
-    assert value_in(changed, "lr") == value_in(path, "lr")
+    assert name != "a.yaml" or yaml.safe_load(text)["lr"] == 1e-5  # which YAML 1.1 would take for a text
     assert name == "a.json" or ("# mine" in text and "# tried" in text)
     assert value_in(path, "nothing.here") is None
+
+
+def test_a_key_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """A misspelt one would be added to the copy, and do nothing; the nearest is named."""
+    (path := tmp_path / "a.yaml").write_text(TEXTS["a.yaml"])
+
+    for key in ("lrr", "lr.x", "model.layers.9.width", "model.layers.x", "model.widht"):
+        with pytest.raises(SettingsError, match="it has no value"):
+            changed_text(path, {key: 1})
+    with pytest.raises(SettingsError, match="lr"):
+        changed_text(path, {"lrr": 1})
 
 
 @pytest.mark.parametrize(
@@ -115,6 +126,7 @@ def test_each_value_is_a_level_with_its_class(asked: Any) -> None:
         ({"arguments": {"--x": {}}}, "required"),
         ({"files": {"other.yml": {"a": {"levels": [1]}}}}, "does not name the file other.yml"),
         ({"files": {"config.yml": {"a": {"levels": [1]}}}}, "does not name the file config.yml"),
+        ({"files": {"train.py": {"a": {"levels": [1]}}}}, "does not name|can't be changed"),
     ],
 )
 def test_what_can_not_be_tried_is_refused(sections: dict[str, Any], said: str, asked: Any) -> None:
@@ -196,6 +208,50 @@ def test_git_applies_the_patch(newline: str, end: str, tmp_path: Path, asked: An
         path.write_bytes(text.encode())
 
 
+def test_workers_are_taken_away_with_what_needs_them() -> None:
+    """PyTorch refuses `prefetch_factor` without workers. Where two calls may be meant, neither is changed."""
+    source = "a = DataLoader(d, num_workers=4, prefetch_factor=2)\nb, c = DataLoader(d), DataLoader(d)\n"
+
+    assert edited(source, [made(1, 0), made(2)]) == source.replace("num_workers=4, prefetch_factor=2", "num_workers=0")
+
+
+def test_a_library_is_not_patched(tmp_path: Path, asked: Any) -> None:
+    """Not even one that lies in the command's own folder."""
+    command = asked([]).command
+    (path := tmp_path / ".venv" / "site-packages" / "m.py").parent.mkdir(parents=True)
+    path.write_text(SOURCE)
+    change = made(2)
+    change["place"]["file"] = str(path)
+
+    assert patch([change], command) == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "how", "words", "wanted"),
+    [
+        ("--no-amp", {"action": "store_false", "dest": "amp"}, ["--no-amp"], True),
+        ("--no-amp", {"action": argparse.BooleanOptionalAction}, ["--no-amp"], True),
+        ("--dtype", {"type": lambda text: ("kind", text)}, ["--dtype", "bf16"], "bf16"),
+        ("--sizes", {"type": int, "nargs": "+"}, ["--sizes", "3", "4"], [3, 4]),
+    ],
+)
+def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, words: list[str], wanted: Any) -> None:
+    """A flag that takes away, an object made of a text, several values; and what is told can be sent."""
+    seen, patches = Given({f"given[{option}]": wanted}), Patches()
+    seen.attach(patches, LateImports())
+    try:
+        parser = argparse.ArgumentParser()
+        names = [option.replace("--no-", "--")] if how.get("action") is argparse.BooleanOptionalAction else [option]
+        parser.add_argument(*names, **how)
+        parser.parse_args(words)
+        seen.look(None)
+        assert seen.facts() == {f"given[{option}]": wanted}
+        parser.parse_args([])
+    finally:
+        patches.remove()
+    json.dumps(seen.facts())
+
+
 def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
     """A library's file, a program that can't be parsed, a file that is gone: no patch, and no failure."""
     command = asked([]).command
@@ -213,18 +269,21 @@ def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "words", "after", "option", "given"),
+    ("how", "words", "before", "after", "option", "given"),
     [
-        ({"action": "store_true"}, [], True, "--save-all", True),
-        ({"type": bool, "nargs": "?", "const": True}, [], False, "--save-all", "False"),
-        ({"type": int}, ["--save-all", "3"], 4, "--save-all", "4"),
-        ({"action": "store_true", "dest": "other"}, [], 4, "", None),
+        ({"action": "store_true"}, [], False, True, "--save-all", True),
+        ({"action": "store_true"}, ["--save-all"], True, False, "--save-all", False),
+        ({"action": argparse.BooleanOptionalAction, "default": True}, [], True, False, "--no-save-all", True),
+        ({"type": bool, "nargs": "?", "const": True, "default": True}, [], True, False, "--save-all", "False"),
+        ({"type": int}, ["--save-all", "3"], 3, 4, "--save-all", "4"),
+        ({"type": int}, ["--save-all", "3"], 0, 4, "", None),  # it means something else
+        ({"action": "store_true", "dest": "other"}, [], True, 4, "", None),
     ],
 )
 def test_a_change_names_the_option_that_makes_it(
-    how: dict[str, Any], words: list[str], after: Any, option: str, given: Any
+    how: dict[str, Any], words: list[str], before: Any, after: Any, option: str, given: Any
 ) -> None:
-    """A flag stands there or does not; any other option is given the value's text."""
+    """A flag stands there or does not; any other option is given the value's text, if it had the value before."""
     seen, patches = Given({}), Patches()
     seen.attach(patches, LateImports())
     try:
@@ -233,6 +292,6 @@ def test_a_change_names_the_option_that_makes_it(
         parser.parse_args(words)
     finally:
         patches.remove()
-    told = seen.with_option(Made("a.save_all", "Arguments", None, after, CodePlace(""), "save_all"))
+    told = seen.with_option(Made("a.save_all", "Arguments", before, after, CodePlace(""), "save_all"))
 
     assert (told.option, told.option_value) == (option, given)

@@ -19,6 +19,9 @@ WAITS = ("data", "host_to_device", "other")
 OFTEN = 0.9
 """The share of the steps from which on a pass without gradients is part of training and no evaluation."""
 
+FEWEST = 3
+"""The fewest steps in which something can be said to come often."""
+
 MICROSECOND = 6
 """Decimals of a second that are kept."""
 
@@ -38,18 +41,19 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
     the end of its loader: fetching its batches, its losses, its sums. `training` holds the numbers of the iterators
     whose batches are trained on; asking one of those is never part of an evaluation.
     """
-    names = [mark.phase for mark in marks]
+    own = _of_the_step(marks)
+    names = ["forward" if i in own else mark.phase for i, mark in enumerate(marks)]
     inside = [
         mark.phase in WAITS and not (mark.phase == "data" and (mark.iterator is None or mark.iterator in training))
         for mark in marks
     ]
     for i, name in enumerate(names):
-        if name != "evaluate" or marks[i].phase != "evaluate":
+        if name != "evaluate" or marks[i].phase != "evaluate" or i in own:
             continue
         after = i + 1
         while after < len(names) and inside[after]:
             after += 1
-        again = after < len(names) and marks[after].phase == "evaluate"
+        again = after < len(names) and marks[after].phase == "evaluate" and after not in own
         looped = any(marks[k].phase == "data" for k in range(i + 1, after))  # its loader was asked once more, in vain
         if again or looped:
             names[i + 1 : after] = ["evaluate"] * (after - i - 1)
@@ -58,12 +62,10 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
             before -= 1
         fetched = next((k for k in range(before, i) if marks[k].phase == "data"), i)
         names[fetched:i] = ["evaluate"] * (i - fetched)
-    for i in _of_the_step(marks):
-        names[i] = "forward"
     return names
 
 
-def _of_the_step(marks: Sequence[Mark]) -> list[int]:
+def _of_the_step(marks: Sequence[Mark]) -> frozenset[int]:
     """Return the marks of forward passes without gradients that belong to nearly every training step.
 
     A reference model or a teacher looks at the batch that is trained on: between that batch and its backward pass,
@@ -82,8 +84,8 @@ def _of_the_step(marks: Sequence[Mark]) -> list[int]:
         elif mark.phase == "backward":
             found[-1] += waiting
             waiting = []
-    often = sum(bool(each) for each in found) >= OFTEN * sum(marks[i].phase == STEP for i in range(len(marks)))
-    return [i for each in found for i in each] if often else []
+    often = len(found) > FEWEST and sum(map(bool, found)) >= OFTEN * (len(found) - 1)
+    return frozenset(i for each in found for i in each) if often else frozenset()
 
 
 def steps_of(marks: Sequence[Mark], gaps: Sequence[float], starts: Sequence[int], training: Collection[int]) -> Steps:

@@ -135,8 +135,8 @@ def _mode(config: dict[str, Any]) -> str:
 
 
 def adapter_facts(module: torch.nn.Module) -> dict[str, Any]:
-    """Return facts about the layers that have a LoRA adapter; {} if none has."""
-    adapted = {name: m for name, m in module.named_modules() if hasattr(m, "lora_A")}
+    """Return facts about the layers that have an adapter of peft's LoRA; {} if none has."""
+    adapted = {n: m for n, m in module.named_modules() if isinstance(getattr(m, "lora_A", None), torch.nn.ModuleDict)}
     if not adapted:
         return {}
     head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
@@ -145,9 +145,12 @@ def adapter_facts(module: torch.nn.Module) -> dict[str, Any]:
         for name, m in module.named_modules()
         if isinstance(m, torch.nn.Linear) and m is not head and "lora_" not in name and not name.endswith("base_layer")
     ]
+    parts = [a for m in adapted.values() for a in m.lora_A.values()]
+    ranks = [getattr(a, "out_features", getattr(a, "out_channels", None)) for a in parts]
+    rates = [getattr(d, "p", 0.0) for m in adapted.values() for d in getattr(m, "lora_dropout", {}).values()]
     return {
-        "lora_r": max(a.out_features for m in adapted.values() for a in m.lora_A.values()),
-        "lora_dropout": max(getattr(d, "p", 0.0) for m in adapted.values() for d in m.lora_dropout.values()),
+        "lora_r": max((rank for rank in ranks if rank is not None), default=None),
+        "lora_dropout": max(rates, default=None),
         "lora_target_modules": sorted({name.rsplit(".", 1)[-1] for name in adapted}),
         "lora_all_linear": all(name in adapted for name in plain),
         "use_dora": any(any(getattr(m, "use_dora", {}).values()) for m in adapted.values()),

@@ -68,6 +68,11 @@ def here() -> CodePlace:
     return CodePlace(real(code.co_filename), found.f_lineno, _column(found), code.co_name, through)
 
 
+def is_started(file: str) -> bool:
+    """Return whether a file belongs to the package that a console script starts."""
+    return bool(PACKAGES) and real(file).startswith(tuple(PACKAGES))
+
+
 def nearest(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame of the user's code on a stack; None if there is none.
 
@@ -80,7 +85,7 @@ def nearest(frame: FrameType | None) -> FrameType | None:
         kind = kind_of(file)
         if kind == "user":
             return of_package if of_package is not None and real(file) in ENTRIES else frame
-        if of_package is None and kind == "library" and real(file).startswith(tuple(PACKAGES)):
+        if of_package is None and kind == "library" and is_started(file):
             of_package = frame
         frame = frame.f_back
     return of_package

@@ -322,8 +322,8 @@ class Probe:
         self._unscaled = loss
 
     def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
-        if self._depth:  # a subclass of Tensor passes a call on, and it comes here once more
-            return
+        if self._depth and self._marks[-1].phase == "backward":
+            return  # a subclass of Tensor passes a call on, and it comes here once more
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
         if not self._stepped and len(self._parts) >= UNSEEN:
             self._step_ended()

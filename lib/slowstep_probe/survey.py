@@ -6,6 +6,7 @@ import argparse
 import inspect
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -146,8 +147,8 @@ class Survey:
         """Make what notes the calls of a function; `key` is the canonical key that it sets, if it sets one."""
 
         def called(_: Any, *args: Any, **kwargs: Any) -> None:
-            if key and args[:1] == (False,):
-                return  # libraries switch off what nobody has switched on
+            if key and (args[:1] == (False,) or threading.current_thread() is not threading.main_thread()):
+                return  # libraries switch off what nobody has switched on, and have threads of their own
             plain = [a for a in args if isinstance(a, (int, float, str, bool))]
             self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs | ({"sets": key} if key else {}))
 

@@ -123,9 +123,10 @@ class Watched:
             return
         if self.boundaries == 2:
             self.stop_at = self._wanted() + 1
-            if self.stop_at > 1:  # what a program does once, before its first step, may have fallen into that
-                self.probe.close()
-                self.probe.open()
+            # what a program does once, before its first step, may have fallen into that
+            self.probe.close()
+            self.probe.open()
+            self._collector.seconds = 0.0
         if self.boundaries > self.stop_at or time.monotonic() - self.began > self.asked["seconds"]:
             self.tell("")
 
@@ -142,13 +143,20 @@ class Watched:
         """Write what was seen, and end the process without unwinding the user's code."""
         if not self._told.acquire(blocking=False):
             threading.Event().wait()
+        training = None
+        if self.boundaries > 1 and not standing:
+            try:
+                training = self._training()
+            except Exception as error:  # a program's object that answers in an unheard-of way
+                traceback.print_exc()
+                ended = f"what was seen of it can't be told: {type(error).__name__}: {error}"[:500]
         found = self.survey.told() | {
             "ended": ended,
             "standing": standing,
             "steps": max(0, self.boundaries - 1),
             "first_step_boundary": self.first,
             "kept": self.protection is None,
-            "training": self._training() if self.boundaries > 1 and not standing else None,
+            "training": training,
         }
         if self.protection is not None:
             found["written"] = self.protection.written()[:MOST_FILES]

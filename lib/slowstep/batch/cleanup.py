@@ -61,5 +61,5 @@ def forget_failures(store: Store) -> bool:
 
 
 def _failed(record: ComparisonRecord) -> bool:
-    again = (Status.CRASHED, Status.TIMED_OUT)
+    again = (Status.CRASHED, Status.TIMED_OUT, Status.ENDED)
     return record.baseline.status is not Status.OK or record.treatment.status in again

@@ -10,16 +10,14 @@ from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
 from slowstep.investigation.corrections import contradictions, refuted_by_bound
 from slowstep.investigation.evidence import Unmeasurable
+from slowstep.investigation.lab import PLAN
 from slowstep.investigation.opening import open_lab, read_investigation
 from slowstep.investigation.results import NotebookRun
 from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
-from slowstep.settings.sections import AUDIT, BASELINE, OWN, TESTED
+from slowstep.settings.sections import AUDIT, BASELINE, OWN, SECTIONS, TESTED
 from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
-
-PLAN = "plan"
-"""The name under which the progress of the plan is told."""
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
@@ -27,10 +25,15 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
-        again = forget_failures(Store(given.folder / "records"))
+        store = Store(given.folder / "records")
+        again = forget_failures(store)
         for line in unusable_records(given.folder):
             tell(line, None)
         runs, asked = {}, notebooks(loaded.settings)
+        for section in SECTIONS:
+            if section.notebook not in {n.stem for n in asked}:  # what an earlier run concluded there is over
+                store.drop("summaries", section.notebook)
+                store.drop("notebooks", section.notebook)
         for section in TESTED:
             if section.name != OWN and section.notebook not in {n.stem for n in asked}:
                 tell(f"{section.notebook}: nothing to try in this run", None)

@@ -12,7 +12,7 @@ from slowstep.final.choice import choose, profiles
 from slowstep.investigation import Unmeasurable, open_lab
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
-from slowstep.investigation.lab import Lab
+from slowstep.investigation.lab import PLAN, Lab
 from slowstep.judgement.verdict import Verdict
 from slowstep.processes.lock import locked
 from slowstep.records import Store
@@ -44,7 +44,8 @@ def _measured(loaded: Loaded, outputs: Path) -> None:
     for section in (BASELINE, *TESTED):
         found = _section(loaded, outputs, section, terminal)
         if section is BASELINE and loaded.settings.budget.minutes is not None:
-            with contextlib.closing(_open(loaded, outputs, BASELINE, terminal)) as lab:
+            watch = lambda progress: terminal(PLAN, progress)  # noqa: E731
+            with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=watch)) as lab:
                 lab.pursue()
         _say(section.title, found)
         said |= {v.name: v for v in found}

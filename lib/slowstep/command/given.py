@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def problem(command: Command, name: str) -> str | None:
     if not any(own_files.names_file(word, file, command.folder) for word in command.arguments[1:]):
         return f"the command does not name the file {file}, so a changed copy of it would not be read"
     try:
-        own_files.value_in(Path(command.folder) / file, key)
+        own_files.changed_text(Path(command.folder) / file, {key: 0})
     except SettingsError as error:
         return str(error)
     return None
@@ -62,10 +63,11 @@ def _given(
     result = rewritten(found, options) if options else list(found)
     for file in dict.fromkeys(split(name)[0] for name in values if split(name)[0]):
         changes = {split(name)[1]: value for name, value in values.items() if split(name)[0] == file}
-        copy = folder / Path(file).name
+        inside = Path(os.path.relpath(Path(command.folder) / file, command.folder))
+        copy = folder / (Path(*inside.parts[inside.parts.count("..") :]) if ".." in inside.parts else inside)
         if write:
             text = own_files.changed_text(Path(command.folder) / file, changes)
-            folder.mkdir(parents=True, exist_ok=True)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
         result = own_files.renamed(result, file, command.folder, copy)
     return result

@@ -14,7 +14,8 @@ TRUTH = ("true", "false", "yes", "no", "1", "0")
 def rewritten(arguments: Sequence[str], changes: Mapping[str, object]) -> list[str]:
     """Return arguments with options set. One that stands there keeps its place and its form; others are added.
 
-    The value True adds a flag, False and None remove the option with its value, and a list gives it several values. An
+    The value True adds a flag and False removes it, where no truth value stands that can be replaced; None removes the
+    option with its value, and a list gives it several values. An
     option that stands there more than once is set each time, since for most parsers the last one counts. A name without
     a dash is set as `name=value`.
     """
@@ -32,8 +33,13 @@ def rewritten(arguments: Sequence[str], changes: Mapping[str, object]) -> list[s
             continue
         value = changes[name]
         left.pop(name, None)
-        i += 1 if attached else 1 + _values_after(arguments[i + 1 :], value)
-        found += _written(name, value, attached)
+        own = (
+            [word[len(name) + 1 :]]
+            if attached == "="
+            else arguments[i + 1 :][: _values_after(arguments[i + 1 :], value)]
+        )
+        i += 1 if attached else 1 + len(own)
+        found += _written(name, _spelled(value, own), attached)
     joined = _joins(arguments)
     for name, value in left.items():
         found += _written(name, value, "=" if joined or not name.startswith("-") else "")
@@ -88,7 +94,19 @@ def _joins(arguments: Sequence[str]) -> bool:
     return bool(options) and all("=" in word for word in options)
 
 
+def _spelled(value: object, own: Sequence[str]) -> object:
+    """Return a truth value as the text that stands for it where a text stood: `false` for `true`, `no` for `yes`."""
+    said = own[0] if own else ""
+    if not isinstance(value, bool) or said.lower() not in TRUTH:
+        return value
+    pair = next(p for p in (("true", "false"), ("yes", "no"), ("1", "0")) if said.lower() in p)
+    text = pair[0] if value else pair[1]
+    return text.capitalize() if said[0].isupper() else text
+
+
 def _written(name: str, value: object, attached: str) -> list[str]:
+    if isinstance(value, bool) and not name.startswith("-"):
+        value = str(value).lower()
     if value is None or value is False:
         return []
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.settings.errors import SettingsError
+from slowstep.settings.errors import SettingsError, nearest
 
 KINDS = (".yaml", ".yml", ".json", ".toml")
 """The suffixes of the files that can be changed."""
@@ -34,15 +34,31 @@ def value_in(path: Path, key: str) -> Any:
 
 
 def changed_text(path: Path, values: Mapping[str, Any]) -> str:
-    """Return the text of a configuration file with values by dotted key set; all else stays, comments included."""
+    """Return the text of a configuration file with values by dotted key set; all else stays, comments included.
+
+    SettingsError if it has no such value.
+    """
     data, write = _read(path)
     for key, value in values.items():
         *sections, last = key.split(".")
         holder = data
-        for part in sections:
-            holder = holder[int(part)] if isinstance(holder, list) else holder.setdefault(part, {})
-        holder[int(last) if isinstance(holder, list) else last] = value
+        try:
+            for part in sections:
+                holder = holder[int(part) if isinstance(holder, list) else part]
+            place: Any = int(last) if isinstance(holder, list) else last
+            _ = holder[place]
+            holder[place] = value
+        except (KeyError, IndexError, TypeError, ValueError):
+            near = nearest(key, _keys(data))
+            raise SettingsError(f"{path}: it has no value {key}, so nothing can be seen to change.{near}") from None
     return write(data)
+
+
+def _keys(data: Any, before: str = "") -> list[str]:
+    """Return the dotted keys of all values in data."""
+    parts = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
+    found = [(f"{before}{name}", value) for name, value in parts]
+    return [key for name, value in found for key in (name, *_keys(value, name + "."))]
 
 
 def _read(path: Path) -> tuple[Any, Any]:
@@ -75,6 +91,7 @@ def _parsed(text: str, suffix: str) -> tuple[Any, Any]:
 
     yaml = YAML()
     yaml.preserve_quotes, yaml.width = True, 4096
+    yaml.representer.add_representer(float, _float)
 
     def write(data: Any) -> str:
         out = io.StringIO()
@@ -82,6 +99,14 @@ def _parsed(text: str, suffix: str) -> tuple[Any, Any]:
         return out.getvalue()
 
     return yaml.load(text), write
+
+
+def _float(representer: Any, value: float) -> Any:
+    """Write a number so that YAML 1.1 reads it as one, too: it takes 1e-05 for a text, and 1.0e-05 not."""
+    mantissa, e, exponent = repr(value).partition("e")
+    text = f"{mantissa}{'' if '.' in mantissa else '.0'}e{exponent}" if e else repr(value)
+    special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
+    return representer.represent_scalar("tag:yaml.org,2002:float", special.get(text, text))
 
 
 def names_file(word: str, name: str, folder: str) -> bool:

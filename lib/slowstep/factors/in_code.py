@@ -15,7 +15,7 @@ LINES = {
     "training_arguments.torch_compile": "model.compile()  # once, before the loop",
     "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
     "training_arguments.fp16": "with torch.autocast(device.type, torch.float16):  # around the forward pass",
-    "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()  # or _disable()",
+    "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()",
     "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
     "model.attn_implementation": "model.set_attn_implementation({value!r})",
     "model.experts_implementation": "from_pretrained(…, experts_implementation={value!r})",
@@ -29,6 +29,22 @@ LINES = {
 }
 """The line to write for a change that is no argument of an object, by canonical key."""
 
+WITHOUT = {
+    "training_arguments.torch_compile": "without torch.compile",
+    "training_arguments.bf16": "without torch.autocast",
+    "training_arguments.fp16": "without torch.autocast",
+    "training_arguments.gradient_checkpointing": "without torch.utils.checkpoint",
+    "process.garbage_collection": "without gc.freeze()",
+}
+"""The words for a change that takes something away: one to False, or to 'automatic'."""
+
+
+def line(key: str, value: Any) -> str:
+    """Return the line of a program that a change makes, or the words for what it takes away; '' for an unknown key."""
+    if key in WITHOUT and value in (False, None, "automatic"):
+        return WITHOUT[key]
+    return LINES[key].format(value=value) if key in LINES else ""
+
 
 def call(made: Mapping[str, Any]) -> tuple[str, str]:
     """Return what a change was made in, `DataLoader(…)`, and what it says there, `num_workers=4`.
@@ -37,7 +53,7 @@ def call(made: Mapping[str, Any]) -> tuple[str, str]:
     """
     if made["argument"]:
         return f"{made['name'].rpartition('.')[2]}(…)", f"{made['argument']}={made['after']!r}"
-    return "", LINES.get(made["key"], made["key"]).format(value=made["after"])
+    return "", line(made["key"], made["after"]) or made["key"]
 
 
 def where(made: Mapping[str, Any], command: Command) -> str:
@@ -68,7 +84,7 @@ def words(overrides: Mapping[str, Any], run: Run) -> list[str]:
         elif section == "training_arguments" and by_trainer:
             found.append(f"{name}={value!r}")
         elif key in LINES:
-            found.append(LINES[key].format(value=value).partition("  #")[0])
+            found.append(line(key, value).partition("  #")[0])
         else:
             found.append(f"{name or key}={show(value)}")
     return found

@@ -56,7 +56,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
 def changes_record(settings: Settings) -> dict[str, Any]:
     """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
     return {
-        "values": settings.changes,
+        "values": {key: value for key, value in settings.changes.items() if not key.startswith("given[")},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,
         "freed_memory": settings.freed_memory,

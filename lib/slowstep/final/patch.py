@@ -12,6 +12,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from slowstep.final.literal import literal
 from slowstep.settings.command import Command
+from slowstep_probe.changing.intervention import NEED_WORKERS
+from slowstep_probe.places import FOLDERS
 
 
 def patch(made: Sequence[Mapping[str, Any]], command: Command) -> str:
@@ -24,7 +26,8 @@ def patch(made: Sequence[Mapping[str, Any]], command: Command) -> str:
     by_file: dict[Path, list[Mapping[str, Any]]] = {}
     for one in made:
         path = Path(one["place"]["file"])
-        if one["argument"] and path.is_file() and path.resolve().is_relative_to(home):
+        own = path.resolve().is_relative_to(home) and not set(FOLDERS) & set(path.resolve().parts)
+        if one["argument"] and path.is_file() and own:
             by_file.setdefault(path.resolve(), []).append(one)
     return "".join(_diff(path, changes, path.relative_to(home)) for path, changes in by_file.items())
 
@@ -47,7 +50,24 @@ def _lines(text: str) -> list[str]:
 def edited(source: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return the source of a module with the keywords of calls changed; what can't be changed stays as it is."""
     wrapper = MetadataWrapper(cst.parse_module(source))
-    return wrapper.visit(_Keywords(changes)).code
+    count = _Counted(changes)
+    wrapper.visit(count)
+    return wrapper.visit(_Keywords([one for i, one in enumerate(changes) if count.found[i] == 1])).code
+
+
+class _Counted(cst.CSTVisitor):
+    """Counts the calls that each change may have been made in: Python before 3.11 does not tell the column."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, changes: Sequence[Mapping[str, Any]]):
+        super().__init__()
+        self.changes, self.found = changes, [0] * len(changes)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        at = self.get_metadata(PositionProvider, node).start
+        for i, one in enumerate(self.changes):
+            self.found[i] += _is_called(one, node, at.line, at.column)
 
 
 class _Keywords(cst.CSTTransformer):
@@ -81,6 +101,10 @@ def _last_name(function: cst.BaseExpression) -> str:
 def _with_keyword(call: cst.Call, made: Mapping[str, Any]) -> cst.Call:
     """Return a call with an argument replaced, or added as a keyword; as it is where that can't be told."""
     value, position = cst.parse_expression(literal(made["after"])), made.get("position")
+    if made["argument"] == "num_workers" and made["after"] == 0:  # what only workers need is refused without them
+        call = call.with_changes(
+            args=[a for a in call.args if a.keyword is None or a.keyword.value not in NEED_WORKERS]
+        )
     for i, argument in enumerate(call.args):
         by_name = argument.keyword is not None and argument.keyword.value == made["argument"]
         by_position = position == i and argument.keyword is None and not argument.star

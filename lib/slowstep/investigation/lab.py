@@ -34,8 +34,8 @@ T = TypeVar("T")
 HYPOTHESES = 0.7
 """The part of `budget.minutes` that the baseline and single hypotheses may take. The rest is for what is combined."""
 
-PLAN = ("plans", "plan")
-"""The folder and the name of the record of what the plan took."""
+PLAN = "plan"
+"""The name of a lab that pursues the plan of all notebooks."""
 
 Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
@@ -203,7 +203,8 @@ class Lab:
             prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
             if not known and not self._needs_no_trial(contrast, prior, known):
                 self._measure(contrast, prior, comparisons=comparisons)
-        known, (measured_seconds, steps) = self.evidence.store.read(PlanRun, *PLAN) or PlanRun(), self._spent()
+        known = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
+        measured_seconds, steps = self._spent()
         if not steps:
             return known
         spent = PlanRun(
@@ -211,8 +212,13 @@ class Lab:
             measured_seconds=known.measured_seconds + measured_seconds,
             steps=known.steps + steps,
         )
-        self.evidence.store.write(spent, *PLAN)
+        self.evidence.store.write(spent, "plans", self._plan)
         return spent
+
+    @property
+    def _plan(self) -> str:
+        """The name of the record of what the plan took, for this run in this environment."""
+        return identity(self.arm.determinants(), self.evidence.environment.determinants)
 
     def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
@@ -296,7 +302,7 @@ class Lab:
             return math.inf
         names = [section.notebook for section in SECTIONS if section.notebook != self.notebook]
         others = [self.evidence.store.read(Summary, "summaries", name) for name in names]
-        plan = self.evidence.store.read(PlanRun, *PLAN)
+        plan = self.evidence.store.read(PlanRun, "plans", self._plan)
         spent = sum(s.seconds for s in others if s) + (plan.seconds if plan else 0.0)
         return 60 * minutes * part - spent - (time.monotonic() - self.began)
 

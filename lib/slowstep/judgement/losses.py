@@ -20,6 +20,9 @@ make. A run whose updates are wrong or missing agrees in the first steps, where 
 CHANCE = 3.0
 """The standard errors by which mean losses may differ by chance, where steps train on other random numbers."""
 
+MOST_BY_CHANCE = 0.3
+"""The relative difference of mean losses that chance is not believed to make, however much single losses scatter."""
+
 FEWEST = 4
 """The fewest losses with a standard error."""
 
@@ -33,10 +36,10 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
     `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
     """
-    near = _near(record)
     arms = (record.baseline, record.treatment)
     if reorders_draws or any(arm.observed.get(fact) for arm in arms for fact in RANDOM):
-        return near
+        return _near(record, CHANCE)
+    near = _near(record, 0.0)
     pairs = list(zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False))
     return near is not False and all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs) if pairs else None
 
@@ -45,8 +48,8 @@ RANDOM = ("dropout", "draws")
 """Facts that say that a run differs from another by chance."""
 
 
-def _near(record: ComparisonRecord) -> bool | None:
-    """Return whether the mean losses agree, within what rounding or chance may make of them."""
+def _near(record: ComparisonRecord, errors: float) -> bool | None:
+    """Return whether the mean losses agree, within what rounding may make of them, or so many standard errors."""
     changed = change(record)
     if changed is None:
         return None
@@ -57,7 +60,7 @@ def _near(record: ComparisonRecord) -> bool | None:
         return abs(changed) <= MEAN_TOLERANCE
     middle = sum(apart) / n
     error = math.sqrt(sum((one - middle) ** 2 for one in apart) / (n - 1) / n) / abs(mean)
-    return abs(changed) <= max(MEAN_TOLERANCE, CHANCE * error)
+    return abs(changed) <= max(MEAN_TOLERANCE, min(errors * error, MOST_BY_CHANCE))
 
 
 def change(record: ComparisonRecord) -> float | None:

@@ -315,7 +315,7 @@ def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
     """Return the expected fact that the trial did not show, in words; None if the change took effect."""
     for fact, wanted in contrast.expects.items():
         found = record.treatment.observed.get(fact)
-        if found == wanted or (fact.startswith(OF_COMMAND) and found is None and _differ(record)):
+        if found == wanted or (fact.startswith(OF_COMMAND) and found is None and _differ(contrast, record)):
             continue
         if fact.startswith(OF_COMMAND):
             name = fact.removeprefix(OF_COMMAND).removesuffix("]")
@@ -329,10 +329,11 @@ OF_COMMAND = "given["
 """The beginning of facts about what a command is given. A program may keep it under another name."""
 
 
-def _differ(record: ComparisonRecord) -> bool:
+def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     """Return whether a fact of both arms that nobody asked for differs, so that something took effect."""
     before, after = record.baseline.observed, record.treatment.observed
-    both = [name for name in before.keys() & after.keys() if not name.startswith(OF_COMMAND) and name != "changes"]
+    asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share"}
+    both = [name for name in before.keys() & after.keys() - asked if not name.startswith(OF_COMMAND)]
     return any(before[name] != after[name] for name in both)
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
@@ -21,7 +22,7 @@ from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
-from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree, own_children
+from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -40,6 +41,9 @@ IN_BACKGROUND = (
     "it went on in the background: its first process ended while another one ran, which is ended now; start it so that "
     "it stays in the foreground"
 )
+
+MARKED = "SLOWSTEP_SURVEY"
+"""The environment variable by which the processes of a survey are known."""
 
 LOOK = 1.0
 """The seconds between two looks at whether a program's process is still there."""
@@ -112,12 +116,12 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     }
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
-    before = own_children()
+    mark = f"{MARKED}={uuid.uuid4()}"
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
         process = subprocess.Popen(
             words,
             cwd=command.folder,
-            env=dict(env) | command.env | (ALONE if command.protected else {}),
+            env=dict(env) | dict([mark.split("=")]) | command.env | (ALONE if command.protected else {}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -127,16 +131,18 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
         os.close(write)
         try:
             line = _line(told, order.startup + order.seconds + GRACE, process)
-            left = not line and process.poll() is not None and select.select([told], [], [], 0)[0] == []
+            code = process.poll()
+            left = not line and code is not None and select.select([told], [], [], 0)[0] == []
         finally:
             end_process_tree(process.pid)
             process.wait()
-            end_adopted(before)
+            end_adopted(mark)
         output = _end_of(log)
     if left:
         raise CommandError(f"{command}: {IN_BACKGROUND}")
     if not line:
-        ended = f"ended by {signal.Signals(-process.returncode).name}" if process.returncode < 0 else "it ended"
+        by_itself = f"ended by {signal.Signals(-code).name}" if code and code < 0 else "it ended"
+        ended = by_itself if code is not None else "it said nothing within its time, and was ended"
         raise CommandError(
             f"{command}: {ended} before anything was seen of it: {last_words(output) or 'it printed nothing'}"
         )

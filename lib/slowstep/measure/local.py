@@ -125,7 +125,7 @@ class LocalMeasurer:
         key, began, trained, known = identity(arm.determinants()), time.perf_counter(), 0, 0
         longest = OBSERVED_AT_ONCE
         self.pool.keep_only({key})
-        record = TrialRecord(arm=arm.label, status=Status.OK)
+        record = seen = TrialRecord(arm=arm.label, status=Status.OK)
         if steps <= 0 or seconds <= 0:
             return ObservationRecord(arm=key, trial=record)
         while trained < steps and (left := seconds - time.perf_counter() + began) > 0:
@@ -137,16 +137,17 @@ class LocalMeasurer:
                 measured = trial.run(request, asked * trial.step_samples, OBSERVED)
                 trained += measured.block.steps
                 self.measured_seconds += measured.block.seconds
-                record = trial.record
+                record = seen = trial.record
             except TrialEnded as ended:
                 self.pool.end(key)
-                if ended.failed.status is Status.ENDED and longest > SHORTEST:
-                    # it goes on where the training begins, in shorter stretches if none was completed
-                    longest, known = longest if trained > known else longest / 3, trained
-                    continue
                 log = self.pool.log_of[key].name
                 record = TrialRecord(arm=arm.label, status=ended.failed.status, reason=ended.failed.reason, log=log)
-                break
+                if ended.failed.status is not Status.ENDED or longest < SHORTEST:
+                    break
+                # it goes on where the training begins, in shorter stretches if none was completed
+                longest, known = longest if trained > known else longest / 3, trained
+        if record.status is Status.ENDED and trained:  # the time was over before it could go on
+            record = seen
         return ObservationRecord(
             arm=key,
             trial=replace(record, steps=self.pool.take_steps(key)),

@@ -43,7 +43,7 @@ class Effects:
             "memory_format": memory_format(models),
             "experts_implementation": _experts(models),
             **process_facts(),
-            "detect_anomaly": self.anomaly,
+            "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),
         }
         for model in models:
             found |= adapter_facts(model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -115,12 +117,18 @@ FLAGS: dict[str, Flag] = {
 """What can be set, by canonical key."""
 
 
+NOTED = 4
+"""The most calls of a program by which it sets a flag that are noted."""
+
+
 class Flags:
     """Sets flags before the program and again before its first step, and keeps them when the program sets them."""
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
-        self._process = os.getpid()
+        self._process, self._thread = os.getpid(), threading.get_ident()
+        self._calls: Counter[str] = Counter()
+        """How often the program set each flag itself."""
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -142,10 +150,13 @@ class Flags:
 
     def _overruled(self, key: str) -> Callable[..., Any]:
         def called(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-            if os.getpid() != self._process:  # a loader's worker has flags of its own
+            # a loader's worker has flags of its own, and its thread that pins memory sets what it likes
+            if os.getpid() != self._process or threading.get_ident() != self._thread:
                 return original(*args, **kwargs)
-            given = [*args, *kwargs.values()]
-            self.wanted.note(key, FLAGS[key].call, given[0] if given else None, self.wanted[key])
+            self._calls[key] += 1
+            if self._calls[key] <= NOTED:  # it may be set in each step
+                given = [*args, *kwargs.values()]
+                self.wanted.note(key, FLAGS[key].call, given[0] if given else None, self.wanted[key])
             return None
 
         return called

@@ -19,7 +19,8 @@ import torch
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import kind_of
+from slowstep_probe.places import is_started, kind_of
+from slowstep_probe.plain import shown
 
 DEPTH = 3
 """How deep a value is looked for in mappings and plain objects."""
@@ -38,8 +39,8 @@ class Given:
         self.wanted = {key: value for key, value in values.items() if key.startswith(MARK)}
         self._parsed: list[dict[str, Any]] = []
         """The values that a parser found, by option as it is written and by the name it has in the program."""
-        self._flags: dict[str, bool] = {}
-        """True for each option that takes no value, by option."""
+        self._actions: dict[str, argparse.Action] = {}
+        """What argparse does with each option."""
         self._held: dict[str, Any] = {}
         """What was found at the first step."""
 
@@ -50,28 +51,53 @@ class Given:
 
     def look(self, arguments: Any) -> None:
         """Look for the values while the program's functions are on the stack; `arguments` are those of its Trainer."""
+        if not self.wanted:
+            return
+        holders = [arguments, *_held_by_program()]
         for key, wanted in self.wanted.items():
-            name = _name(key)
-            found = [*self._from_parsers(key, name), *_named(name, [arguments, *_held_by_program()])]
-            self._held[key] = next((wanted for one in found if same(one, wanted)), found[0] if found else None)
+            name, option = _name(key), key.removeprefix(MARK).removesuffix("]")
+            found = [*self._from_parsers(option, name), *_named(name, holders)]
+            taken = any(same(one, wanted) or self._means(option, one, wanted) for one in found)
+            self._held[key] = wanted if taken else shown(found[0]) if found else None
 
     def facts(self) -> dict[str, Any]:
         """Return the values by canonical key, as the program holds them; None where it holds none of that name."""
         return dict(self._held)
 
     def with_option(self, made: Made) -> Made:
-        """Return a change with the option of the program's parser that sets its argument, if there is one."""
-        fits = [o for o in self._flags if made.argument and o.lstrip("-").replace("-", "_") == made.argument]
-        option = max(fits, key=len, default="")
-        if not option:
-            return made
-        stands = self._flags[option]
-        if stands and not isinstance(made.after, bool):
-            return made
-        return replace(made, option=option, option_value=made.after if stands else str(made.after))
+        """Return a change with the option of the program's parser that sets its argument, if there is one.
 
-    def _from_parsers(self, key: str, name: str) -> Iterator[Any]:
-        option = key.removeprefix(MARK).removesuffix("]")
+        An option of that name that has another value than the argument had before means something else.
+        """
+        fits = [o for o in self._actions if made.argument and o.lstrip("-").replace("-", "_") == made.argument]
+        option = max(fits, key=len, default="")
+        values = [space[option] for space in self._parsed if option in space]
+        if not option or not any(same(value, made.before) for value in values):
+            return made
+        action = self._actions[option]
+        if isinstance(action, argparse.BooleanOptionalAction):
+            on, off = (next(o for o in action.option_strings if o.startswith("--no-") is no) for no in (False, True))
+            return replace(made, option=on if made.after else off, option_value=True)
+        if action.nargs == 0:
+            flag = isinstance(made.after, bool) and isinstance(action.const, bool)
+            return replace(made, option=option, option_value=made.after == action.const) if flag else made
+        return replace(made, option=option, option_value=str(made.after))
+
+    def _means(self, option: str, found: Any, wanted: Any) -> bool:
+        """Return whether a value is what the program's own parser makes of what was wanted."""
+        action = self._actions.get(option)
+        if action is None:
+            return False
+        if action.nargs == 0:  # a flag: what it stands for, or what stands there without it
+            no = isinstance(action, argparse.BooleanOptionalAction) and option.startswith("--no-")
+            stands = (not no) if isinstance(action, argparse.BooleanOptionalAction) else action.const
+            return same(found, stands) if wanted is True else same(found, action.default)
+        try:
+            return bool(found == action.type(str(wanted))) if callable(action.type) else False
+        except Exception:
+            return False
+
+    def _from_parsers(self, option: str, name: str) -> Iterator[Any]:
         for space in reversed(self._parsed):
             yield from (space[one] for one in (option, name) if one in space)
 
@@ -81,7 +107,7 @@ class Given:
         for action in parser._actions:
             if action.dest in values:
                 values |= dict.fromkeys(action.option_strings, values[action.dest])
-                self._flags |= dict.fromkeys(action.option_strings, action.nargs == 0)
+                self._actions |= dict.fromkeys(action.option_strings, action)
         self._parsed.append(values)
         return space, rest
 
@@ -115,11 +141,20 @@ def _held_by_program() -> Iterator[Any]:
     """Yield the variables of the functions of the program that are running, innermost first, and its own globals."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if kind_of(frame.f_code.co_filename) == "user":
-            yield dict(frame.f_locals)
+        if kind_of(frame.f_code.co_filename) == "user" or is_started(frame.f_code.co_filename):
+            yield _variables(frame)
         frame = frame.f_back
     main = sys.modules.get("__main__")
     yield dict(vars(main)) if main is not None else {}
+
+
+def _variables(frame: FrameType) -> dict[str, Any]:
+    """Return the variables of a running function, and leave nothing behind that would keep what they hold alive."""
+    held = frame.f_locals
+    found = dict(held)
+    if sys.version_info < (3, 13) and held is not frame.f_globals:  # there it is a copy that the frame keeps
+        held.clear()
+    return found
 
 
 def _named(name: str, holders: Iterable[Any]) -> list[Any]:
@@ -134,7 +169,7 @@ def _named(name: str, holders: Iterable[Any]) -> list[Any]:
             seen.add(id(one))
             for key, value in _entries(one):
                 looked += 1
-                if str(key).lstrip("-").replace("-", "_") == name:
+                if isinstance(key, str) and key.lstrip("-").replace("-", "_") == name:
                     found.append(value)
                 elif not isinstance(value, (str, bytes, int, float, bool, type(None))):
                     below.append(value)

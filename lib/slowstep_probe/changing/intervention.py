@@ -15,6 +15,10 @@ KEYWORDS = {
 """The keywords of a DataLoader, by canonical key."""
 
 
+NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
+"""Keywords that torch refuses without workers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Intervention:
     """What is done to a program that knows nothing of it."""

@@ -12,14 +12,11 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.utils.data.dataloader as loading
 
-from slowstep_probe.changing.intervention import KEYWORDS
+from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.trial.told import NotTestable
-
-NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-"""Keywords that torch refuses without workers."""
 
 CACHED = "dataset.cached_batches"
 

@@ -105,7 +105,9 @@ class ModelChanges:
         if not able:
             raise NotTestable("the model has no convolutions, so it has no channels to put last")
         for one in able:
-            one.to(memory_format=torch.channels_last)
+            for part in (*one.parameters(), *one.buffers()):
+                if part.dim() == IMAGE:
+                    part.data = part.data.to(memory_format=torch.channels_last)
             one.register_forward_pre_hook(Hook(_images_last), with_kwargs=True)
             self.wanted.note(MEMORY_FORMAT, type(one).__name__, "contiguous", "channels_last")
         for optimizer in self._optimizers:  # an update goes over weights and states side by side

@@ -43,8 +43,8 @@ class OptimizerArguments:
                 if keyword in signature.parameters:
                     before = bound.arguments.get(keyword, signature.parameters[keyword].default)
                     bound.arguments[keyword] = value
-                    key = FOREACH if keyword == "foreach" else OPTIM
-                    if key in self.wanted:
+                    key = FOREACH if FOREACH in self.wanted else OPTIM
+                    if before or value:
                         at = position_of(keyword, list(signature.parameters)[1:], args)
                         self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
             original(*bound.args, **bound.kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,9 @@ def trainer_events(trainer: Any, wanted: Collection[str]) -> dict[str, Callable[
 
 def eval_samples(trainer: Any) -> int | None:
     """Return the samples of a Trainer's evaluation; None if it has none of a known length."""
+    data = trainer.eval_dataset
     try:
-        return len(trainer.eval_dataset) if hasattr(trainer.eval_dataset, "__getitem__") else None
+        return len(data) if hasattr(data, "__getitem__") and not isinstance(data, Mapping) else None
     except TypeError:
         return None
 
@@ -58,10 +59,15 @@ def _by_itself(trainer: Any) -> Iterator[None]:
     """Let nothing else come of an event: no callback hears of it, and the state of training stays as it is."""
     handler, state, control = trainer.callback_handler, copy.deepcopy(trainer.state), copy.copy(trainer.control)
     callbacks, handler.callbacks = handler.callbacks, []
+    loaders = getattr(trainer, "_eval_dataloaders", None)
+    if loaders is not None:  # it keeps loaders by name, and would take one over all of the data
+        trainer._eval_dataloaders = {}
     try:
         yield
     finally:
         handler.callbacks = callbacks
+        if loaders is not None:
+            trainer._eval_dataloaders = loaders
         trainer.state.__dict__.update(state.__dict__)
         trainer.control.__dict__.update(control.__dict__)
         trainer.model.train()

@@ -78,16 +78,13 @@ def reap_adopted(keep: Collection[int] = ()) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def end_adopted(before: Collection[int]) -> None:
-    """Kill the processes that this one has adopted since it had the children `before`, with their descendants."""
-    for pid in set(_children(os.getpid())).difference(before):
-        end_descendants(pid, itself=True)
-    reap_adopted(before)
-
-
-def own_children() -> list[int]:
-    """Return the numbers of this process's children."""
-    return _children(os.getpid())
+def end_adopted(mark: str) -> None:
+    """Kill the children of this process, adopted ones too, that have `mark` (NAME=value) in their environment."""
+    for pid in _children(os.getpid()):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if mark.encode() in file.read().split(b"\0"):
+                end_descendants(pid, itself=True)
+                os.waitpid(pid, os.WNOHANG)
 
 
 def end_process_tree(pid: int) -> None:

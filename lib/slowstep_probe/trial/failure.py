@@ -66,6 +66,11 @@ SCHEDULE_OVER = "The total number of steps is"
 class TrainingEnded(Exception):
     """The error of a program that ends by itself before its trial does. Its text says how."""
 
+    def __init__(self, text: str, trained: bool):
+        super().__init__(text)
+        self.trained = trained
+        """True if it ended after a training step."""
+
 
 def failure(
     error: BaseException, memory: Memory, killed: Callable[[float], list[signal.Signals]] = lambda _: []
@@ -81,7 +86,8 @@ def failure(
     whole = f"{type(error).__name__}: {text}".rstrip(": ")
     reason = _line(_of_worker(text) or whole)
     if isinstance(error, TrainingEnded) or SCHEDULE_OVER in text:
-        return Failed(status=Status.ENDED, reason=_line(text), memory=memory)
+        trained = not isinstance(error, TrainingEnded) or error.trained
+        return Failed(status=Status.ENDED if trained else Status.CRASHED, reason=_line(text), memory=memory)
     # a worker that dies while it hands over a batch breaks a connection, and nothing else tells of it
     broken = isinstance(error, (ConnectionError, EOFError))
     if (broken or _of_loader(error)) and (numbers := killed(WORKER_SECONDS if broken else 0.0)):

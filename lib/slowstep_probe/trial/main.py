@@ -95,6 +95,7 @@ class Trial:
         self.wire, self.launch = wire, launch
         # a trial that is asked for while the interpreter still imports waits for what `imports` counts already
         self.startup = {"imports": launch.imports, "process": entered - max(launch.started, launch.ready)}
+        self.frozen = gc.get_freeze_count()
         self.freed_memory = heap.settle(launch.freed_memory)
         self.shift = heap.shift()
         self.schedule = Schedule()
@@ -130,7 +131,7 @@ class Trial:
             except SystemExit as exit:
                 ended = f"the program called sys.exit({exit.code!r:.200})"
         after = f"after {self.schedule.all_trained} steps" if self.ready else "before its first training step"
-        raise TrainingEnded(f"{after}: {ended}")
+        raise TrainingEnded(f"{after}: {ended}", trained=self.ready)
 
     def at_step_boundary(self) -> None:
         """Count the step that has ended. If it completes what was asked for, send that and wait for a request."""
@@ -182,7 +183,8 @@ class Trial:
     def _be_ready(self) -> None:
         """Send `Ready`, before the first step."""
         self.ready = True
-        gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
+        if gc.get_freeze_count() <= self.frozen:  # else the program froze its own objects
+            gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
         told.before_first_step()
         self.startup |= told.seconds
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
