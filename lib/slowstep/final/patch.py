@@ -102,9 +102,10 @@ def _with_keyword(call: cst.Call, made: Mapping[str, Any]) -> cst.Call:
     """Return a call with an argument replaced, or added as a keyword; as it is where that can't be told."""
     value, position = cst.parse_expression(literal(made["after"])), made.get("position")
     if made["argument"] == "num_workers" and made["after"] == 0:  # what only workers need is refused without them
-        call = call.with_changes(
-            args=[a for a in call.args if a.keyword is None or a.keyword.value not in NEED_WORKERS]
-        )
+        kept = [a for a in call.args if a.keyword is None or a.keyword.value not in NEED_WORKERS]
+        if kept and kept[-1] is not call.args[-1]:
+            kept[-1] = kept[-1].with_changes(comma=call.args[-1].comma)
+        call = call.with_changes(args=kept)
     for i, argument in enumerate(call.args):
         by_name = argument.keyword is not None and argument.keyword.value == made["argument"]
         by_position = position == i and argument.keyword is None and not argument.star
