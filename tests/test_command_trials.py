@@ -304,7 +304,7 @@ def test_training_that_counts_its_steps_is_launched_again(
 
     assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
     assert len(record.pairs) == pairs
-    assert len({pair.launch for pair in record.pairs}) > 1
+    assert record.pairs[-1].launch > 0
     assert sum(len(steps) for steps in observed.trial.steps) >= 390
     assert observed.trial.status is Status.OK
     assert not profile.failed

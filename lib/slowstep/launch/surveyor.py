@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -131,6 +132,9 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
         os.close(write)
         try:
             line = _line(told, order.startup + order.seconds + GRACE, process)
+            if not line:  # a process whose end of the pipe is closed may be about to end
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(LOOK)
             code = process.poll()
             left = not line and code is not None and select.select([told], [], [], 0)[0] == []
         finally:
