@@ -92,7 +92,6 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         "said": said,
         "truth": truth,
         "status": done.returncode,
-        "printed": (done.stdout + done.stderr)[-1500:],
     }
 
 
