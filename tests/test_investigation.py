@@ -64,6 +64,34 @@ def test_what_could_bring_most_is_measured_first(opened: Callable[..., Lab], sha
     assert [names[phase] for phase in sorted(phases, key=lambda p: -phases[p])] == measured(lab)
 
 
+def test_the_plan_measures_for_all_notebooks_what_they_then_find(opened: Callable[..., Lab]) -> None:
+    """What undoes something switched on comes first, then the largest bound; the notebooks measure nothing more."""
+    phases = {"forward": 0.4, "other": 0.2, "data": 0.15, "optimizer": 0.15, "log": 0.1}
+    lab = opened(lambda name, purpose: 0.0, phases, minutes=1e3)
+
+    lab.pursue()
+    planned = measured(lab)
+    for section in ASKED:
+        lab.test(section)
+
+    bounded = ["include_num_input_tokens_seen=all", "max_grad_norm=0.5", "logging_steps=100"]
+    assert planned[0] == "gradient_checkpointing=false"
+    assert [name for name in planned if name in bounded] == bounded
+    assert measured(lab) == planned
+
+
+def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:
+    """And what it took is counted in the minutes of the notebooks that follow."""
+    late, early = (opened(lambda name, purpose: 0.0, minutes=minutes) for minutes in (1e-6, 1e3))
+
+    late.pursue()
+    spent = early.pursue()
+
+    assert measured(late) == []
+    assert spent.steps > 0
+    assert early.pursue() == spent  # nothing was left to measure
+
+
 def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[..., Lab]) -> None:
     """A level that could remove one hundredth of the step is refuted by that; `budget.exhaustive` measures it, too."""
     phases = {"forward": 0.5, "other": 0.3, "optimizer": 0.19, "log": 0.01}

@@ -55,13 +55,14 @@ def main():
         make(given.data)
     torch.manual_seed(0)
     loader = DataLoader(Images(given.data), batch_size=given.batch_size, shuffle=True)
-    model = Net()
+    model = Net().to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     steps = 0
     for epoch in range(given.epochs):
         if epoch == 1:
             began = time.perf_counter()
         for images, labels in loader:
+            images = images.to(memory_format=torch.channels_last)
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(images), labels)
             loss.backward()

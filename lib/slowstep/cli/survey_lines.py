@@ -82,7 +82,8 @@ def _values(values: dict[str, Any]) -> Iterator[str]:
         ordinary = name in HIDDEN and HIDDEN[name] == shown
         if shown is None or shown == [] or name in NEVER_SHOWN or ordinary or len(str(shown)) > LONG:
             continue
-        yield f"{count(shown)} parameters" if name == "parameters" else f"{name}={shown}"
+        named = str(shown) if name.isdigit() else f"{name}={shown}"  # digits count what was given without a name
+        yield f"{count(shown)} parameters" if name == "parameters" else named
 
 
 def place(at: dict[str, Any], seen: SurveyRecord) -> str:

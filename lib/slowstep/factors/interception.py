@@ -28,6 +28,8 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
     section, _, name = key.rpartition(".")
     if key.startswith("given[") or key in ANYWHERE or section in ANYWHERE:
         return None
+    if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & OF_THE_KIT:
+        return "only the runs that the kit describes itself have it"
     if key in NEEDED:
         return NEEDED[key](value, run, objects)
     if section == "training_arguments" and "arguments" in objects:
@@ -40,6 +42,9 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
         return None
     return f"the program makes nothing that {key} could be changed in"
 
+
+OF_THE_KIT = {"every_n_layers", "offload"}
+"""Keys of gradient_checkpointing_kwargs that the kit's own workloads understand, and nobody else."""
 
 NO_LOADER = "the program makes its batches itself, without a DataLoader"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slowstep.factors import Contrast
+from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import Evidence
+from slowstep.judgement.bounds import bound as bound_called
 
 UNKNOWN = 1.2
 """The speed-up that a change without a bound is expected to bring at most, when the order is chosen."""
@@ -25,10 +26,22 @@ def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contra
 
 
 def _worth(contrast: Contrast, evidence: Evidence) -> float:
-    """Return the logarithm of the most that a change may bring, for each second that its comparison may take."""
+    """Return the logarithm of the most that a change may bring, for each second that its comparison may take.
+
+    What the final configuration may not hold counts half.
+    """
+    allow = evidence.settings.allow
+    kept = {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(contrast.meaning, True)
+    return math.log(_most(contrast, evidence)) / seconds_of(contrast, evidence) * (1.0 if kept else 0.5)
+
+
+def _most(contrast: Contrast, evidence: Evidence) -> float:
+    """Return the speed-up that a change is expected to bring at most."""
     bound = evidence.prior(contrast).bound
-    ratio = min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
-    return math.log(ratio) / seconds_of(contrast, evidence)
+    if bound is None and all(factor.bound == "data" for factor, _ in contrast.levels):
+        # nothing refutes it yet, and what was seen of the waiting is still the best guess
+        bound = bound_called("batches", evidence.baseline.facts, None, None)
+    return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
 
 
 def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
