@@ -65,7 +65,10 @@ def test_what_could_bring_most_is_measured_first(opened: Callable[..., Lab], sha
 
 
 def test_the_plan_measures_for_all_notebooks_what_they_then_find(opened: Callable[..., Lab]) -> None:
-    """What undoes something switched on comes first, then the largest bound; the notebooks measure nothing more."""
+    """What undoes something switched on comes first, then the largest bound; the notebooks measure nothing more.
+
+    Clipping is semantics, which the file does not allow, so it counts half.
+    """
     phases = {"forward": 0.4, "other": 0.2, "data": 0.15, "optimizer": 0.15, "log": 0.1}
     lab = opened(lambda name, purpose: 0.0, phases, minutes=1e3)
 
@@ -74,7 +77,7 @@ def test_the_plan_measures_for_all_notebooks_what_they_then_find(opened: Callabl
     for section in ASKED:
         lab.test(section)
 
-    bounded = ["include_num_input_tokens_seen=all", "max_grad_norm=0.5", "logging_steps=100"]
+    bounded = ["include_num_input_tokens_seen=all", "logging_steps=100", "max_grad_norm=0.5"]
     assert planned[0] == "gradient_checkpointing=false"
     assert [name for name in planned if name in bounded] == bounded
     assert measured(lab) == planned

@@ -194,6 +194,7 @@ class Lab:
 
         The notebooks find the records, and say of the rest that it was not reached.
         """
+        began, before = time.monotonic(), self._spent()
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         while waiting and self._left(HYPOTHESES) > 0:
@@ -204,13 +205,13 @@ class Lab:
             if not known and not self._needs_no_trial(contrast, prior, known):
                 self._measure(contrast, prior, comparisons=comparisons)
         known = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
-        measured_seconds, steps = self._spent()
+        measured_seconds, steps = (now - then for now, then in zip(self._spent(), before, strict=True))
         if not steps:
             return known
         spent = PlanRun(
-            seconds=known.seconds + time.monotonic() - self.began,
+            seconds=known.seconds + time.monotonic() - began,
             measured_seconds=known.measured_seconds + measured_seconds,
-            steps=known.steps + steps,
+            steps=known.steps + int(steps),
         )
         self.evidence.store.write(spent, "plans", self._plan)
         return spent

@@ -28,10 +28,12 @@ def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contra
 def _worth(contrast: Contrast, evidence: Evidence) -> float:
     """Return the logarithm of the most that a change may bring, for each second that its comparison may take.
 
-    What the final configuration may not hold counts half.
+    Where the minutes are counted, what the final configuration may not hold counts half.
     """
-    allow = evidence.settings.allow
-    kept = {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(contrast.meaning, True)
+    allow, limited = evidence.settings.allow, evidence.settings.budget.minutes is not None
+    kept = not limited or {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(
+        contrast.meaning, True
+    )
     return math.log(_most(contrast, evidence)) / seconds_of(contrast, evidence) * (1.0 if kept else 0.5)
 
 
