@@ -31,6 +31,8 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         verdict = choice.chosen.verdict
         parts += [f"Together: {effect(verdict.effect)} throughput, measured together; class {verdict.meaning}."]
         parts += ["\n".join(_lines(choice.chosen, command)) or "Nothing in the code."]
+        if edits_patch:
+            parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply`."]
         final = lab.folder / "final"
         parts += ["Train with these changes before a line is edited:"]
         parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {shlex.join(command.words)}\n```"]
@@ -43,8 +45,6 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         for one in others:
             said = f"{escape(one.verdict.shown)}: {effect(one.verdict.effect)}, class {one.verdict.meaning}"
             parts += ["\n".join([said, "", *_lines(one, command)])]
-    if choice.adopted and edits_patch:
-        parts += ["The file `changes.patch` holds those that are keywords of a call: `git apply` takes it."]
     changed = choice.settings if choice.adopted else lab.settings
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
     if kept or values:
