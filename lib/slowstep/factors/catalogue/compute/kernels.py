@@ -38,7 +38,7 @@ def _modules(value: Any) -> str | None:
 
 def _needs_experts(value: Any, run: Run, machine: Machine) -> str | None:
     """a model of transformers with experts, which only a command can have"""
-    return None if run["model.experts_implementation"] else "it needs a model of transformers with experts"
+    return "it needs a command's model with experts" if run.objects is None else None
 
 
 def _sdpa(value: Any, run: Run) -> dict[str, Any]:

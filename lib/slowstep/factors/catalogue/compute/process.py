@@ -17,7 +17,7 @@ NOTICED = 0.01
 
 def _needs_convolutions(value: Any, run: Run, machine: Machine) -> str | None:
     """a model with convolutions, which only a command can have"""
-    return None if run["model.memory_format"] else "it needs a model with convolutions"
+    return None if "convolutions" in (run.objects or ()) else "it needs a command's model with convolutions"
 
 
 def _threads(run: Run, machine: Machine) -> Sequence[Any]:
@@ -44,7 +44,7 @@ FACTORS = (
         changes="nothing in training but the order of summation",
         **section("process.num_threads"),
         touches=ALL_PHASES,
-        examples=(1, 8),
+        examples=(2, 8),
         proposes=_threads,
         undoes=True,
         accepts=whole(1),
