@@ -451,6 +451,21 @@ def test_the_script_is_plain(smoke: Settings) -> None:
 
 
 @pytest.mark.exhaustive
+def test_the_script_sets_its_process_as_the_trial_did(smoke: Settings) -> None:
+    """Each setting of the section `process` has its line, and a script without any has none of them."""
+    changes = {
+        "process.num_threads": "torch.set_num_threads(2)",
+        "process.detect_anomaly": "torch.autograd.set_detect_anomaly(False)",
+        "process.deterministic_algorithms": "torch.use_deterministic_algorithms(False)",
+        "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = False",
+        "process.garbage_collection": "gc.freeze()",
+    }
+    values = dict.fromkeys(changes, False) | {"process.num_threads": 2, "process.garbage_collection": "frozen"}
+    text, plain = script(override(smoke, values)), script(smoke)
+
+    assert all(line in text and line not in plain for line in changes.values())
+
+
 def test_the_script_keeps_what_a_step_frees(smoke: Settings, tmp_path: Path) -> None:
     """As the trials do: even where glibc is told to give all of it back, a settled step takes no new pages."""
     (tmp_path / "train.py").write_text(script(smoke), encoding="utf-8")
