@@ -48,7 +48,7 @@ def told(marks: Sequence[Mark], training: Collection[int]) -> list[str]:
         for mark in marks
     ]
     for i, name in enumerate(names):
-        if name != "evaluate" or marks[i].phase != "evaluate" or i in own:
+        if name != "evaluate" or marks[i].phase != "evaluate":
             continue
         after = i + 1
         while after < len(names) and inside[after]:

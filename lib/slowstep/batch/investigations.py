@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
 from slowstep.investigation.corrections import contradictions, refuted_by_bound
-from slowstep.investigation.evidence import Unmeasurable
 from slowstep.investigation.lab import PLAN
-from slowstep.investigation.opening import open_lab, read_investigation
+from slowstep.investigation.opening import pursue_plan, read_investigation
 from slowstep.investigation.results import NotebookRun
 from slowstep.processes.lock import locked
 from slowstep.records import Store
@@ -30,17 +28,18 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         for line in unusable_records(given.folder):
             tell(line, None)
         runs, asked = {}, notebooks(loaded.settings)
-        for section in SECTIONS:
-            if section.notebook not in {n.stem for n in asked}:  # what an earlier run concluded there is over
-                store.drop("summaries", section.notebook)
-                store.drop("notebooks", section.notebook)
-        for section in TESTED:
-            if section.name != OWN and section.notebook not in {n.stem for n in asked}:
+        names = {notebook.stem for notebook in asked}
+        for section in (section for section in SECTIONS if section.notebook not in names):
+            store.drop("summaries", section.notebook)  # what an earlier run concluded there is over
+            store.drop("notebooks", section.notebook)
+            if section in TESTED and section.name != OWN:
                 tell(f"{section.notebook}: nothing to try in this run", None)
         for notebook in asked:
             runs[notebook.stem] = run(notebook, given, tell, again)
-            if notebook.stem == BASELINE.notebook and loaded.settings.budget.minutes is not None:
-                _pursue_plan(loaded, outputs, tell)
+            if notebook.stem == BASELINE.notebook:
+                spent = pursue_plan(loaded, outputs, lambda progress: tell(PLAN, progress))
+                if spent is not None:
+                    tell(f"{PLAN}: {spent.seconds:.0f} s", None)
         moved = contradictions(given.folder)
         if moved:
             shares = ", ".join(moved)
@@ -51,16 +50,6 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
             for name in (BASELINE.notebook, *refuted_by_bound(given.folder)):
                 runs[name] = run(NOTEBOOKS / f"{name}.ipynb", given, tell, again=True)
         return list(runs.values())
-
-
-def _pursue_plan(loaded: Loaded, outputs: Path, tell: Teller) -> None:
-    """Measure what all notebooks ask, the most promising first. Each notebook then finds what was measured."""
-    with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=lambda progress: tell(PLAN, progress))) as lab:
-        try:
-            spent = lab.pursue()
-        except Unmeasurable:  # the notebook of the baseline has said so
-            return
-    tell(f"{PLAN}: {spent.seconds:.0f} s", None)
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:

@@ -13,6 +13,7 @@ from slowstep.investigation import Unmeasurable, open_lab
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import PLAN, Lab
+from slowstep.investigation.opening import pursue_plan
 from slowstep.judgement.verdict import Verdict
 from slowstep.processes.lock import locked
 from slowstep.records import Store
@@ -43,10 +44,8 @@ def _measured(loaded: Loaded, outputs: Path) -> None:
     terminal, said = Terminal(loaded.settings.name), {}
     for section in (BASELINE, *TESTED):
         found = _section(loaded, outputs, section, terminal)
-        if section is BASELINE and loaded.settings.budget.minutes is not None:
-            watch = lambda progress: terminal(PLAN, progress)  # noqa: E731
-            with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=watch)) as lab:
-                lab.pursue()
+        if section is BASELINE:
+            pursue_plan(loaded, outputs, lambda progress: terminal(PLAN, progress))
         _say(section.title, found)
         said |= {v.name: v for v in found}
     moved = contradictions(outputs / loaded.settings.name)

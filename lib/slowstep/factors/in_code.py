@@ -9,7 +9,7 @@ from typing import Any
 from slowstep.factors.factor import show
 from slowstep.settings.command import Command
 from slowstep.settings.run import Run
-from slowstep_probe.changing.intervention import KEYWORDS
+from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
 LINES = {
     "training_arguments.torch_compile": "model.compile()  # once, before the loop",
@@ -77,8 +77,8 @@ def words(overrides: Mapping[str, Any], run: Run) -> list[str]:
     found = []
     for key, value in overrides.items():
         section, _, name = key.rpartition(".")
-        if key.startswith("given["):
-            found.append(f"{key[len('given[') : -1]} {value}")
+        if given := given_name(key):
+            found.append(f"{given} {value}")
         elif key in KEYWORDS and not by_trainer:
             found.append(f"DataLoader({KEYWORDS[key]}={value!r})")
         elif section == "training_arguments" and by_trainer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.factors.factor import Level
 from slowstep.settings.run import Run
-from slowstep_probe.changing.intervention import KEYWORDS
+from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
 WAYS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
@@ -26,7 +26,7 @@ def impossible(level: Level, run: Run) -> str | None:
 
 def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | None:
     section, _, name = key.rpartition(".")
-    if key.startswith("given[") or key in ANYWHERE or section in ANYWHERE:
+    if given_name(key) or key in ANYWHERE or section in ANYWHERE:
         return None
     if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & OF_THE_KIT:
         return "only the runs that the kit describes itself have it"

@@ -10,6 +10,7 @@ from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings import Settings, SettingsError
 from slowstep.settings.run import Run
 from slowstep.settings.schema import OwnLevels
+from slowstep_probe.changing.intervention import given_key
 
 
 def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
@@ -44,7 +45,7 @@ def _nothing(value: Any, run: Run, machine: Machine) -> str | None:
 
 
 def _level(name: str, value: Any) -> Level:
-    key = f"given[{name}]"
+    key = given_key(name)
     return Level(value=value, overrides={key: value}, expects={key: value})
 
 

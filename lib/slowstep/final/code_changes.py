@@ -16,6 +16,7 @@ from slowstep.settings.command import Command
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
+from slowstep_probe.changing.intervention import given_name
 
 ENVIRONMENT = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
 """glibc's own variables for keeping freed memory (mallopt(3))."""
@@ -56,7 +57,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
 def changes_record(settings: Settings) -> dict[str, Any]:
     """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
     return {
-        "values": {key: value for key, value in settings.changes.items() if not key.startswith("given[")},
+        "values": {key: value for key, value in settings.changes.items() if not given_name(key)},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,
         "freed_memory": settings.freed_memory,
@@ -84,7 +85,7 @@ def _lines(measured: Measured, command: Command) -> Iterator[str]:
     """Return a line for each change that was made: place, object, before and after."""
     for factor, level in measured.contrast.levels:
         for key, value in level.overrides.items():
-            if key.startswith("given["):
+            if given_name(key):
                 yield _given(factor, value, measured.contrast.baseline.settings)
     by_option = {one["option"]: one for one in made_in(measured) if one.get("option")}  # each is one change
     plain = [one for one in made_in(measured) if not one.get("option")]

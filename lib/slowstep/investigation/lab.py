@@ -204,14 +204,14 @@ class Lab:
             prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
             if not known and not self._needs_no_trial(contrast, prior, known):
                 self._measure(contrast, prior, comparisons=comparisons)
-        known = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
+        earlier = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
         measured_seconds, steps = (now - then for now, then in zip(self._spent(), before, strict=True))
         if not steps:
-            return known
+            return earlier
         spent = PlanRun(
-            seconds=known.seconds + time.monotonic() - began,
-            measured_seconds=known.measured_seconds + measured_seconds,
-            steps=known.steps + int(steps),
+            seconds=earlier.seconds + time.monotonic() - began,
+            measured_seconds=earlier.measured_seconds + measured_seconds,
+            steps=earlier.steps + int(steps),
         )
         self.evidence.store.write(spent, "plans", self._plan)
         return spent

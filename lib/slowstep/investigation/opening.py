@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -11,9 +12,9 @@ from pathlib import Path
 from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
-from slowstep.investigation.evidence import Evidence, NotMeasured
-from slowstep.investigation.lab import Lab, Watch
-from slowstep.investigation.results import Summary
+from slowstep.investigation.evidence import Evidence, NotMeasured, Unmeasurable
+from slowstep.investigation.lab import PLAN, Lab, Watch
+from slowstep.investigation.results import PlanRun, Summary
 from slowstep.launch.of_command import warmed
 from slowstep.launch.surveyed_run import surveyed_words, write
 from slowstep.launch.surveyor import SurveyOrder
@@ -104,6 +105,20 @@ def open_lab(
     if known is None or known.environment == environment:
         describe()
     return Lab(loaded, evidence, measurer, notebook, watch, describe)
+
+
+def pursue_plan(loaded: Loaded, outputs: Path, watch: Watch) -> PlanRun | None:
+    """Measure what all notebooks ask, the most promising first, so that each finds what was measured.
+
+    None if the minutes are not counted, or if the baseline can't be trained, which its own notebook says.
+    """
+    if loaded.settings.budget.minutes is None:
+        return None
+    with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=watch)) as lab:
+        try:
+            return lab.pursue()
+        except Unmeasurable:
+            return None
 
 
 def read_investigation(folder: Path, notebook: str = "") -> Lab:

@@ -20,7 +20,7 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep_probe.changing.intervention import KEYWORDS
+from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -315,25 +315,21 @@ def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
     """Return the expected fact that the trial did not show, in words; None if the change took effect."""
     for fact, wanted in contrast.expects.items():
         found = record.treatment.observed.get(fact)
-        if found == wanted or (fact.startswith(OF_COMMAND) and found is None and _differ(contrast, record)):
+        name = given_name(fact)  # a program may keep what its command is given under another name
+        if found == wanted or (name and found is None and _differ(contrast, record)):
             continue
-        if fact.startswith(OF_COMMAND):
-            name = fact.removeprefix(OF_COMMAND).removesuffix("]")
+        if name:
             held = "holds no such value" if found is None else f"holds {found!r}"
             return f"asked for {name} = {wanted!r}, and not seen in effect: the program {held}"
         return f"{fact} is {found!r} in the trial, {wanted!r} was asked for"
     return None
 
 
-OF_COMMAND = "given["
-"""The beginning of facts about what a command is given. A program may keep it under another name."""
-
-
 def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     """Return whether a fact of both arms that nobody asked for differs, so that something took effect."""
     before, after = record.baseline.observed, record.treatment.observed
     asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share"}
-    both = [name for name in before.keys() & after.keys() - asked if not name.startswith(OF_COMMAND)]
+    both = [name for name in before.keys() & after.keys() - asked if not given_name(name)]
     return any(before[name] != after[name] for name in both)
 
 

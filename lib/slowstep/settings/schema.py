@@ -19,6 +19,7 @@ from slowstep.settings.convert import KEY, NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
 from slowstep.settings.run import Origin, Run, Value, training_default
 from slowstep.settings.sections import LEVEL_SECTIONS
+from slowstep_probe.changing.intervention import given_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +225,7 @@ class Settings:
                     found[f"{section}.{one.name}"] = value
         for section in ("peft", "quantization", "optimizer_kwargs"):
             found |= {f"{section}.{name}": value for name, value in (getattr(self, section) or {}).items()}
-        return found | {f"given[{name}]": value for name, value in self.given.items()}
+        return found | {given_key(name): value for name, value in self.given.items()}
 
     def local_content(self) -> list[str]:
         """Return a text for each local file that the settings name: it changes when the file's content does."""

@@ -47,7 +47,7 @@ class Effects:
         }
         for model in models:
             found |= adapter_facts(model)
-        configurations = [getattr(one, "config", None) for model in models for one in model.modules()]
+        configurations = [c for model in models for c in configurations_of(model)]
         attention = [a for c in configurations if (a := getattr(c, "_attn_implementation", None))]
         if attention:
             found["attn_implementation"] = attention[0]

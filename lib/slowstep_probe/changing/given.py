@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
@@ -28,15 +29,12 @@ DEPTH = 3
 MOST = 20_000
 """The most values that are looked at."""
 
-MARK = "given["
-"""The beginning of the canonical key of a value that the command was given: `given[--lr]`, `given[config.yml:a.b]`."""
-
 
 class Given:
     """Keeps what parsers return, and looks for values when it is asked."""
 
     def __init__(self, values: Mapping[str, Any]):
-        self.wanted = {key: value for key, value in values.items() if key.startswith(MARK)}
+        self.wanted = {key: value for key, value in values.items() if given_name(key)}
         self._parsed: list[dict[str, Any]] = []
         """The values that a parser found, by option as it is written and by the name it has in the program."""
         self._actions: dict[str, argparse.Action] = {}
@@ -55,7 +53,7 @@ class Given:
             return
         holders = [arguments, *_held_by_program()]
         for key, wanted in self.wanted.items():
-            name, option = _name(key), key.removeprefix(MARK).removesuffix("]")
+            name, option = _name(key), given_name(key)
             found = [*self._from_parsers(option, name), *_named(name, holders)]
             taken = any(same(one, wanted) or self._means(option, one, wanted) for one in found)
             self._held[key] = wanted if taken else shown(found[0]) if found else None
@@ -133,7 +131,7 @@ def same(found: Any, wanted: Any) -> bool:
 
 def _name(key: str) -> str:
     """Return the last part of what a canonical key names, as a program would call it."""
-    what = key.removeprefix(MARK).removesuffix("]")
+    what = given_name(key)
     return what.rpartition(":")[2].rpartition(".")[2].lstrip("-").replace("-", "_")
 
 

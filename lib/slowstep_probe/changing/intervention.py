@@ -19,6 +19,20 @@ NEED_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiproces
 """Keywords that torch refuses without workers."""
 
 
+GIVEN = "given["
+"""The beginning of the canonical key of a value that the command was given: `given[--lr]`, `given[config.yml:a.b]`."""
+
+
+def given_key(name: str) -> str:
+    """Return the canonical key of an option of the command, or of a value in one of its files."""
+    return f"{GIVEN}{name}]"
+
+
+def given_name(key: str) -> str:
+    """Return the option, or the file and its key, that a canonical key names; empty for any other key."""
+    return key[len(GIVEN) : -1] if key.startswith(GIVEN) else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Intervention:
     """What is done to a program that knows nothing of it."""

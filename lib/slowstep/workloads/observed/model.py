@@ -8,10 +8,9 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from slowstep.workloads import model
+from slowstep_probe.changing.flags import sdpa_backend
+from slowstep_probe.changing.models import NUMBERS_OF_EXPERTS
 from slowstep_probe.observed import adapter_facts
-
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-"""The names that configurations have for the number of experts."""
 
 
 def model_facts(module: torch.nn.Module, checkpointed: int = 1) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def sizes(module: torch.nn.Module) -> dict[str, int]:
     config = module.config.get_text_config()
     if not hasattr(config, "num_hidden_layers") or not hasattr(config, "hidden_size"):
         return {}
-    if any((getattr(config, name, None) or 0) > 1 for name in EXPERTS):
+    if any((getattr(config, name, None) or 0) > 1 for name in NUMBERS_OF_EXPERTS):
         return {}  # of a token's experts only some are computed, and the formulas count them all
     embedding = module.get_input_embeddings().weight
     matmul = trained = 0
@@ -104,7 +103,7 @@ def _drops(module: torch.nn.Module) -> bool:
 def _kernels(module: torch.nn.Module) -> dict[str, Any]:
     return {
         "attn_implementation": getattr(module.config, "_attn_implementation", None),
-        "sdpa_backend": _sdpa_backend(),
+        "sdpa_backend": sdpa_backend(),
         "use_liger_kernel": any(_from_liger(m) for m in module.modules()),
     }
 
@@ -113,16 +112,3 @@ def _from_liger(module: torch.nn.Module) -> bool:
     """Return whether a module is Liger's, which replaces classes of modules, or the functions of their forward pass."""
     made = (type(module).__module__, getattr(module.forward, "__module__", ""))
     return any(name.startswith("liger_kernel") for name in made)
-
-
-def _sdpa_backend() -> str | None:
-    """Return the only kernel that attention may use; None if there are several, of which PyTorch chooses."""
-    cuda = torch.backends.cuda
-    enabled = {
-        "math": cuda.math_sdp_enabled(),
-        "flash": cuda.flash_sdp_enabled(),
-        "efficient": cuda.mem_efficient_sdp_enabled(),
-        "cudnn": cuda.cudnn_sdp_enabled(),
-    }
-    allowed = [name for name, on in enabled.items() if on]
-    return allowed[0] if len(allowed) == 1 else None
