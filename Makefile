@@ -37,7 +37,7 @@ check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 	$(BIN)/slowstep check $(PARAMS) $(if $(SET),--set $(SET))
 
 lab: .venv/.ready  ## open JupyterLab on the notebooks
-	$(BIN)/jupyter lab --notebook-dir=. notebooks
+	$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb
 
 test: .venv/.ready  ## run the test suite (minutes)
 	$(BIN)/python -m pytest $(BESIDE) -m "not exhaustive"

@@ -23,6 +23,7 @@ from slowstep.factors import Arm, Contrast, Meaning, combine, label
 from slowstep.final.alternatives import options
 from slowstep.final.choice import Choice, allowed_by, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
+from slowstep.final.decision import decision_of
 from slowstep.final.script import script
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab, read_investigation
@@ -253,7 +254,7 @@ def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tm
     first, again = choose(lab), choose(lab)
     asked = list(lab.measurer.asked)
     profiles(lab, first)
-    lab.conclude(adopted=first.verdict)
+    lab.conclude(decision=decision_of(first))
     home = read_investigation(shutil.copytree(lab.folder, tmp_path / "copy"), "90_final_config")
     copied = choose(home)
 

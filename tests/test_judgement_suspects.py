@@ -56,6 +56,7 @@ def verdict(
         factor=factor,
         title="",
         hypothesis="it is slow.",
+        cause="Being slow",
         meaning=meaning,
         changes="",
         outcome=outcome,

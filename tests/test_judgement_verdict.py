@@ -284,6 +284,7 @@ def verdict(name: str, p: float, outcome: Outcome = Outcome.SUPPORTED) -> Verdic
         factor=name,
         title=name,
         hypothesis="",
+        cause="",
         meaning=Meaning.EXACT,
         changes="",
         outcome=outcome,

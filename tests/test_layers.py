@@ -21,8 +21,8 @@ LEFT = {
     "command": {"settings"},
     "factors": {"settings", "environment", "text", "command"},
     "records": {"settings", "environment", "processes"},
-    "judgement": {"settings", "factors", "records"},
-    "wording": {"factors", "judgement"},
+    "judgement": {"settings", "factors", "records", "text"},
+    "wording": {"factors", "judgement", "text"},
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
     "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command"},
@@ -39,6 +39,7 @@ LEFT = {
         "text",
     },
     "report": {"settings", "factors", "records", "judgement", "audit", "investigation", "wording", "text"},
+    "export": {"settings", "records", "judgement", "report", "text"},
     "final": {
         *("settings", "factors", "records", "judgement", "environment", "workloads", "investigation", "report"),
         *("wording", "text", "command"),
@@ -49,7 +50,7 @@ LEFT = {
     },
     "cli": {
         *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),
-        *("investigation", "report", "final", "batch", "wording", "text", "command"),
+        *("investigation", "report", "final", "batch", "wording", "text", "command", "export"),
     },
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""

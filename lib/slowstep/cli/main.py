@@ -1,4 +1,4 @@
-"""The command line: `slowstep diagnose`, `survey`, `measure`, `report`, `audit` and `check`.
+"""The command line: `slowstep diagnose`, `survey`, `run`, `measure`, `report`, `export`, `audit` and `check`.
 
 The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
 an audit has told its claims by then.
@@ -116,10 +116,11 @@ def _parser() -> argparse.ArgumentParser:
         ("check", _check, "say whether parameter files can be used, and train nothing"),
         ("audit", _audit, "check the figures that somebody reported, and train nothing"),
         ("report", _report, "draw the reports again from the records of investigations, wherever they were measured"),
+        ("export", _export, "write investigations to an experiment tracker: verdicts, effects and reports"),
     ):
         command = commands.add_parser(name, help=text)
         command.set_defaults(run=run)
-        if name == "report":
+        if name in ("report", "export"):
             command.add_argument("folders", nargs="*", help="folders of investigations (all if none is named)")
         else:
             also = ", or tables, logs and trainer states by themselves" if name == "audit" else ""
@@ -132,6 +133,9 @@ def _parser() -> argparse.ArgumentParser:
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
+        if name == "export":
+            command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
+            command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
 
 
@@ -226,6 +230,13 @@ def _report(given: argparse.Namespace) -> int:
     from slowstep.cli.report import report
 
     return report([Path(folder) for folder in given.folders], Path(given.outputs))
+
+
+def _export(given: argparse.Namespace) -> int:
+    from slowstep.cli.export import export
+
+    folder = Path(given.wandb) if given.wandb else None
+    return export([Path(folder) for folder in given.folders], Path(given.outputs), given.mlflow, folder)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from slowstep.audit.terminal_lines import claim_lines
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.cli.progress import Terminal
 from slowstep.final.choice import choose, profiles
+from slowstep.final.decision import decision_of
 from slowstep.investigation import Unmeasurable, open_lab
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
@@ -58,7 +59,7 @@ def _measured(loaded: Loaded, outputs: Path) -> None:
     with contextlib.closing(_open(loaded, outputs, FINAL, terminal)) as lab:
         choice = choose(lab)
         profiles(lab, choice)
-        lab.conclude(adopted=choice.verdict if choice.adopted else None)
+        lab.conclude(decision=decision_of(choice))
         _say(
             "Other by fresh pairs", [v for v in choice.verdicts if v.name in said and v.outcome != said[v.name].outcome]
         )

@@ -15,10 +15,11 @@ from slowstep.settings import LEVEL_SECTIONS, TRAINED, Settings, SettingsError, 
 from slowstep.settings.errors import nearest
 from slowstep.settings.periodic_events import EVENTS, is_rare, steps_between
 from slowstep.settings.sections import CROSSED, OWN, TESTED_SECTIONS
+from slowstep.text.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class Arm(Shown):
     """The full settings of one side of a comparison."""
 
     label: str

@@ -85,6 +85,9 @@ class Factor:
     title: str
     hypothesis: str
     """The claim that is tested, as one sentence; readers of the report see it."""
+    cause: str | Callable[[Any], str]
+    """The cost that the change was shown to take away, as the subject of a sentence: "Tokenising each example …" takes
+    so much of the time. A function of the new value where that decides what the cost is."""
     meaning: Meaning
     """The meaning of its costliest level."""
     changes: str
@@ -134,6 +137,10 @@ class Factor:
             return False
         costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
         return (self.an_extra or not costly) and self.requires(value, run, machine) is None
+
+    def cause_at(self, level: Level) -> str:
+        """Return the cost that this level takes away if it is faster."""
+        return self.cause(level.value) if callable(self.cause) else self.cause
 
     def meaning_of(self, level: Level) -> Meaning:
         """Return the meaning of this level."""

@@ -28,6 +28,7 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
         name=name,
         title=what,
         hypothesis=f"{what} has a value that makes steps slow.",
+        cause=f"The present value of {key} in {file}" if file else f"The present value of {name}",
         meaning=Meaning(levels.meaning),
         changes="what the program does with it" if levels.meaning == "semantics" else "what its author says",
         current=lambda run: _now(settings, name),

@@ -19,7 +19,7 @@ from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.order import by_promise
-from slowstep.investigation.results import Baseline, Measured, PlanRun, Summary
+from slowstep.investigation.results import Baseline, Decision, Measured, NotebookRun, PlanRun, Summary
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
@@ -28,6 +28,7 @@ from slowstep.measure.progress import Progress, to_file
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
+from slowstep.text.shown import Shown
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ Watch = Callable[[Progress], None]
 """A function that is told the progress of a comparison."""
 
 
-class Lab:
+class Lab(Shown):
     """The investigation as one notebook uses it: its evidence, and a measurer, or None if records are only read."""
 
     def __init__(
@@ -229,7 +230,16 @@ class Lab:
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
+        if not self._reachable(contrast, name):
+            return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self._measure(contrast, prior, name, comparisons)
+
+    def _reachable(self, contrast: Contrast, title: str) -> bool:
+        """Return whether a comparison outside of a family is known, or there is time for it."""
+        if self.settings.budget.minutes is None:
+            return True
+        known = self.evidence.read(self.evidence.comparison(contrast, title)) is not None
+        return known or (self.measurer is not None and self._left(1.0) > 0)
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""
@@ -248,7 +258,7 @@ class Lab:
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
-    def conclude(self, cause: str = "", adopted: Verdict | None = None) -> Summary:
+    def conclude(self, cause: str = "", decision: Decision | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end all trials."""
         known = self.evidence.store.read(Summary, "summaries", self.notebook)
         measured_seconds, steps = self._spent()
@@ -263,7 +273,8 @@ class Lab:
             shares=self.baseline.facts.shares,
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
-            adopted=adopted,
+            decision=decision,
+            noise=self.baseline.reading.detectable,
             rests_on=self.baseline.rests_on,
             records=self.evidence.records,
             seconds=seconds,
@@ -281,8 +292,8 @@ class Lab:
         return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
-        """Measure the cached-batch ceiling before any factor of data loading is judged by it."""
-        if any(f.bound == "data" for c in contrasts for f, _ in c.levels):
+        """Measure the cached-batch ceiling before any factor of data loading is judged by it, if there is time."""
+        if any(f.bound == "data" for c in contrasts for f, _ in c.levels) and self._left(HYPOTHESES) > 0:
             for ceiling in self._known.ceilings:
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
                     self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
@@ -301,11 +312,16 @@ class Lab:
         minutes = self.settings.budget.minutes
         if minutes is None or self.measurer is None:
             return math.inf
-        names = [section.notebook for section in SECTIONS if section.notebook != self.notebook]
-        others = [self.evidence.store.read(Summary, "summaries", name) for name in names]
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
-        spent = sum(s.seconds for s in others if s) + (plan.seconds if plan else 0.0)
+        others = [self._took(section.notebook) for section in SECTIONS if section.notebook != self.notebook]
+        spent = sum(others) + (plan.seconds if plan else 0.0)
         return 60 * minutes * part - spent - (time.monotonic() - self.began)
+
+    def _took(self, notebook: str) -> float:
+        """Return the seconds that a notebook took, with its kernel and its report where they are known."""
+        read = self.evidence.store.read
+        measured, whole = read(Summary, "summaries", notebook), read(NotebookRun, "notebooks", notebook)
+        return max(measured.seconds if measured else 0.0, whole.seconds if whole else 0.0)
 
     def _not_reached(self, prior: Verdict) -> Verdict:
         """Return the verdict on a hypothesis for which no time was left."""

@@ -146,6 +146,6 @@ def _watch() -> Watch:
     shown: list[Callable[[Progress], None] | None] = [None]
 
     def show(progress: Progress) -> None:
-        shown[0] = show_line(progress.line(), shown[0])
+        shown[0] = show_line(progress.line(), progress.part, shown[0])
 
     return show

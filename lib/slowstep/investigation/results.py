@@ -14,6 +14,7 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord
+from slowstep.text.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measured(Shown):
     """A contrast with its verdict, and its record where a trial was needed."""
 
     contrast: Contrast
@@ -71,6 +72,34 @@ def worth_having(tried: Sequence[BatchSize], minimum_effect: float) -> BatchSize
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A change that was shown to bring something, and is not adopted."""
+
+    verdict: Verdict
+    why: str
+    """A clause: "not allowed by this file (allow.numerics)"."""
+    remedy: str = ""
+    """What would let it in: "allow.numerics: true"; empty where nothing in the parameter file would."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What the final notebook decided, and what becomes of the job."""
+
+    adopted: Verdict | None = None
+    """The verdict on the adopted configuration; None if none was shown to be faster."""
+    parts: list[Verdict] = field(default_factory=list)
+    """The verdicts on the single changes that it is made of, the largest gain first."""
+    refused: list[Refused] = field(default_factory=list)
+    before: Projection | None = None
+    after: Projection | None = None
+    step_before: dict[str, float] = field(default_factory=dict)
+    """Seconds a step by phase as the run was, in the pairs that confirmed the configuration."""
+    step_after: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase for the same samples with the configuration, in the same pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """The conclusion of a notebook."""
 
@@ -84,8 +113,10 @@ class Summary:
     suspects: list[Suspect] = field(default_factory=list)
     """The phases in which the baseline loses time, whatever the cause."""
     minimum_effect: float = 0.0
-    adopted: Verdict | None = None
-    """The verdict on the configuration that the final notebook adopted."""
+    decision: Decision | None = None
+    """What the final notebook decided."""
+    noise: float | None = None
+    """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
     rests_on: list[str] = field(default_factory=list)
     """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
     records: list[str] = field(default_factory=list)

@@ -23,6 +23,7 @@ from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
 from slowstep.judgement.suspects import PROFILED_TO
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
+from slowstep.text.numbers import percentage, signed
 
 IMPLAUSIBLE = 0.9
 """The share of a device's peak that no training exceeds. Where a run seems to, its peak or its FLOPs are wrong."""
@@ -51,7 +52,7 @@ class Bound:
     """True if the bound may refute without a trial."""
 
     def __str__(self) -> str:
-        text = f"at most {self.ratio - 1:+.1%}: {self.why}"
+        text = f"at most {signed(self.ratio)} %: {self.why}"
         return f"{text} ({self.evidence})" if self.evidence else text
 
 
@@ -78,7 +79,7 @@ def _arithmetic(phase: str, words: str) -> Callable[[BaselineFacts, Asked], Boun
 
     def phase_bound(facts: BaselineFacts, asked: Asked) -> Bound:
         share = facts.most(phase)
-        why = f"{words} is at most {share:.1%} of the step"
+        why = f"{words} is at most {percentage(share)} of the step"
         return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
 
     return phase_bound
@@ -89,7 +90,7 @@ def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Aske
 
     def wait_bound(facts: BaselineFacts, asked: Asked) -> Bound:
         share = facts.most(*phases)
-        why = f"{words} is at most {share:.1%} of the step"
+        why = f"{words} is at most {percentage(share)} of the step"
         evidence = facts.data_evidence if "data" in phases else facts.evidence
         return Bound(ratio=speed_up(share), why=why, evidence=evidence, suffices=facts.sees_stalls(evidence))
 
@@ -123,7 +124,7 @@ def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:
     share = facts.most("forward")
     return Bound(
         ratio=speed_up(share),
-        why=f"it removes one forward pass, and the forward pass is at most {share:.1%} of the step",
+        why=f"it removes one forward pass, and the forward pass is at most {percentage(share)} of the step",
         evidence=facts.evidence,
     )
 
@@ -135,7 +136,8 @@ def _recomputed_layers(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if not layers:
         return None
     share = facts.most("forward") * max(0, math.ceil(layers / now) - math.ceil(layers / asked.value)) / layers
-    why = f"one layer in {asked.value} is still computed again; those that no longer are take {share:.1%} of the step"
+    taken = percentage(share)
+    why = f"one layer in {asked.value} is still computed again; those that no longer are take {taken} of the step"
     return Bound(ratio=speed_up(share), why=why, evidence=facts.evidence)
 
 
@@ -147,9 +149,9 @@ def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, asked)
     share = min(known[0], IMPLAUSIBLE)
-    why = f"attention takes at most {share:.1%} of the time, as far as a profile of a few steps tells"
+    why = f"attention takes at most {percentage(share)} of the time, as far as a profile of a few steps tells"
     return Bound(
-        ratio=speed_up(share), why=why if _profiled(facts) else f"attention is at most {share:.1%} of the work"
+        ratio=speed_up(share), why=why if _profiled(facts) else f"attention is at most {percentage(share)} of the work"
     )
 
 
@@ -168,7 +170,7 @@ def _fusion(facts: BaselineFacts, asked: Asked) -> Bound | None:
     products = share_of(facts.profile, PRODUCTS) / PROFILED_TO
     bound = Bound(
         ratio=1 / max(products, 1 - IMPLAUSIBLE),
-        why=f"products of matrices, which it leaves as they are, take {products:.1%} of the time at least",
+        why=f"products of matrices, which it leaves as they are, take {percentage(products)} of the time at least",
     )
     return bound if bound.ratio < TELLS_NOTHING else None
 
@@ -184,7 +186,7 @@ def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
     used = rate * (flops.needed - flops.attention / 2) / peak
     if used > IMPLAUSIBLE or used < 1 / TELLS_NOTHING:
         return None
-    return Bound(ratio=1.0 / used, why=f"the useful tokens take {used:.0%} of what the device can compute")
+    return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
 
 
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
@@ -195,11 +197,11 @@ def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Boun
         if rare is None:
             return None
         share = min(rare + facts.most(event), 0.99)
-        why = f"its time is at most {share:.1%} of the job"
+        why = f"its time is at most {percentage(share)} of the job"
         now = facts.observed.get(every)
         if every and isinstance(now, int) and isinstance(asked.value, int):
             share *= max(0.0, 1 - now / asked.value)
-            why += f", and with {asked.value} steps between in place of {now} this falls by {share:.1%}"
+            why += f", and with {asked.value} steps between in place of {now} this falls by {percentage(share)}"
         if rare or facts.share(event):  # the event was met, and its frequency is known
             return Bound(ratio=speed_up(share), why=why)
         suffices = facts.sees_stalls(facts.evidence)
@@ -227,8 +229,8 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if share is None:
         return None
     why = (
-        f"{1 - useful:.1%} of the computed positions are padding, and attention among them is quadratic "
-        f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time)"
+        f"{percentage(1 - useful)} of the computed positions are padding, and attention among them is quadratic "
+        f"({percentage(facts.flops.attention_share)} of the FLOPs, three times that allowed for its time)"
     )
     return Bound(ratio=speed_up(share) / useful, why=why)
 
@@ -248,8 +250,8 @@ def _attention(facts: BaselineFacts, asked: Asked) -> Bound | None:
         return None
     share = _quadratic(facts)
     why = (
-        f"per useful token only padding ({1 - useful:.1%} of positions) and the quadratic part of attention "
-        f"({facts.flops.attention_share:.1%} of the FLOPs, three times that allowed for its time) can shrink"
+        f"per useful token only padding ({percentage(1 - useful)} of positions) and the quadratic part of attention "
+        f"({percentage(facts.flops.attention_share)} of the FLOPs, three times that allowed for its time) can shrink"
     )
     return Bound(ratio=speed_up(share) / useful, why=why)
 
@@ -258,7 +260,8 @@ def _lora_rank(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if facts.flops is None:
         return None
     share = min(ALLOWANCE * facts.flops.adapter_share, 0.9)
-    why = f"the adapters are {facts.flops.adapter_share:.1%} of the FLOPs (three times that allowed for their time)"
+    own = percentage(facts.flops.adapter_share)
+    why = f"the adapters are {own} of the FLOPs (three times that allowed for their time)"
     return Bound(ratio=speed_up(share), why=why)
 
 

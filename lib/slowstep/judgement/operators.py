@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slowstep.records import Operator, ProfileRecord
+from slowstep.text.numbers import percentage
 
 ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(add)?bmm|_softmax|sdpa", re.I)
 """Attention's own products; projections are not among them, and nothing else in a language model multiplies batches."""
@@ -58,7 +59,7 @@ class Part:
     share: float
 
     def __str__(self) -> str:
-        return f"{self.what} {self.share:.1%}"
+        return f"{self.what} {percentage(self.share)}"
 
 
 def beside(profile: ProfileRecord, phase: str) -> list[Part]:

@@ -20,6 +20,8 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
+from slowstep.text.numbers import percentage, signed
+from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
 LATE_SECONDS = 2.0
@@ -36,13 +38,15 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(Shown):
     """A judged hypothesis. `effect` is a throughput ratio with its interval; None where nothing was measured."""
 
     name: str
     factor: str
     title: str
     hypothesis: str
+    cause: str
+    """The cost that the change takes away if the hypothesis is true, as the subject of a sentence."""
     meaning: Meaning
     changes: str
     outcome: Outcome
@@ -115,6 +119,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         factor=factor.name,
         title=factor.title,
         hypothesis=factor.hypothesis,
+        cause=factor.cause_at(level),
         meaning=contrast.meaning,
         changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
         alone=len(contrast.levels) == 1,
@@ -196,7 +201,8 @@ def judge(
         outcome = Outcome.INCONCLUSIVE
         reason = (
             f"the baseline stalls now and then in {' and '.join(sorted(missed))}, where it spends "
-            f"{stalls[missed[0]]:.1%} of its time, and these pairs met too little of that to say what the change brings"
+            f"{percentage(stalls[missed[0]])} of its time, and these pairs met too little of that to say what the "
+            "change brings"
         )
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
@@ -247,13 +253,13 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def percent(ratio: float) -> str:
-    """Return a ratio as a signed percentage: 1.052 -> +5.2 %."""
-    return f"{100 * (ratio - 1):+.1f} %"
+    """Return a ratio as a signed percentage with two or three digits: 1.052 -> +5.2 %, 1.523 -> +52 %."""
+    return f"{signed(ratio)} %"
 
 
 def span(effect: Interval) -> str:
     """Return an effect with its interval in words, as every report shows it."""
-    return f"{percent(effect.ratio)} [{percent(effect.low)}, {percent(effect.high)}]"
+    return f"{percent(effect.ratio)} [{signed(effect.low)}, {signed(effect.high)}]"
 
 
 def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:

@@ -25,6 +25,11 @@ class Progress:
     """The time when the comparison began, by `time.monotonic()`, which all processes share."""
     remaining: float | None = None
 
+    @property
+    def part(self) -> float | None:
+        """Return the part, 0 to 1, of the most pairs that is measured; None for what is no comparison."""
+        return min(1.0, self.pair / self.of) if self.of else None
+
     def line(self, now: float | None = None) -> str:
         """Return one line: notebook, comparison, pair n of at most m, running estimate, elapsed, remaining."""
         elapsed = (time.monotonic() if now is None else now) - self.began

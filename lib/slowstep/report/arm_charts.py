@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from slowstep.factors import CATALOGUE
+from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
-from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Chart
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart
 from slowstep.settings import Settings
 from slowstep.wording.words import SIGNS, effect, size
 
@@ -27,19 +27,28 @@ MARKERS = {
 
 def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     """Draw every arm's effect with its interval, in the judged unit. Arms without a measurement keep their row."""
-    ordered = sorted(measured, key=lambda m: m.verdict.effect.mean if m.verdict.effect else float("-inf"))
-    names = [_label(m) for m in ordered]
     judged = unit([p.treatment for m in measured if m.record for p in m.record.pairs])
+    return effects([(_label(m), m.verdict) for m in measured], minimum_effect, judged)
+
+
+def effects(
+    labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judged: str = "throughput", widest: float = 3.0
+) -> Chart:
+    """Draw the effect of each verdict with its interval, the largest at the top, under its label.
+
+    `judged` is the unit, and `widest` is how far the axis goes at the most, as a multiple of the largest effect.
+    """
+    ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
+    names = [name for name, _ in ordered]
     figure = go.Figure()
     for outcome, (colour, symbol) in MARKERS.items():
-        shown = [m for m in ordered if m.verdict.outcome is outcome and m.verdict.effect]
+        shown = [(name, v) for name, v in ordered if v.outcome is outcome and v.effect]
         if not shown:
             continue
-        verdicts = [m.verdict for m in shown]
-        effects = [100 * (v.effect.ratio - 1) for v in verdicts]
+        verdicts = [v for _, v in shown]
         figure.add_scatter(
-            x=effects,
-            y=[_label(m) for m in shown],
+            x=[100 * (v.effect.ratio - 1) for v in verdicts],
+            y=[name for name, _ in shown],
             mode="markers",
             name=str(outcome),
             marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
@@ -54,26 +63,38 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
         )
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
-    figure.update_xaxes(range=_readable([m.verdict.effect for m in ordered if m.verdict.effect]))
-    without = [m for m in ordered if m.verdict.effect is None]
+    figure.update_xaxes(range=_readable([v.effect for _, v in ordered if v.effect], widest))
+    without = [(name, v) for name, v in ordered if v.effect is None]
     figure.add_scatter(
         x=[0] * len(without),
-        y=[_label(m) for m in without],
-        text=[f" {_unmeasured(m.verdict)}" for m in without],
+        y=[name for name, _ in without],
+        text=[f" {_unmeasured(v)}" for _, v in without],
         mode="text",
         textposition="middle right",
-        textfont={"color": GREY},
         showlegend=False,
         hoverinfo="skip",
     )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
     figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
     rows = [
-        {"arm": _label(m, " "), "effect [interval]": effect(m.verdict.effect), "verdict": SIGNS[m.verdict.outcome]}
-        for m in reversed(ordered)
+        {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": SIGNS[v.outcome]}
+        for name, v in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
-    return Chart(figure, f"Effect of every arm on {judged}, with its interval.", rows, 150 + 34 * max(len(names), 2))
+    return Chart(figure, _finding(ordered, judged), rows, 150 + 34 * max(len(names), 2))
+
+
+def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
+    """Return what a figure of effects shows, as a sentence that can be heard in its place."""
+    supported = [(name, v) for name, v in reversed(ordered) if v.outcome is Outcome.SUPPORTED and v.effect]
+    told = [(name, v) for name, v in supported if v.meaning is not Meaning.DIAGNOSTIC]
+    if not told:
+        return (
+            f"Effects on {judged} with their intervals: none of {len(ordered)} was shown to bring the minimum effect."
+        )
+    name, v = told[0]
+    others = f"; {len(told)} of {len(ordered)} were shown to bring something" if len(ordered) > 1 else ""
+    return f"Effects on {judged} with their intervals: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
 
 
 def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart:
@@ -99,29 +120,23 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
     ys, xs = (sorted({key[i] for key in cells}, key=_natural) for i in (0, 1))
     grid = [[cells.get((y, x), (None, "not measured")) for x in xs] for y in ys]
     extreme = max([abs(v) for row in grid for v, _ in row if v is not None] + [1.0])
-    figure = go.Figure(
-        go.Heatmap(
-            z=[[v for v, _ in row] for row in grid],
-            x=xs,
-            y=ys,
-            zmin=-extreme,
-            zmax=extreme,
-            colorscale=[[0, VERMILION], [0.5, "#FFFFFF"], [1, SKY]],
-            showscale=False,
-            text=[[text for _, text in row] for row in grid],
-            texttemplate="%{text}",
-            textfont={"color": BLACK},
-            xgap=3,
-            ygap=3,
-            hoverinfo="skip",
-        )
+    figure = go.Figure()
+    every = [(i, j, *grid[i][j]) for i in range(len(ys)) for j in range(len(xs))]
+    for i, j, value, _ in every:
+        colour = "rgba(0,0,0,0)" if value is None else _shade(value / extreme)
+        box = {"x0": j - 0.48, "x1": j + 0.48, "y0": i - 0.47, "y1": i + 0.47}
+        figure.add_shape(type="rect", **box, fillcolor=colour, line={"color": GREY, "width": 1}, layer="below")
+    figure.add_scatter(
+        x=[xs[j] for _, j, _, _ in every],
+        y=[ys[i] for i, _, _, _ in every],
+        text=[text for _, _, _, text in every],
+        textfont={"color": [BLACK if value is None else ON_COLOUR for _, _, value, _ in every]},
+        mode="text",
+        showlegend=False,
+        hoverinfo="skip",
     )
-    for i, row in enumerate(grid):
-        for j, (value, text) in enumerate(row):
-            if value is None:  # plotly writes no text into a cell without a value
-                figure.add_annotation(x=j, y=i, text=text, showarrow=False, font={"color": BLACK})
-    figure.update_xaxes(title=columns_factor, type="category")
-    figure.update_yaxes(title=rows_factor, type="category")
+    figure.update_xaxes(title=columns_factor, type="category", range=[-0.5, len(xs) - 0.5], showgrid=False)
+    figure.update_yaxes(title=rows_factor, type="category", range=[-0.5, len(ys) - 0.5], showgrid=False)
     table = [
         {rows_factor: y, columns_factor: x, "change of the judged throughput": grid[i][j][1].replace("<br>", ", ")}
         for i, y in enumerate(ys)
@@ -164,19 +179,25 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
     return Chart(figure, "Peak memory of every arm.", rows, 120 + 30 * len(names) * (3 if on_device else 1))
 
 
-def _label(m: Measured, line_end: str = "<br>") -> str:
+def _label(m: Measured) -> str:
     """Return the arm's name with its condition below. Arms measured again for the final choice are marked."""
-    name = line_end.join(filter(None, (m.verdict.name, m.verdict.condition)))
+    name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
     return f"{name}, confirmed" if m.family == "final" else name
 
 
-def _readable(effects: Sequence[Interval]) -> list[float]:
+def _readable(effects: Sequence[Interval], widest: float) -> list[float]:
     """Return an axis range, in %, that shows the effects. An interval far beyond them is cut off; the table has it."""
-    widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
+    widest *= max([abs(e.ratio - 1) for e in effects] + [0.1])
     low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
     high = max([min(e.high - 1, widest) for e in effects] + [0.1])
     margin = 0.06 * (high - low)
     return [100 * (low - margin), 100 * (high + margin)]
+
+
+def _shade(part: float) -> str:
+    """Return the colour of a cell: from vermilion at -1 over white to sky blue at 1."""
+    full = [int((VERMILION if part < 0 else SKY)[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 + abs(part) * (c - 255)):02X}" for c in full)
 
 
 def _unmeasured(verdict: Verdict) -> str:

@@ -33,6 +33,9 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 
 GREY = "#8A8A8A"
 
+ON_COLOUR = "#111111"
+"""Text on a coloured ground. It stays dark on a dark page, where `BLACK` becomes the colour of the page's text."""
+
 
 LONG_CELL = 60
 """The number of characters beyond which a cell holds a sentence and gets more width."""
@@ -42,12 +45,10 @@ class Chart:
     """A plotly figure with a description and the rows it draws."""
 
     def __init__(self, figure: go.Figure, description: str, rows: Sequence[dict[str, Any]], height: int = 320):
-        self.figure, self.rows = figure, list(rows)
+        self.figure, self.rows, self.description = figure, list(rows), description
         figure.update_layout(
             template="plotly_white",
-            paper_bgcolor="white",
-            plot_bgcolor="white",
-            font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
+            font={"family": "system-ui, sans-serif", "size": 13},
             margin={"l": 10, "r": 20, "t": 30, "b": 40},
             legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
             height=height,
@@ -56,8 +57,13 @@ class Chart:
         figure.update_xaxes(automargin=True)
         figure.update_yaxes(automargin=True)
 
+    @property
+    def json(self) -> dict[str, Any]:
+        """Return the figure as plotly's JSON."""
+        return json.loads(self.figure.to_json())
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {MIME: json.loads(self.figure.to_json()), "text/plain": self.figure.layout.meta["description"]}
+        return {MIME: self.json, "text/plain": self.description}
 
 
 class Table:

@@ -14,13 +14,17 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from nbconvert.exporters import TemplateExporter
 from nbconvert.filters import markdown2html
-from plotly.offline import get_plotlyjs
 
 from slowstep.records.store import write_atomically
 from slowstep.report.chart import MIME
+from slowstep.report.drawing import NARROW, svg
 from slowstep.text.visible import visible_lines
 
 TEMPLATES = Path(__file__).parent / "template"
+
+PLOTLY = TEMPLATES / "plotly" / "plotly-basic.min.js"
+"""plotly.js with bars, points and pies alone: a third of the whole library (plotly.js-basic-dist-min on npm)."""
+
 PROGRESS = "application/x-slowstep-progress"
 HIDDEN = {"hidden", "injected-parameters"}
 """Tags of cells that appear in the notebook and not in the report."""
@@ -50,14 +54,16 @@ class _Exporter(TemplateExporter):
         yield "clean", clean
         yield "markdown", lambda text: clean(markdown2html(text))
         yield "as_json", figure_json
+        yield "drawing", drawing
 
     def _create_environment(self) -> Environment:
         environment = super()._create_environment()
         environment.autoescape = True
         environment.finalize = _visible
-        environment.globals["plotly_js"] = get_plotlyjs
+        environment.globals["plotly_js"] = lambda: PLOTLY.read_text(encoding="utf-8")
         environment.globals["figure_mime"] = MIME
         environment.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
+        environment.globals["words"] = lambda: (TEMPLATES / "words.html.j2").read_text(encoding="utf-8")
         return environment
 
 
@@ -73,6 +79,11 @@ def figure_json(figure: Any) -> Markup:
     Nothing in it ends that element or begins a comment. Of the markup that Plotly knows, only its line ends are left.
     """
     return htmlsafe_json_dumps(_plain_labels(figure))
+
+
+def drawing(figure: Any) -> Markup:
+    """Return the static drawings of a figure, for screens and for phones. All of their texts are escaped."""
+    return Markup(unbroken(svg(figure, name="wide") + svg(figure, width=NARROW, name="narrow")))
 
 
 def _plain_labels(data: Any) -> Any:
@@ -102,6 +113,7 @@ def environment() -> Environment:
     )
     made.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
     made.filters["markdown"] = lambda text: clean(markdown2html(text))
+    made.filters["drawing"] = drawing
     return made
 
 

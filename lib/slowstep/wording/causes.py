@@ -10,7 +10,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
-from slowstep.wording.words import PHASE_NAMES, effect, share, share_span
+from slowstep.wording.words import PHASE_NAMES, effect, share, share_span, time_taken
 
 MOST_SHOWN = 3
 """The most changes that are named beside a suspect."""
@@ -54,7 +54,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
 
 def _factor_cause(v: Verdict) -> Cause:
-    text = f"{v.shown} ({effect(v.effect)}): {v.hypothesis}"
+    text = f"{v.cause} takes {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
+    if v.meaning is Meaning.DIAGNOSTIC:
+        text = f"{v.cause} takes {time_taken(v.effect)} of the time: no change of data loading can bring more."
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
@@ -80,7 +82,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
 
 def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     text = (
-        f"time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
+        f"Time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
         f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
         "chance here: more pairs, or a quieter machine, would decide it."
     )
@@ -94,7 +96,7 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], ch
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
-        f"unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}.{consists} Without it the run "
+        f"Unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}.{consists} Without it the run "
         f"would be up to {percent(ratio)} faster. {_where_it_goes(suspect, verdicts)}"
     )
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)

@@ -6,6 +6,7 @@ from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span
+from slowstep.text.numbers import digits, percentage
 
 PHASE_NAMES = {
     "data": "data wait",
@@ -80,13 +81,19 @@ def rate(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share, 0 to 1, as a percentage."""
-    return "not measured" if value is None else f"{value:.1%}"
+    """Return a share, 0 to 1, as a percentage with two or three digits."""
+    return "not measured" if value is None else percentage(value)
+
+
+def time_taken(gain: Interval) -> str:
+    """Return the share of the time that a speed-up takes away, with its interval: +100 % throughput, half the time."""
+    low, middle, high = (digits(max(0.0, 1 - 1 / ratio)) for ratio in (gain.low, gain.ratio, gain.high))
+    return f"{middle} % [{low}, {high}]"
 
 
 def share_span(interval: Interval) -> str:
     """Return a share, 0 to 1, with its interval, as percentages."""
-    return f"{share(interval.mean)} [{share(interval.lower)}, {share(interval.upper)}]"
+    return f"{share(interval.mean)} [{digits(interval.lower)}, {digits(interval.upper)}]"
 
 
 def loss_change(value: float | None) -> str:

@@ -10,6 +10,7 @@ FACTORS = (
         name="max_length",
         title="Sequence length",
         hypothesis="Long sequences are slow beyond their tokens: attention grows with the square of the length.",
+        cause="Computing examples at this length",
         meaning=Meaning.SEMANTICS,
         changes="longer examples are cut off, so the model never sees their ends",
         **section("dataset.max_length"),

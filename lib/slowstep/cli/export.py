@@ -1,0 +1,39 @@
+"""`slowstep export`: investigations as runs of an experiment tracker."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.export.exported import exported
+from slowstep.export.to_mlflow import to_mlflow
+from slowstep.export.to_wandb import to_wandb
+from slowstep.settings import SettingsError
+from slowstep.text.terminal import say
+
+
+def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Path | None) -> int:
+    """Export the named investigations, or all in `outputs`; return 0 if every one could be. SettingsError says why not.
+
+    What a tracker refuses is told in its own words.
+    """
+    if (mlflow is None) == (wandb is None):
+        raise SettingsError("export: name one tracker, by --mlflow URI or by --wandb FOLDER.")
+    package = "mlflow" if mlflow is not None else "wandb"
+    if importlib.util.find_spec(package) is None:
+        raise SettingsError(f"export: {package} is not installed here; `pip install 'slowstep[export]'` brings it.")
+    named = list(folders) or sorted(outputs.iterdir() if outputs.is_dir() else [])
+    every = [folder for folder in named if (folder / "records").is_dir()]
+    missing = [folder for folder in folders if folder not in every]
+    if missing or not every:
+        raise SettingsError(f"{missing[0] if missing else outputs}: there is no investigation in this folder.")
+    failed = False
+    for folder in every:
+        one = exported(folder.resolve())
+        try:
+            said = to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)
+        except Exception as error:  # a tracker's errors have no common class
+            said, failed = f"{package} refused it: {type(error).__name__}: {error}", True
+        say(f"{one.name}: {said}", error=failed)
+    return int(failed)

@@ -1,0 +1,88 @@
+"""What a tracker gets of an investigation, whatever tracker it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slowstep.records import identity
+from slowstep.report.overview import Overview, overview
+from slowstep.report.summary import NAME, as_json, write_summary
+
+PROJECT = "slowstep"
+"""The name of the experiment or project that investigations go to."""
+
+FOLDERS = ("final",)
+"""The folders whose files go along with the reports."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """An investigation as a run of a tracker."""
+
+    name: str
+    identity: str
+    """Its name in the tracker's own records. The same conclusions have the same one, so they are not told twice."""
+    tags: dict[str, str]
+    metrics: dict[str, float]
+    rows: list[dict[str, Any]]
+    """The hypotheses, as rows of a table."""
+    files: list[Path]
+    """Reports, summaries, and the files of the final configuration."""
+    folder: Path
+
+
+def exported(folder: Path) -> Exported:
+    """Return what is told of the investigation in a folder, with its summary written anew."""
+    found = overview(folder)
+    write_summary(folder, found)
+    summary = as_json(found)
+    tags = {"machine": found.machine, "answer": found.answer, "slowstep": summary["slowstep"]}
+    tags |= {f"verdict.{key(v.name)}": str(v.outcome) for v in found.verdicts}
+    told = {name: value for name, value in summary.items() if name not in ("seconds", "reports")}
+    return Exported(
+        name=found.name,
+        identity=identity(told),
+        tags=tags,
+        metrics=dict(_metrics(found)),
+        rows=[_row(v) for v in summary["hypotheses"]],
+        files=sorted(_files(folder)),
+        folder=folder,
+    )
+
+
+def key(name: str) -> str:
+    """Return a level's name with the characters alone that all trackers take in names."""
+    return re.sub(r"[^\w.\-/]+", "_", name).strip("_") or "unnamed"
+
+
+def _metrics(found: Overview) -> Iterator[tuple[str, float]]:
+    for v in found.verdicts:
+        if v.effect:
+            yield f"throughput_ratio/{key(v.name)}", v.effect.ratio
+            yield f"throughput_ratio_low/{key(v.name)}", v.effect.low
+            yield f"throughput_ratio_high/{key(v.name)}", v.effect.high
+    decision = found.decision
+    if decision.adopted and decision.adopted.effect:
+        yield "throughput_ratio/adopted", decision.adopted.effect.ratio
+    for name, job in (("before", decision.before), ("after", decision.after)):
+        if job:
+            yield f"job_seconds/{name}", job.seconds
+            cost = job.cost(job.seconds)
+            if cost is not None:
+                yield f"job_cost/{name}", cost
+
+
+def _row(verdict: dict[str, Any]) -> dict[str, Any]:
+    effect = verdict["throughput_ratio"] or {"estimate": None, "low": None, "high": None}
+    shown = {name: verdict[name] for name in ("name", "outcome", "class", "reason")}
+    return shown | {f"throughput_ratio_{end}": effect[end] for end in ("estimate", "low", "high")}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    yield from (p for p in folder.iterdir() if p.is_file() and (p.suffix == ".html" or p.stem == NAME))
+    for name in FOLDERS:
+        yield from (p for p in (folder / name).rglob("*") if p.is_file())

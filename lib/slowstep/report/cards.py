@@ -1,0 +1,77 @@
+"""Cards: a verdict, a comparison, an arm or the lab as a notebook shows it, in HTML that needs no script."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from html import escape
+
+from slowstep.factors import Arm
+from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import Measured
+from slowstep.judgement.verdict import Verdict
+from slowstep.report.arm_charts import effects
+from slowstep.report.chart import Table
+from slowstep.report.drawing import svg
+from slowstep.report.overview import KINDS, overview
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Settings
+from slowstep.text.visible import visible_lines
+from slowstep.wording.words import SIGNS, effect
+
+
+@singledispatch
+def card(shown: object) -> str:
+    """Return an object as HTML."""
+    raise TypeError(f"there is no card for {type(shown).__name__}")
+
+
+@card.register
+def _(shown: Verdict) -> str:
+    found = f"{effect(shown.effect)} throughput" if shown.effect else ""
+    about = ", ".join(filter(None, (found, KINDS[shown.meaning])))
+    return (
+        f"<p><strong>{_text(SIGNS[shown.outcome])}: {_text(shown.title_in_full)}</strong><br>{_text(about)}<br>"
+        f"{_text(shown.reason)}</p>"
+    )
+
+
+@card.register
+def _(shown: Measured) -> str:
+    verdict, record = shown.verdict, shown.record
+    if record is None or verdict.effect is None:
+        return card(verdict)
+    drawn = svg(effects([(verdict.title_in_full, verdict)], 0.0).json, f"effect {effect(verdict.effect)}")
+    turns = "by turns" if record.by_turns else "both in memory"
+    rests = f"{len(record.pairs)} pairs of blocks, {turns}, {record.seconds:.0f} s"
+    return f'{card(verdict)}<div style="max-width: 48rem">{drawn}</div><p>{_text(rests)}</p>'
+
+
+@card.register
+def _(shown: Arm) -> str:
+    """Show what an arm sets beside the defaults."""
+    default, own = to_plain(Settings(name="")), to_plain(shown.settings)
+    rows = [
+        {"section": section, "key": key, "value": str(value)}
+        for section, values in own.items()
+        if isinstance(values, dict) and isinstance(default.get(section), dict)
+        for key, value in values.items()
+        if default[section].get(key) != value
+    ]
+    return f"<p><strong>{_text(shown.label)}</strong></p>{Table(rows, 'Everything is as by default.')._repr_html_()}"
+
+
+@card.register
+def _(shown: Lab) -> str:
+    """Show what is known, without measuring anything."""
+    found = overview(shown.folder)
+    answer = found.answer if found.runs or found.verdicts else "Nothing has been concluded yet."
+    rows = [
+        {"change": v.title_in_full, "verdict": SIGNS[v.outcome], "effect [interval]": effect(v.effect)}
+        for v in found.verdicts
+    ]
+    head = f"<p><strong>{_text(shown.settings.name)}</strong> on {_text(shown.machine)}: {_text(answer)}</p>"
+    return head + (Table(rows)._repr_html_() if rows else "")
+
+
+def _text(text: object) -> str:
+    return escape(visible_lines(text))

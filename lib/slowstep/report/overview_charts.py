@@ -1,0 +1,118 @@
+"""The figures of the index: the job now and after, the time of a step before and after, and every hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from slowstep.investigation.results import Decision
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Verdict
+from slowstep.records import PHASES
+from slowstep.report.arm_charts import effects
+from slowstep.report.baseline_charts import PHASE_COLOURS
+from slowstep.report.chart import BLUE, GREEN, GREY, ON_COLOUR, Chart
+from slowstep.report.overview import Overview
+from slowstep.wording.words import PHASE_NAMES, duration, hours, money, share
+
+NOW, AFTER = "now", "with the changes"
+
+UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+"""The length from which on a time is drawn in a unit, the seconds of that unit, and its name."""
+
+SMALL = 0.06
+"""The share of a step below which a part of it carries no text."""
+
+
+def job(decision: Decision) -> Chart | None:
+    """Draw the time of the whole job now and with the changes, each with its interval; None if it is not known."""
+    before, after = decision.before, decision.after
+    if before is None or after is None:
+        return None
+    jobs = {NOW: before, AFTER: after}
+    _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
+    figure = go.Figure()
+    figure.add_bar(
+        y=list(jobs),
+        x=[p.seconds / unit for p in jobs.values()],
+        orientation="h",
+        marker={"color": [GREY, GREEN]},
+        error_x={
+            "type": "data",
+            "array": [(p.high - p.seconds) / unit for p in jobs.values()],
+            "arrayminus": [(p.seconds - p.low) / unit for p in jobs.values()],
+        },
+        text=[_told(p) for p in jobs.values()],
+        textposition="outside",
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
+    rows = [{"the job": name, "time [interval]": hours(p), "cost [interval]": money(p)} for name, p in jobs.items()]
+    return Chart(figure, f"The job takes {hours(after)} with the changes, and {hours(before)} now.", rows, 150)
+
+
+def _told(p: Projection) -> str:
+    return ", ".join(filter(None, (duration(p.seconds), money(p).partition(" [")[0] and _cost(p))))
+
+
+def _cost(p: Projection) -> str:
+    cost = p.cost(p.seconds)
+    return "" if cost is None else f"{cost:,.2f} {p.currency}"
+
+
+def step(found: Overview) -> Chart | None:
+    """Draw where the time of a step goes, now and with the changes, over the same samples.
+
+    If nothing is changed it is that of a step as it is, in per cent; None if that is not known either.
+    """
+    before, after = found.decision.step_before, found.decision.step_after
+    if before and after:
+        saved = 1 - sum(after.values()) / sum(before.values())
+        said = f"The same samples take {share(saved)} less time with the changes."
+        times = {name: {p: 1e3 * s for p, s in side.items()} for name, side in ((NOW, before), (AFTER, after))}
+        return _stacked(times, "milliseconds of a step, over the same samples", said, lambda ms: duration(ms / 1e3))
+    if not found.shares:
+        return None
+    largest = sorted(found.shares.items(), key=lambda one: -one[1])[:2]
+    said = "Most of a step is " + " and ".join(f"{PHASE_NAMES[p]} ({share(s)})" for p, s in largest) + "."
+    percent = {NOW: {p: 100 * s for p, s in found.shares.items()}}
+    return _stacked(percent, "per cent of a step", said, lambda value: share(value / 100))
+
+
+def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, shown: Callable[[float], str]) -> Chart:
+    """Draw a bar for each side, made of its phases."""
+    figure = go.Figure()
+    whole = max(sum(side.values()) for side in sides.values())
+    for phase, colour in zip(PHASES, PHASE_COLOURS, strict=True):
+        parts = {name: side.get(phase, 0.0) for name, side in sides.items()}
+        if max(parts.values()) < 0.005 * whole:
+            continue
+        figure.add_bar(
+            y=list(parts),
+            x=list(parts.values()),
+            name=PHASE_NAMES[phase],
+            orientation="h",
+            marker={"color": colour},
+            text=[PHASE_NAMES[phase] if value >= SMALL * whole else "" for value in parts.values()],
+            textposition="inside",
+            textfont={"color": "#FFFFFF" if colour in (BLUE, "#000000") else ON_COLOUR},
+            hoverinfo="skip",
+        )
+    figure.update_layout(barmode="stack", showlegend=True)
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title=title, rangemode="tozero")
+    rows = [
+        {"phase": PHASE_NAMES[p], **{name: shown(side.get(p, 0.0)) for name, side in sides.items()}}
+        for p in PHASES
+        if any(p in side for side in sides.values())
+    ]
+    return Chart(figure, said, rows, 100 + 35 * len(sides))
+
+
+def hypotheses(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart | None:
+    """Draw every hypothesis that was measured, with its interval; None if there is none."""
+    measured = [v for v in verdicts if v.effect]
+    return effects([(v.title_in_full, v) for v in measured], minimum_effect) if measured else None

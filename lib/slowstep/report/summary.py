@@ -1,0 +1,126 @@
+"""An investigation's summary beside its records: summary.md with summary.svg to paste, summary.json to read by program.
+
+docs/summary.md describes the JSON. Its `version` grows with each change that a reader would notice.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from slowstep import __version__
+from slowstep.investigation.results import Refused
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.projection import Projection
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.records.store import write_atomically
+from slowstep.report import overview_charts as charts
+from slowstep.report.drawing import svg_file
+from slowstep.report.overview import Overview, what
+from slowstep.settings.convert import to_plain
+from slowstep.text.markdown import code, escape
+from slowstep.wording.words import effect
+
+VERSION = 1
+
+NAME = "summary"
+"""The name of the three files, without their endings."""
+
+
+def write_summary(folder: Path, found: Overview) -> None:
+    """Write the three files of an investigation into its folder. The drawing is left out if nothing was measured."""
+    write_atomically(folder / f"{NAME}.json", json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
+    chart = charts.step(found) or charts.hypotheses(found.verdicts, found.minimum_effect)
+    picture = folder / f"{NAME}.svg"
+    if chart:
+        write_atomically(picture, svg_file(chart.json, chart.description))
+    else:
+        picture.unlink(missing_ok=True)
+    write_atomically(folder / f"{NAME}.md", as_markdown(found, chart.description if chart else ""))
+
+
+def as_markdown(found: Overview, picture: str = "") -> str:
+    """Return the summary as Markdown, to be pasted into an issue. `picture` describes the drawing, if there is one."""
+    parts = [f"## {escape(found.name)}: why are the steps slow?", f"**{escape(found.answer)}**"]
+    if picture:
+        parts.append(f"![{escape(picture)}]({NAME}.svg)")
+    if found.causes:
+        parts.append(_numbered("Why it is slow", [escape(c.text) for c in found.causes]))
+    if found.actions:
+        lines = [f"{code(a.what)}: **{a.gain}** by itself; {a.kind}" for a in found.actions]
+        parts.append(_numbered("What to do", lines))
+    if found.beyond:
+        lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
+        parts.append("\n".join(["**What would bring more**", "", *lines]))
+    counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
+    rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
+    rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
+    rests.append(f"Measured by slowstep {__version__}.")
+    parts.append(" ".join(filter(None, rests)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _numbered(title: str, lines: list[str]) -> str:
+    return "\n".join([f"**{title}**", "", *(f"{i}. {line}" for i, line in enumerate(lines, 1))])
+
+
+def _refusal(refused: Refused) -> str:
+    remedy = f"; {code(refused.remedy)} in the parameter file allows it" if refused.remedy else ""
+    return f"{escape(refused.why)}{remedy}"
+
+
+def as_json(found: Overview) -> dict[str, Any]:
+    """Return the summary as plain data. docs/summary.md says what each key means."""
+    decision = found.decision
+    return {
+        "version": VERSION,
+        "slowstep": __version__,
+        "name": found.name,
+        "machine": found.machine,
+        "answer": found.answer,
+        "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
+        "adopted": _verdict(decision.adopted) if decision.adopted else None,
+        "changes": [_verdict(v) for v in decision.parts],
+        "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
+        "job": {"before": _job(decision.before), "after": _job(decision.after)},
+        "step_seconds": {"before": decision.step_before, "after": decision.step_after},
+        "hypotheses": [_verdict(v) for v in found.verdicts],
+        "detectable_ratio": found.noise,
+        "minimum_effect": found.minimum_effect,
+        "reports": {r.notebook: {"status": r.status, "file": r.report or None} for r in found.runs},
+        "seconds": sum(r.seconds for r in found.runs),
+    }
+
+
+def _verdict(v: Verdict) -> dict[str, Any]:
+    return {
+        "name": v.name,
+        "factor": v.factor,
+        "outcome": str(v.outcome),
+        "throughput_ratio": _ratio(v.effect),
+        "at_most_ratio": v.bound.ratio if v.bound else None,
+        "class": str(v.meaning),
+        "cause": v.cause,
+        "where": v.lines,
+        "settings": to_plain(v.overrides),
+        "beside": to_plain(v.held_constant),
+        "reason": v.reason,
+    }
+
+
+def _ratio(found: Interval | None) -> dict[str, float] | None:
+    return {"estimate": found.ratio, "low": found.low, "high": found.high, "pairs": found.n} if found else None
+
+
+def _job(job: Projection | None) -> dict[str, Any] | None:
+    if job is None:
+        return None
+    cost = None if job.price_per_hour is None else job.cost(job.seconds)
+    seconds = {"estimate": job.seconds, "low": job.low, "high": job.high}
+    return {
+        "seconds": seconds,
+        "steps": job.steps,
+        "cost": cost,
+        "currency": job.currency if cost is not None else None,
+    }

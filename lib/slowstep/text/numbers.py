@@ -1,0 +1,19 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def percentage(share: float) -> str:
+    """Return a share, 0 to 1, with two or three digits: "46 %", "4.6 %"."""
+    return f"{digits(share)} %"
+
+
+def digits(share: float) -> str:
+    """Return a share, 0 to 1, as per cent without the sign."""
+    return f"{100 * share:.1f}" if abs(share) < 0.0995 else f"{100 * share:.0f}"
+
+
+def signed(ratio: float) -> str:
+    """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52."""
+    change = 100 * (ratio - 1)
+    return f"{change:+.1f}" if abs(change) < 9.95 else f"{change:+,.0f}"

@@ -1,0 +1,301 @@
+"""What an investigation says at one glance: the overview, the summaries, the cards, the static drawings, the export."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from plotly.offline import get_plotlyjs_version
+
+from slowstep.cli.main import main
+from slowstep.factors import Arm
+from slowstep.final.choice import choose
+from slowstep.final.decision import decision_of
+from slowstep.investigation import open_lab
+from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import NotebookRun
+from slowstep.judgement.verdict import Outcome
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.report.drawing import NARROW, svg
+from slowstep.report.drawing.axes import nice
+from slowstep.report.html import PLOTLY
+from slowstep.report.index import page
+from slowstep.report.overview import Overview, overview
+from slowstep.report.summary import as_json, as_markdown, write_summary
+from slowstep.settings import Loaded, Settings, override
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+ASKED = {
+    "data_loading": {"tokenize": ["once"]},
+    "gradient_checkpointing": {"gradient_checkpointing": [False], "per_device_train_batch_size": [8]},
+    "sequence_length": {},
+    "compute": {},
+    "overheads": {"logging_steps": [100]},
+    "job.epochs": 3,
+    "job.price_per_hour": 2.0,
+    "budget.find_batch": False,
+}
+
+HEALTHY = {"forward": 0.3, "backward": 0.6, "optimizer": 0.1}
+"""The phases of a step that waits for nothing."""
+
+Concluded = Callable[..., Path]
+
+
+@pytest.fixture
+def concluded(quick: Settings, tmp_path: Path) -> Concluded:
+    """Concludes an investigation over simulated trials of known gains, and returns its folder."""
+
+    def make(gains: dict[str, float], phases: Mapping[str, float] = HEALTHY, **changes: object) -> Path:
+        settings = override(quick, ASKED | changes)
+
+        def gain(arm: Arm, purpose: str) -> float:
+            return sum(gains.get(part, 0.0) for part in arm.label.split(" + "))
+
+        truth = Truth(gain=gain, phases=phases)
+
+        def lab(notebook: str) -> Lab:
+            loaded = Loaded(settings=settings, source="quick.yaml", places={})
+            return open_lab(loaded, tmp_path, notebook, SimulatedMeasurer(truth, settings.budget))
+
+        baseline, final = lab("00_baseline"), lab("90_final_config")
+        baseline.rank()
+        baseline.conclude("most of the step is backward")
+        final.conclude(decision=decision_of(choose(final)))
+        for one in (baseline, final):
+            run = NotebookRun(notebook=one.notebook, status="ok", report=f"{one.notebook}.html", machine="a machine")
+            one.evidence.store.write(run, "notebooks", one.notebook)
+        return baseline.folder
+
+    return make
+
+
+def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(concluded: Concluded) -> None:
+    """Allowed gains are things to do, the largest first; a larger batch is other training, which the file forbids."""
+    gains = {"tokenize=once": 0.2, "gradient_checkpointing=false": 0.4, "per_device_train_batch_size=8": 0.6}
+    found = overview(concluded(gains, {"data": 0.3, "forward": 0.2, "backward": 0.5}, **{"allow.semantics": False}))
+
+    assert ["training_arguments.gradient_checkpointing: false", "dataset.tokenize: once"] == [
+        action.what for action in found.actions
+    ]
+    assert [("per_device_train_batch_size=8", "allow.semantics: true")] == [
+        (r.verdict.name, r.remedy) for r in found.beyond
+    ]
+    assert found.decision.after.seconds < found.decision.before.seconds
+    assert "in place of" in found.answer
+    assert "USD" in found.answer or found.decision.before.currency in found.answer
+
+
+def test_a_step_before_and_after_is_of_the_same_samples(concluded: Concluded) -> None:
+    """The ratio of both is the measured gain, whatever the batch: 40 % more throughput, so 1/1.4 of the time."""
+    found = overview(concluded({"per_device_train_batch_size=8": 0.4}, **{"allow.semantics": True}))
+    before, after = (sum(s.values()) for s in (found.decision.step_before, found.decision.step_after))
+
+    assert before / after == pytest.approx(1.4, rel=0.03)
+
+
+def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
+    """What the remedy names is what lets it in."""
+    gains = {"per_device_train_batch_size=8": 0.6}
+    (refused,) = overview(concluded(gains, **{"allow.semantics": False})).beyond
+    key, _, value = refused.remedy.partition(": ")
+    allowed = overview(concluded(gains, **{key: json.loads(value)}))
+
+    assert allowed.beyond == []
+    assert ["training_arguments.per_device_train_batch_size: 8"] == [a.what.split(";")[0] for a in allowed.actions]
+
+
+def test_a_run_without_a_cause_says_so(concluded: Concluded) -> None:
+    """Nothing is proposed, and the time of a step is still shown."""
+    folder = concluded({})
+    found = overview(folder)
+
+    assert found.answer.startswith("No cause was shown")
+    assert found.actions == found.beyond == []
+    assert "per cent of a step" in page([found])
+
+
+@pytest.mark.parametrize("gains", [{}, {"gradient_checkpointing=false": 0.4, "per_device_train_batch_size=8": 0.6}])
+def test_the_summaries_say_what_the_overview_says(concluded: Concluded, gains: dict[str, float]) -> None:
+    """The keys of the JSON are those that docs/summary.md describes; the Markdown begins with the answer."""
+    folder = concluded(gains)
+    found = overview(folder)
+    write_summary(folder, found)
+    told = json.loads((folder / "summary.json").read_text())
+    described = re.findall(r"^\| (`.*?) \|", (DOCS / "summary.md").read_text(), re.M)
+    keys = [key for cell in described for key in re.findall(r"`(\w+)`", cell)]
+    verdict = told["hypotheses"][0]
+
+    assert told.keys() | verdict.keys() == set(keys)
+    assert told["answer"] == found.answer
+    assert (folder / "summary.md").read_text().splitlines()[2].startswith(f"**{found.answer[:20]}")
+    assert "summary.svg" in (folder / "summary.md").read_text()
+    ElementTree.parse(folder / "summary.svg")
+
+
+def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Concluded) -> None:
+    """The refuted are folded with their count; no script is in the page, and nothing is fetched."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    html = page([found])
+    refuted = found.of(Outcome.REFUTED)
+
+    assert len(refuted) > 0
+    assert f"<summary>{len(refuted)} refuted</summary>" in html
+    assert all(html.count(f"<td>{v.title_in_full}</td>") == 1 for v in found.verdicts)
+    assert "<script" not in html
+    assert not re.search(r'(src|href)="(?!data:|#|\w)', html)
+
+
+def test_hostile_names_stay_text(concluded: Concluded) -> None:
+    """A reason that holds markup is shown in page, Markdown and drawing as it stands."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    evil = "</svg><script>alert(1)</script><img src=x onerror=alert(1)>"
+    hostile = Overview(**{**vars_of(found), "name": evil, "machine": evil, "headline": evil})
+    figure = go.Figure()
+    figure.add_bar(y=[evil], x=[1.0], orientation="h", text=[evil], textposition="outside")
+    drawn = svg(json.loads(figure.to_json()), evil)
+
+    assert "<script" not in page([hostile])
+    assert "<img" not in page([hostile])
+    assert not re.search(r"(?<!\\)<script", as_markdown(hostile))
+    assert as_json(hostile)["name"] == evil
+    assert "<script" not in drawn
+    assert evil in "".join(ElementTree.fromstring(drawn).itertext())
+
+
+def vars_of(found: Overview) -> dict[str, object]:
+    """The fields of an overview, without what it computed from them."""
+    return {name: getattr(found, name) for name in Overview.__dataclass_fields__}
+
+
+def test_objects_show_themselves_and_measure_nothing(quick: Settings, tmp_path: Path) -> None:
+    """A verdict, a comparison, an arm and the lab have cards; showing the lab starts no trial."""
+    settings = override(quick, ASKED)
+    measurer = SimulatedMeasurer(Truth(gain=lambda arm, purpose: 0.3), settings.budget)
+    lab = open_lab(Loaded(settings=settings, source="quick.yaml", places={}), tmp_path, "20_x", measurer)
+    shown = lab._repr_html_()
+    asked = list(measurer.asked)
+    (verdict, *_) = lab.test("gradient_checkpointing")
+    measured = lab.measured[0]
+
+    assert settings.name in shown
+    assert asked == []
+    assert verdict.title_in_full in verdict._repr_html_()
+    assert "<svg" in measured._repr_html_()
+    assert "gradient_checkpointing" in measured.contrast.treatment._repr_html_()
+
+
+# -- drawings --
+
+
+def bars(figure: go.Figure, width: int = 760) -> list[tuple[float, float]]:
+    """Left and right end of each box of a drawing."""
+    drawn = ElementTree.fromstring(svg(json.loads(figure.to_json()), width=width))
+    boxes = [e for e in drawn.iter() if e.tag.endswith("rect")]
+    return [(float(b.get("x")), float(b.get("x")) + float(b.get("width"))) for b in boxes]
+
+
+@pytest.mark.parametrize("width", [760, NARROW])
+def test_the_lengths_of_bars_are_their_values(width: int) -> None:
+    """One twice as long is twice as large, and a bar ends within the drawing with its text."""
+    figure = go.Figure()
+    figure.add_bar(y=["a", "b", "a long name of a row"], x=[1.0, 2.0, 4.0], orientation="h", text=["1", "2", "4"])
+    ends = bars(figure, width)
+    lengths = [right - left for left, right in ends]
+
+    assert lengths == pytest.approx([lengths[0], 2 * lengths[0], 4 * lengths[0]], rel=0.01)
+    assert max(right for _, right in ends) < width
+
+
+def test_stacked_bars_lie_end_to_end() -> None:
+    """The second part begins where the first ends, and the whole fits."""
+    figure = go.Figure()
+    for part in (3.0, 5.0):
+        figure.add_bar(y=["now"], x=[part], orientation="h", name=str(part), marker={"color": "#009E73"})
+    figure.update_layout(barmode="stack")
+    (_, end), (start, last) = bars(figure)[-2:]
+
+    assert start == pytest.approx(end, abs=0.2)
+    assert last < 760
+
+
+def test_intervals_stand_where_their_values_do() -> None:
+    """The ends of an interval lie as far from the point as the errors say; one beyond the axis is cut off there."""
+    figure = go.Figure()
+    error = {"type": "data", "array": [10.0, 500.0], "arrayminus": [20.0, 5.0], "color": "#009E73"}
+    figure.add_scatter(x=[0.0, 50.0], y=["a", "b"], mode="markers", error_x=error, marker={"color": "#009E73"})
+    figure.update_xaxes(range=[-50, 100])
+    drawn = ElementTree.fromstring(svg(json.loads(figure.to_json())))
+    thick = [e for e in drawn.iter() if e.tag.endswith("line") and e.get("stroke-width") == "2"]
+    level = [(float(e.get("x1")), float(e.get("x2"))) for e in thick if e.get("y1") == e.get("y2")]
+    (low, high), (_, cut) = level
+    points = [float(e.get("cx")) for e in drawn.iter() if e.tag.endswith("circle")]
+
+    assert (points[0] - low) / (high - points[0]) == pytest.approx(2.0, rel=0.02)
+    assert cut <= 760
+    assert points[1] > points[0]
+
+
+def test_ticks_are_round_and_within_the_axis() -> None:
+    """At most seven steps of 1, 2 or 5 times a power of ten."""
+    assert nice(0, 100) == [0, 20, 40, 60, 80, 100]
+    assert nice(-0.013, 0.042) == [-0.01, 0.0, 0.01, 0.02, 0.03, 0.04]
+    assert nice(5, 5) == [5]
+
+
+def test_the_plotting_library_is_the_basic_bundle_of_plotlys_own_version() -> None:
+    """It stands in the package with its licence, and is the version that the Python package draws for."""
+    first = PLOTLY.read_text(encoding="utf-8")[:200]
+
+    assert f"plotly.js (basic - minified) v{get_plotlyjs_version()}" in first
+    assert "MIT" in first
+    assert "MIT License" in (PLOTLY.parent / "LICENSE").read_text(encoding="utf-8")
+
+
+# -- trackers --
+
+
+def test_mlflow_gets_verdicts_effects_and_reports_once(concluded: Concluded, tmp_path: Path) -> None:
+    """A real MLflow over SQLite holds the ratio, the outcome and the summary; a second export makes no second run."""
+    mlflow = pytest.importorskip("mlflow")
+    folder, uri = concluded({"gradient_checkpointing=false": 0.4}), f"sqlite:///{tmp_path}/mlflow.db"
+    script = [sys.executable, "-m", "slowstep.cli", "export", str(folder), "--mlflow", uri]
+    first, again = (subprocess.run(script, cwd=tmp_path, capture_output=True, text=True) for _ in range(2))
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("slowstep").experiment_id])
+
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert "has it already" in again.stdout
+    assert run.data.metrics["throughput_ratio/gradient_checkpointing_false"] == pytest.approx(1.4, rel=0.05)
+    assert run.data.tags["verdict.gradient_checkpointing_false"] == "supported"
+    assert {"summary.json", "summary.md"} <= {f.path for f in client.list_artifacts(run.info.run_id)}
+
+
+def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path) -> None:
+    """A real offline run is written, nothing is sent, and a second export finds the first."""
+    pytest.importorskip("wandb")
+    folder, target = concluded({"gradient_checkpointing=false": 0.4}), tmp_path / "wb"
+    script = [sys.executable, "-m", "slowstep.cli", "export", str(folder), "--wandb", str(target)]
+    first, again = (subprocess.run(script, cwd=tmp_path, capture_output=True, text=True) for _ in range(2))
+    runs = list((target / "wandb").glob("offline-run-*"))
+
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert "has it already" in again.stdout
+    assert len(runs) == 1
+    assert len(list(runs[0].glob("*.wandb"))) == 1
+
+
+def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """In one line each, with what to do."""
+    assert main(["export", str(tmp_path)]) == 2
+    assert "--mlflow URI or by --wandb FOLDER" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "--wandb", str(tmp_path / "w")]) == 2
+    assert "there is no investigation" in capsys.readouterr().err
