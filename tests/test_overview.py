@@ -23,6 +23,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import NotebookRun
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.measure.simulated.measurer import SHARES
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
@@ -81,7 +82,7 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
 def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(concluded: Concluded) -> None:
     """Allowed gains are things to do, the largest first; a larger batch is other training, which the file forbids."""
     gains = {"tokenize=once": 0.2, "gradient_checkpointing=false": 0.4, "per_device_train_batch_size=8": 0.6}
-    found = overview(concluded(gains, {"data": 0.3, "forward": 0.2, "backward": 0.5}, **{"allow.semantics": False}))
+    found = overview(concluded(gains, SHARES, **{"allow.semantics": False}))
 
     assert ["training_arguments.gradient_checkpointing: false", "dataset.tokenize: once"] == [
         action.what for action in found.actions
