@@ -26,7 +26,7 @@ import yaml
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
 from slowstep.records.store import write_atomically
-from slowstep.report.index import overview
+from slowstep.report.overview import overview
 
 HERE = Path(__file__).resolve().parent
 RESULTS = ROOT / "bench" / "results" / "own_scripts.json"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-block_size, batch_size, width, depth, max_iters = 64, 12, 96, 3, 240
+block_size, batch_size, width, depth, max_iters = 64, 12, 96, 3, 440
 
 
 def get_batch():

@@ -53,7 +53,7 @@ class Model(nn.Module):
         return self.head(hidden)
 
 
-def train(epochs=3):
+def train(epochs=6):
     torch.manual_seed(0)
     model, data = Model(), Texts(640)
     loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=collate)

@@ -27,7 +27,7 @@ def main():
     loader = DataLoader(data, sampler=order, batch_size=None)
     model = Table()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for epoch in range(4):
+    for epoch in range(11):
         if epoch == 1:
             began = time.perf_counter()
         for categories, numbers, target in loader:
@@ -35,7 +35,7 @@ def main():
             loss = nn.functional.mse_loss(model(categories, numbers), target)
             loss.backward()
             optimizer.step()
-    print(f"{3 * rows / (time.perf_counter() - began):.6g} samples/s")
+    print(f"{10 * rows / (time.perf_counter() - began):.6g} samples/s")
 
 
 main()

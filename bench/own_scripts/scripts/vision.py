@@ -48,7 +48,7 @@ def make(folder, count=256):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="images")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=9)
     parser.add_argument("--batch-size", type=int, default=32)
     given = parser.parse_args()
     if not os.path.isdir(given.data):

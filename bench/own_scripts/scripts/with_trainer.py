@@ -33,7 +33,7 @@ model = LlamaForCausalLM(LlamaConfig(**shape, vocab_size=500))
 arguments = TrainingArguments(
     output_dir="llama",
     per_device_train_batch_size=8,
-    max_steps=120,
+    max_steps=220,
     save_strategy="no",
     logging_steps=50,
     report_to="none",

@@ -60,13 +60,14 @@ def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller)
         return run(NOTEBOOKS / f"{AUDIT.notebook}.ipynb", given, tell)
 
 
-def draw(folder: Path, tell: Teller) -> list[NotebookRun]:
+def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookRun]:
     """Draw the reports of an investigation again from its records, wherever those were measured.
 
-    NotMeasured if its folder doesn't say what was measured.
+    Reports that are not `interactive` hold drawings alone, and are small. NotMeasured if its folder doesn't say what
+    was measured.
     """
     lab = read_investigation(folder)
-    given = Given(loaded=lab.loaded, folder=folder, read_only=True)
+    given = Given(loaded=lab.loaded, folder=folder, read_only=True, interactive=interactive)
     reported = lab.settings.reported
     gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
     if gone:

@@ -52,6 +52,8 @@ class Given:
     overrides: Sequence[str] = ()
     read_only: bool = False
     """True if nothing is measured, and no local file but the records is looked at."""
+    interactive: bool = True
+    """False if the reports hold drawings alone."""
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -110,7 +112,7 @@ def draw(notebook: Path, given: Given, run: NotebookRun, reason: str) -> Noteboo
     ended = replace(run, status="failed" if reason else "ok", reason=reason)
     try:
         title = f"{given.loaded.settings.name}: {_title(notebook)}"
-        render(executed, given.folder / f"{name}.html", title, reason)
+        render(executed, given.folder / f"{name}.html", title, reason, given.interactive)
         return replace(ended, report=f"{name}.html")
     except Exception as error:  # a report that can't be drawn must not cost the others theirs
         return replace(ended, status="failed", reason=reason or f"its report can't be drawn: {error}")

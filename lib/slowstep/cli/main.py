@@ -133,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
+        if name == "report":
+            command.add_argument("--static", action="store_true", help="charts as drawings alone: a tenth of the size")
         if name == "export":
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
@@ -229,7 +231,7 @@ def _audit(given: argparse.Namespace) -> int:
 def _report(given: argparse.Namespace) -> int:
     from slowstep.cli.report import report
 
-    return report([Path(folder) for folder in given.folders], Path(given.outputs))
+    return report([Path(folder) for folder in given.folders], Path(given.outputs), not given.static)
 
 
 def _export(given: argparse.Namespace) -> int:

@@ -14,10 +14,10 @@ from slowstep.settings import SettingsError
 from slowstep.text.terminal import say
 
 
-def report(folders: Sequence[Path], outputs: Path) -> int:
+def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> int:
     """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if every report could be drawn.
 
-    SettingsError if a folder does not exist.
+    Reports that are not `interactive` hold drawings alone. SettingsError if a folder does not exist.
     """
     if not folders and not outputs.is_dir():
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
@@ -26,17 +26,17 @@ def report(folders: Sequence[Path], outputs: Path) -> int:
         if not folder.is_dir():
             raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
     every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
-    status = max([_drawn(folder) for folder in every], default=0)
+    status = max([_drawn(folder, interactive) for folder in every], default=0)
     for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
         say(f"open {write_index(place)}")
     return status
 
 
-def _drawn(folder: Path) -> int:
+def _drawn(folder: Path, interactive: bool) -> int:
     for line in unusable_records(folder):
         say(line, error=True)
     try:
-        runs = draw(folder, Terminal(folder.name))
+        runs = draw(folder, Terminal(folder.name), interactive)
     except NotMeasured as error:
         say(error, error=True)
         return 2

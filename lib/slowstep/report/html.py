@@ -29,13 +29,20 @@ PROGRESS = "application/x-slowstep-progress"
 HIDDEN = {"hidden", "injected-parameters"}
 """Tags of cells that appear in the notebook and not in the report."""
 
+FIRST = ("verdict", "carries")
+"""Tags of cells that come first in a report: the verdict, and the figure that it rests on."""
+
 TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p", "div", "span", "strong", "em", "code", "ul", "li", "br"}
 
 
-def render(notebook: Path, target: Path, title: str, failed: str = "") -> None:
-    """Write the report of an executed notebook. `failed` says why it did not run to its end, and is empty if it did."""
+def render(notebook: Path, target: Path, title: str, failed: str = "", interactive: bool = True) -> None:
+    """Write the report of an executed notebook. `failed` says why it did not run to its end, and is empty if it did.
+
+    A report that is not `interactive` holds its charts as drawings alone: it has no script, and a tenth of the size.
+    """
     nb = nbformat.read(notebook, as_version=4)
-    body, _ = _Exporter().from_notebook_node(_prepared(nb), resources={"title": title, "failed": failed})
+    resources = {"title": title, "failed": failed, "interactive": interactive}
+    body, _ = _Exporter().from_notebook_node(_prepared(nb), resources=resources)
     write_atomically(target, body)
 
 
@@ -118,12 +125,12 @@ def environment() -> Environment:
 
 
 def _prepared(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Return the notebook with the title first, then the verdict, then the rest, without progress and hidden cells."""
+    """Return the notebook with title, verdict and the figure that carries it first, without what nobody should see."""
     cells = [c for c in nb.cells if not HIDDEN & set(c.metadata.get("tags", []))]
     for cell in cells:
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if PROGRESS not in o.get("data", {})]
-    verdict = [c for c in cells if "verdict" in c.metadata.get("tags", [])]
-    rest = [c for c in cells if "verdict" not in c.metadata.get("tags", [])]
-    nb.cells = rest[:1] + verdict + rest[1:]
+    first = [c for tag in FIRST for c in cells if tag in c.metadata.get("tags", [])]
+    rest = [c for c in cells if c not in first]
+    nb.cells = rest[:1] + first + rest[1:]
     return nb

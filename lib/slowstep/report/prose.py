@@ -11,7 +11,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, s
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
 from slowstep.wording.causes import Cause
-from slowstep.wording.words import hours, money, proviso, share, strength
+from slowstep.wording.words import PHASE_NAMES, hours, money, proviso, share, strength
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",
@@ -26,6 +26,7 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
     own = [v for v in verdicts if not v.conditional]
     supported = best_levels(own) + sorted(together, key=lambda v: -v.gain)[:1]
+    supported.sort(key=lambda v: v.meaning is Meaning.DIAGNOSTIC)  # a limit is nothing to train with
     beside = best_levels([v for v in verdicts if v.conditional])
     parts = [_headline(subject, supported, verdicts)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
@@ -46,7 +47,7 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
 def headline(baseline: Baseline) -> str:
     """Return the sentence of the index on the phase that takes most of the time."""
     phase, largest = max(((p, s.mean) for p, s in baseline.facts.shares.items()), key=lambda x: x[1])
-    return f"most of the step is {phase.replace('_', ' ')} ({share(largest)})"
+    return f"most of the step is {PHASE_NAMES[phase]} ({share(largest)})"
 
 
 def baseline_conclusion(
@@ -58,7 +59,7 @@ def baseline_conclusion(
     """
     f = baseline.facts
     largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
-    where = ", ".join(f"{phase.replace('_', ' ')} {share(s)}" for phase, s in largest)
+    where = ", ".join(f"{PHASE_NAMES[phase]} {share(s)}" for phase, s in largest)
     parts = [f"**The step's time goes to {where}.**"]
     seen = baseline.reading.detectable
     told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"

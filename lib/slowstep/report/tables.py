@@ -18,6 +18,7 @@ from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.wording.words import (
+    NOT_MEASURED,
     PHASE_NAMES,
     SIGNS,
     duration,
@@ -119,7 +120,8 @@ def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
             rows.append({"arm": m.verdict.name, **_units(throughput([p.treatment for p in m.record.pairs]))})
         elif m.record:
             rows.append({"arm": m.verdict.name, "s/step": str(m.verdict.status)})
-    return Table(rows)
+    seen = [name for name in rows[0] if any(row.get(name, NOT_MEASURED) != NOT_MEASURED for row in rows)]
+    return Table([{name: row.get(name, "") for name in seen} for row in rows])
 
 
 def facts(baseline: Baseline) -> Table:
@@ -138,17 +140,21 @@ def facts(baseline: Baseline) -> Table:
         ("peak host memory", size(memory.host)),
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("shares and bounds rest on", str(f.evidence)),
-        ("smallest effect these pairs could show", f"{100 * (reading.detectable - 1):.1f} %"),
+        ("smallest effect these pairs could show", percent(reading.detectable)),
         ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
+    missing = [name for name, value in rows if value == NOT_MEASURED]
+    rows = [row for row in rows if row[0] not in missing]
+    if missing:
+        rows.append((NOT_MEASURED, ", ".join(missing)))
     return Table([{"figure": name, "value": value} for name, value in rows])
 
 
 def _utilisation(baseline: Baseline) -> str:
-    if baseline.peak is None:
-        return "not measured"
+    if baseline.peak is None or baseline.mfu is None:
+        return NOT_MEASURED
     return f"{share(baseline.mfu)} of {baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})"
 
 

@@ -8,6 +8,8 @@ from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.text.numbers import digits, percentage
 
+NOT_MEASURED = "not measured"
+
 PHASE_NAMES = {
     "data": "data wait",
     "host_to_device": "copy to device",
@@ -31,7 +33,7 @@ SIGNS = {
 
 def effect(interval: Interval | None) -> str:
     """Return an effect with its interval, or "not measured"."""
-    return span(interval) if interval else "not measured"
+    return span(interval) if interval else NOT_MEASURED
 
 
 def duration(seconds: float, beside: float | None = None) -> str:
@@ -71,18 +73,18 @@ def money(job: Projection) -> str:
 def size(count: float | None) -> str:
     """Return bytes as MiB or GiB."""
     if count is None:
-        return "not measured"
+        return NOT_MEASURED
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def rate(value: float | None) -> str:
     """Return a rate with a sensible number of digits."""
-    return "not measured" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    return NOT_MEASURED if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def share(value: float | None) -> str:
     """Return a share, 0 to 1, as a percentage with two or three digits."""
-    return "not measured" if value is None else percentage(value)
+    return NOT_MEASURED if value is None else percentage(value)
 
 
 def time_taken(gain: Interval) -> str:
