@@ -6,7 +6,7 @@ BIN := .venv/bin
 BESIDE := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases docs clean clean-outputs
+.PHONY: help setup diagnose measure report audit check lab test test-fast test-all lint bench validate cases gallery docs clean clean-outputs
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ validate: .venv/.ready  ## measure how far the verdicts can be trusted (about fo
 
 cases: .venv/.ready  ## diagnose the five reports' small siblings and write docs/cases.md (about an hour)
 	$(BIN)/python -m bench.cases
+
+gallery: .venv/.ready  ## measure docs/gallery/ anew: the example, a script of one's own, an audit (about 40 minutes)
+	$(BIN)/python -m bench.gallery
 
 docs: .venv/.ready  ## write docs/factors.md anew from the catalogue, and the picture of docs/method.md
 	$(BIN)/python -m slowstep.factors.docs_page > docs/factors.md

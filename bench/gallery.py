@@ -1,0 +1,92 @@
+"""`make gallery`: measure three investigations and keep their reports in docs/gallery/, with pictures of them.
+
+They are the embedded example, a script of one's own with slow items, and the audit of a reported table. Reports are kept
+with drawings alone, since the library of charts in each would be most of the repository. `--drawn` measures nothing, and
+draws what is in outputs/gallery/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.own_scripts.__main__ import HERE as OWN
+from bench.own_scripts.__main__ import changed, planted
+from slowstep.environment.home import ROOT
+
+OUTPUTS, GALLERY = ROOT / "outputs" / "gallery", ROOT / "docs" / "gallery"
+KIT = [sys.executable, "-m", "slowstep.cli"]
+
+PICTURES = {
+    "index": "index.html",
+    "data_loading": "slow_items/10_data_loading.html",
+    "audit": "case_000/95_reported_figures.html",
+}
+"""The pictures for README, each with the page that it is of."""
+
+SIZE = {"width": 1100, "height": 900}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, draw, copy, take the pictures."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gallery", description=__doc__.splitlines()[0])
+    parser.add_argument("--drawn", action="store_true", help="measure nothing")
+    if not parser.parse_args(arguments).drawn:
+        measure()
+    investigations = [p for p in sorted(OUTPUTS.iterdir()) if (p / "records").is_dir()]
+    subprocess.run([*KIT, "report", "--static", *map(str, investigations)], check=True)
+    shutil.rmtree(GALLERY, ignore_errors=True)
+    for folder in investigations:
+        for page in [*folder.glob("*.html"), *folder.glob("summary.*"), *(folder / "final").glob("*")]:
+            kept = GALLERY / page.relative_to(OUTPUTS)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(page, kept)
+    shutil.copy(OUTPUTS / "index.html", GALLERY / "index.html")
+    photograph()
+    return 0
+
+
+def measure() -> None:
+    """Diagnose the example and the script by their commands, and audit the table."""
+    outputs = ["--outputs", str(OUTPUTS)]
+    subprocess.run([*KIT, "diagnose", "params/quick.yaml", *outputs], cwd=ROOT, check=True)
+    subprocess.run([*KIT, "audit", "params/case_000.yaml", *outputs], cwd=ROOT, check=True)
+    with tempfile.TemporaryDirectory() as home:
+        ill = planted()["slow_items"]
+        text = (OWN / "scripts" / ill["script"]).read_text(encoding="utf-8")
+        (Path(home) / "train.py").write_text(changed(text, ill["replace"]))
+        command = [
+            *KIT,
+            "diagnose",
+            "--minutes",
+            "6",
+            "--name",
+            "slow_items",
+            *outputs,
+            "--",
+            sys.executable,
+            "train.py",
+        ]
+        subprocess.run(command, cwd=home, check=True)
+
+
+def photograph() -> None:
+    """Take a picture of each page in `PICTURES`, in a real browser."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE)
+        for name, path in PICTURES.items():
+            page.goto((GALLERY / path).as_uri())
+            page.screenshot(path=str(GALLERY / f"{name}.png"))
+        browser.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
