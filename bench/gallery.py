@@ -1,8 +1,8 @@
 """`make gallery`: measure three investigations and keep their reports in docs/gallery/, with pictures of them.
 
-They are the embedded example, a script of one's own with slow items, and the audit of a reported table. Reports are kept
-with drawings alone, since the library of charts in each would be most of the repository. `--drawn` measures nothing, and
-draws what is in outputs/gallery/.
+They are the embedded example, a script of one's own with slow items, and the audit of a reported table. Reports are
+kept with drawings alone, since the library of charts in each would be most of the repository. `--drawn` measures
+nothing, and draws what is in outputs/gallery/.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from bench.own_scripts.__main__ import HERE as OWN
@@ -41,13 +40,19 @@ def main(arguments: list[str]) -> int:
     subprocess.run([*KIT, "report", "--static", *map(str, investigations)], check=True)
     shutil.rmtree(GALLERY, ignore_errors=True)
     for folder in investigations:
-        for page in [*folder.glob("*.html"), *folder.glob("summary.*"), *(folder / "final").glob("*")]:
-            kept = GALLERY / page.relative_to(OUTPUTS)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(page, kept)
-    shutil.copy(OUTPUTS / "index.html", GALLERY / "index.html")
+        for page in [*folder.glob("*.html"), *folder.glob("summary.*"), *(folder / "final").glob("*.md")]:
+            keep(page)
+    keep(OUTPUTS / "index.html")
     photograph()
     return 0
+
+
+def keep(page: Path) -> None:
+    """Copy a page into the gallery. Places on this machine become places in a home folder."""
+    kept = GALLERY / page.relative_to(OUTPUTS)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    text = page.read_text(encoding="utf-8").replace(str(ROOT), "~/slowstep").replace(str(Path.home()), "~")
+    kept.write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n", encoding="utf-8")
 
 
 def measure() -> None:
@@ -55,23 +60,12 @@ def measure() -> None:
     outputs = ["--outputs", str(OUTPUTS)]
     subprocess.run([*KIT, "diagnose", "params/quick.yaml", *outputs], cwd=ROOT, check=True)
     subprocess.run([*KIT, "audit", "params/case_000.yaml", *outputs], cwd=ROOT, check=True)
-    with tempfile.TemporaryDirectory() as home:
-        ill = planted()["slow_items"]
-        text = (OWN / "scripts" / ill["script"]).read_text(encoding="utf-8")
-        (Path(home) / "train.py").write_text(changed(text, ill["replace"]))
-        command = [
-            *KIT,
-            "diagnose",
-            "--minutes",
-            "6",
-            "--name",
-            "slow_items",
-            *outputs,
-            "--",
-            sys.executable,
-            "train.py",
-        ]
-        subprocess.run(command, cwd=home, check=True)
+    ill, home = planted()["slow_items"], OUTPUTS / "project"
+    home.mkdir(parents=True, exist_ok=True)
+    text = (OWN / "scripts" / ill["script"]).read_text(encoding="utf-8")
+    (home / "train.py").write_text(changed(text, ill["replace"]))
+    diagnose = [*KIT, "diagnose", "--minutes", "6", "--name", "slow_items", *outputs]
+    subprocess.run([*diagnose, "--", sys.executable, "train.py"], cwd=home, check=True)
 
 
 def photograph() -> None:
