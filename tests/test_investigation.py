@@ -15,6 +15,7 @@ from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.results import NotebookRun, Summary
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import identity
@@ -93,6 +94,39 @@ def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> Non
     assert measured(late) == []
     assert spent.steps > 0
     assert early.pursue() == spent  # nothing was left to measure
+
+
+def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:
+    """When they are over, nothing is asked beyond what is known: which part of a combination is redundant stays open.
+
+    What was found best is still confirmed.
+    """
+    gains = {"tokenize=once": 0.2, "gradient_checkpointing=false": 0.21}
+
+    def gain(name: str, purpose: str) -> float:
+        return max(gains.get(part, 0.0) for part in name.split(" + "))  # one or the other: together no more
+
+    first = opened(gain, minutes=1e3)
+    first.pursue()
+    late = override(first.settings, {"budget.minutes": 1e-6})
+    loaded, truth = Loaded(settings=late, source="quick.yaml", places={}), first.measurer.truth
+    lab = open_lab(loaded, first.folder.parent, "late", SimulatedMeasurer(truth, late.budget))
+    chosen = choose(lab)
+
+    assert chosen.adopted
+    assert {purpose for _, purpose in lab.measurer.asked} == {"confirmation"}
+    assert {"tokenize=once", "gradient_checkpointing=false"} == set(chosen.verdict.name.split(" + "))
+
+
+def test_a_notebook_counts_with_its_kernel_and_its_report(opened: Callable[..., Lab]) -> None:
+    """The minutes are those on the clock: a notebook of which half a minute was measured took what it took."""
+    lab = opened(lambda name, purpose: 0.0, minutes=1.0)
+    lab.evidence.store.write(Summary(notebook="00_baseline", seconds=5.0), "summaries", "00_baseline")
+    lab.evidence.store.write(NotebookRun(notebook="00_baseline", status="ok", seconds=59.0), "notebooks", "00_baseline")
+
+    lab.pursue()
+
+    assert measured(lab) == []
 
 
 def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[..., Lab]) -> None:

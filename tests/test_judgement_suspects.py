@@ -229,7 +229,7 @@ def test_the_largest_cause_stands_first() -> None:
     ranked = causes([small, ceiling, large], found(save=0.3), MINIMUM)
 
     assert ["optim", None, "gradient_checkpointing", "cached_batches"] == [c.factor for c in ranked]
-    assert "unexplained time in phase saving" in ranked[1].text
+    assert ranked[1].text.startswith("Saving takes")
 
 
 def test_without_anything_found_there_is_no_cause() -> None:

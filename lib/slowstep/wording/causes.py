@@ -82,7 +82,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
 
 def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     text = (
-        f"Time in phase {PHASE_NAMES[suspect.phase]}: {share_span(suspect.share)} of the wall time; {suspect.why}. "
+        f"{_phase(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}. "
         f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
         "chance here: more pairs, or a quieter machine, would decide it."
     )
@@ -90,16 +90,22 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 
 
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
-    taken = f"{share_span(suspect.share)} of the wall time"
+    taken = f"{share_span(suspect.share)} of the time"
     if changed and stays < suspect.share.mean:
         taken += f", of which the changes above leave a share of {share(stays)} at least"
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
-        f"Unexplained time in phase {PHASE_NAMES[suspect.phase]}: {taken}; {suspect.why}.{consists} Without it the run "
-        f"would be up to {percent(ratio)} faster. {_where_it_goes(suspect, verdicts)}"
+        f"{_phase(suspect)} takes {taken}, and no change that was tried explains it; {suspect.why}.{consists} "
+        f"Without it the run would be up to {percent(ratio)} faster. {_where_it_goes(suspect, verdicts)}"
     )
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)
+
+
+def _phase(suspect: Suspect) -> str:
+    """Return the phase as the subject of a sentence."""
+    name = PHASE_NAMES[suspect.phase]
+    return "Time between the phases" if name == "other" else f"{name[0].upper()}{name[1:]}"
 
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
