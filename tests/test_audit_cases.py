@@ -233,7 +233,7 @@ def test_attention_can_not_explain_it(case: Open) -> None:
     with_sizes = Case(settings, model_sizes(settings))
     (text,) = with_sizes.found(FindingKind.PHYSICS, "1.88")
 
-    assert "5.3% of the work" in text
+    assert "5.3 % of the work" in text
     assert not with_sizes.found(FindingKind.PHYSICS, "can compute")
 
 

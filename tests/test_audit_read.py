@@ -329,7 +329,7 @@ def test_an_epoch_that_its_steps_do_not_make_is_asked_about() -> None:
     table = "run,s/it,steps_per_epoch,epoch time (min)\na,1.45,833,{}\n"
     asked = [[q for q in audited(table.format(m)).questions if "is not in its" in q] for m in ("60.4", "21.0")]
 
-    assert asked[0][0].startswith("67% of an epoch of 'a' is not in its 833 steps")
+    assert asked[0][0].startswith("67 % of an epoch of 'a' is not in its 833 steps")
     assert asked[1] == []
 
 

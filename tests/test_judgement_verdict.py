@@ -12,7 +12,7 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.comparison import Reading
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, judge, reconsidered
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, judge, percent, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings
 
@@ -66,7 +66,7 @@ def test_inconclusive_says_what_could_have_been_seen(tokenize: Contrast) -> None
     """An inconclusive verdict names the smallest effect that this noise would have let through."""
     found = judged(tokenize, took(around(0.0, noise=0.2, n=12)))
 
-    assert f"{100 * (np.exp(found.effect.half) - 1):+.1f} %" in found.reason
+    assert f"an effect below {percent(np.exp(found.effect.half))} could not have been seen" in found.reason
 
 
 def test_two_pairs_support_nothing(tokenize: Contrast) -> None:
@@ -222,7 +222,7 @@ def test_a_bound_refutes_without_a_trial(quick: Settings) -> None:
 
     assert (Outcome.REFUTED, None) == (found.outcome, found.effect)
     assert "without a trial" in found.reason
-    assert "at most 2.0% of the step" in found.reason
+    assert "at most 2.0 % of the step" in found.reason
 
 
 def test_a_bound_above_the_minimum_needs_a_trial(quick: Settings) -> None:

@@ -26,7 +26,7 @@ LEFT = {
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
     "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command"},
-    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch"},
+    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "text"},
     "investigation": {
         "settings",
         "factors",

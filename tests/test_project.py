@@ -73,7 +73,7 @@ def test_extras_hold_what_measuring_does_without() -> None:
     bare = {re.split(r"[<>=]", one)[0] for one in project()["dependencies"]}
 
     assert set() == bare & {"jupyterlab", "papermill", "nbconvert", "plotly", "pandas", "ipykernel"}
-    assert {"report", "lab", "dev"} == project()["optional-dependencies"].keys()
+    assert {"report", "lab", "dev", "export"} == project()["optional-dependencies"].keys()
 
 
 def test_constraints_fix_every_dependency_within_its_range() -> None:
@@ -125,7 +125,12 @@ def test_a_notebook_is_an_argument(path: Path) -> None:
 
 @each_notebook
 def test_parameters_are_plain_typed_values(path: Path) -> None:
-    """One cell is tagged for papermill; each line is `name: type = value  # help`, the value of that type."""
+    """One cell is tagged for papermill; each line is `name: type = value  # help`, the value of that type.
+
+    The page to start from is not run by papermill, and has none.
+    """
+    if path.stem == "start":
+        return
     (tagged,) = [c for c in cells(path) if "parameters" in c["metadata"].get("tags", [])]
     found = [PARAMETER.fullmatch(line) for line in lines(tagged)]
 

@@ -10,6 +10,7 @@ from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.run import BESIDE, Run
 from slowstep.judgement.devices import peak_of
 from slowstep.judgement.flops import ALLOWANCE, TokenFlops, token_flops
+from slowstep.text.numbers import percentage
 
 BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
 
@@ -101,8 +102,8 @@ def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[F
     if used is None or used.low <= 1 or _may_be_shorter(run):
         return []
     text = (
-        f"at {run.tokens_at_full_length} tokens/s the model would need {used.middle:.0%} of what {device} can compute: "
-        "the speed, the device or the model is not what is given"
+        f"at {run.tokens_at_full_length} tokens/s the model would need {percentage(used.middle)} of what {device} can "
+        "compute: the speed, the device or the model is not what is given"
     )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 
@@ -125,8 +126,8 @@ def lengths(runs: Sequence[Run], sizes: Sizes | None, device: str | None) -> lis
         if used and used.low > 1 and _may_be_shorter(run):
             found.append(
                 f"How many tokens has a sample of '{run.label}'? With {run.length} each the model would need "
-                f"{used.middle:.0%} of what {device} can compute: most are shorter, or the speed, the device or the "
-                "model is not what is given"
+                f"{percentage(used.middle)} of what {device} can compute: most are shorter, or the speed, the device "
+                "or the model is not what is given"
             )
     return found
 
@@ -148,7 +149,7 @@ def most_of_length(a: Run, b: Run, sizes: Sizes | None) -> tuple[float, str] | N
     bound = 1 / (1 - share * (1 - b.length / a.length))
     return (
         bound,
-        f"attention's quadratic part is {long.attention_share:.1%} of the work at length {a.length:g}, so per token "
-        f"{b.length:g} brings {times(bound)} at the very most (with {ALLOWANCE:g} times that share allowed for its "
-        "time); the rest is that a sample is shorter, and not that length is slow",
+        f"attention's quadratic part is {percentage(long.attention_share)} of the work at length {a.length:g}, so per "
+        f"token {b.length:g} brings {times(bound)} at the very most (with {ALLOWANCE:g} times that share allowed for "
+        "its time); the rest is that a sample is shorter, and not that length is slow",
     )

@@ -13,6 +13,7 @@ from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
+from slowstep.text.numbers import percentage
 
 BESIDE_STEPS = 0.25
 """The share of an epoch that is not in its steps, from which on it is worth a question."""
@@ -45,8 +46,8 @@ def _tokenising(runs: Sequence[Run]) -> list[str]:
         share = (data / step).middle if data and step else 0.0
         if run.settings.workload in TEXT and WAITING < share < math.inf and not run.projected:
             return [
-                f"'{run.label}' waits for data in {share:.0%} of a step and tokenises each example whenever it is "
-                "drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
+                f"'{run.label}' waits for data in {percentage(share)} of a step and tokenises each example whenever "
+                "it is drawn. Was tokenising once, beforehand, tried? It ends that for good, without workers"
             ]
     return []
 
@@ -130,8 +131,8 @@ def _beside_steps(runs: Sequence[Run]) -> list[str]:
             if rest > BESIDE_STEPS:
                 time = "an epoch" if whole.endswith("epoch") else "the time"
                 found.append(
-                    f"{rest:.0%} of {time} of '{run.label}' is not in its {parts[1]} steps: is it evaluating, saving, "
-                    "starting, or were there other steps?"
+                    f"{percentage(rest)} of {time} of '{run.label}' is not in its {parts[1]} steps: is it evaluating, "
+                    "saving, starting, or were there other steps?"
                 )
                 break
     return found

@@ -20,6 +20,7 @@ from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporar
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
+from slowstep.text.numbers import percentage
 from slowstep.text.terminal import drop_output, say
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
@@ -155,7 +156,7 @@ def _diagnose(given: argparse.Namespace) -> int:
         failed = failed or any(run.status != "ok" for run in runs)
         index = write_index(outputs)
         whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
-        share = f"{measured / whole:.0%}" if whole else "none"
+        share = percentage(measured / whole) if whole else "none"
         say(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
     say(f"this call took {time.monotonic() - began:.0f} s")
     say(f"open {index}")

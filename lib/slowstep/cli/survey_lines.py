@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slowstep.launch.surveyor import SurveyRecord
+from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES
 
 SHOWN_OPTIONS = 12
@@ -118,7 +119,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
-    yield "time", " · ".join(f"{PHASE_NAMES[p]} {s:.0%}" for p, s in shares.items())
+    yield "time", " · ".join(f"{PHASE_NAMES[p]} {percentage(s)}" for p, s in shares.items())
     work = told["work"]
     tokens = f", {work['useful_tokens'] / len(times):,.0f} useful tokens" if work["useful_tokens"] else ""
     yield (

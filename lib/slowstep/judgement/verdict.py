@@ -45,12 +45,12 @@ class Verdict(Shown):
     factor: str
     title: str
     hypothesis: str
-    cause: str
-    """The cost that the change takes away if the hypothesis is true, as the subject of a sentence."""
     meaning: Meaning
     changes: str
     outcome: Outcome
     reason: str
+    cause: str = ""
+    """The cost that the change takes away if the hypothesis is true, as the subject of a sentence."""
     effect: Interval | None = None
     reading: Reading | None = None
     bound: Bound | None = None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from slowstep.text.numbers import percentage
+
 STOLEN = 0.05
 """The share of the machine's processor time that the hypervisor may give to others before a pair is measured again."""
 
@@ -41,7 +43,7 @@ def between(before: CpuTimes, after: CpuTimes) -> str | None:
     stolen = (after.stolen - before.stolen) / capacity
     others = ((after.busy - before.busy) - (after.own - before.own)) / capacity
     if stolen > STOLEN:
-        return f"the hypervisor took {stolen:.0%} of the processor time"
+        return f"the hypervisor took {percentage(stolen)} of the processor time"
     if others > OTHERS:
-        return f"other processes took {others:.0%} of the processor time"
+        return f"other processes took {percentage(others)} of the processor time"
     return None

@@ -11,6 +11,7 @@ from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
+from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
 
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BLACK, GREY)
@@ -56,7 +57,10 @@ def time_budget(baseline: Baseline) -> Chart:
     figure.update_xaxes(title=f"share of the wall time of {whole}, %", range=[0, min(118 * top, 118)])
     total = sum(parts.values())
     return Chart(
-        figure, f"Where the wall time of {whole} goes; the parts sum to {total:.0%}.", rows, 60 + 34 * len(shown)
+        figure,
+        f"Where the wall time of {whole} goes; the parts sum to {percentage(total)}.",
+        rows,
+        60 + 34 * len(shown),
     )
 
 
