@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -90,6 +88,7 @@ def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(conc
     assert [("per_device_train_batch_size=8", "allow.semantics: true")] == [
         (r.verdict.name, r.remedy) for r in found.beyond
     ]
+    assert {v.name for v in found.decision.parts} == set(found.decision.adopted.name.split(" + "))
     assert found.decision.after.seconds < found.decision.before.seconds
     assert "in place of" in found.answer
     assert "USD" in found.answer or found.decision.before.currency in found.answer
@@ -264,32 +263,33 @@ def test_the_plotting_library_is_the_basic_bundle_of_plotlys_own_version() -> No
 # -- trackers --
 
 
-def test_mlflow_gets_verdicts_effects_and_reports_once(concluded: Concluded, tmp_path: Path) -> None:
+def test_mlflow_gets_verdicts_effects_and_reports_once(
+    concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     """A real MLflow over SQLite holds the ratio, the outcome and the summary; a second export makes no second run."""
     mlflow = pytest.importorskip("mlflow")
     folder, uri = concluded({"gradient_checkpointing=false": 0.4}), f"sqlite:///{tmp_path}/mlflow.db"
-    script = [sys.executable, "-m", "slowstep.cli", "export", str(folder), "--mlflow", uri]
-    first, again = (subprocess.run(script, cwd=tmp_path, capture_output=True, text=True) for _ in range(2))
+    monkeypatch.chdir(tmp_path)  # MLflow puts its artifacts there
+    statuses = [main(["export", str(folder), "--mlflow", uri]) for _ in range(2)]
     client = mlflow.MlflowClient(tracking_uri=uri)
     (run,) = client.search_runs([client.get_experiment_by_name("slowstep").experiment_id])
 
-    assert (first.returncode, again.returncode) == (0, 0)
-    assert "has it already" in again.stdout
+    assert statuses == [0, 0]
+    assert "has it already" in capsys.readouterr().out
     assert run.data.metrics["throughput_ratio/gradient_checkpointing_false"] == pytest.approx(1.4, rel=0.05)
     assert run.data.tags["verdict.gradient_checkpointing_false"] == "supported"
     assert {"summary.json", "summary.md"} <= {f.path for f in client.list_artifacts(run.info.run_id)}
 
 
-def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path) -> None:
+def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A real offline run is written, nothing is sent, and a second export finds the first."""
     pytest.importorskip("wandb")
     folder, target = concluded({"gradient_checkpointing=false": 0.4}), tmp_path / "wb"
-    script = [sys.executable, "-m", "slowstep.cli", "export", str(folder), "--wandb", str(target)]
-    first, again = (subprocess.run(script, cwd=tmp_path, capture_output=True, text=True) for _ in range(2))
+    statuses = [main(["export", str(folder), "--wandb", str(target)]) for _ in range(2)]
     runs = list((target / "wandb").glob("offline-run-*"))
 
-    assert (first.returncode, again.returncode) == (0, 0)
-    assert "has it already" in again.stdout
+    assert statuses == [0, 0]
+    assert "has it already" in capsys.readouterr().out
     assert len(runs) == 1
     assert len(list(runs[0].glob("*.wandb"))) == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowstep.factors import CATALOGUE, Meaning
+from slowstep.factors import CATALOGUE, Meaning, label
 from slowstep.final.choice import Choice, allowed_by
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import best_levels
@@ -12,9 +12,10 @@ from slowstep.records import PHASES, Block
 def decision_of(choice: Choice) -> Decision:
     """Return the decision that a choice amounts to."""
     adopted = choice.chosen if choice.adopted else None
-    names = {f.name for f, _ in adopted.contrast.levels} if adopted else set()
-    parts = [v for v in choice.candidates if v.factor in names]
-    rest = [v for v in best_levels(choice.verdicts) if v.factor not in names and v.meaning is not Meaning.DIAGNOSTIC]
+    picks = adopted.contrast.levels if adopted else ()
+    factors, names = {f.name for f, _ in picks}, {label([pick]) for pick in picks}
+    parts = sorted((m.verdict for m in choice.allowed if m.verdict.name in names), key=lambda v: -v.gain)
+    rest = [v for v in best_levels(choice.verdicts) if v.factor not in factors and v.meaning is not Meaning.DIAGNOSTIC]
     tested = {m.verdict.name: m for m in choice.tested}
     before, after = _step(adopted) if adopted else ({}, {})
     return Decision(

@@ -75,7 +75,7 @@ class Overview:
         if adopted:
             return f"Training runs at {span(adopted.effect)} of throughput with the changes below, measured together."
         if self.causes:
-            return "No change that this file allows was shown to be faster; the time goes where the causes below say."
+            return "No change that this file allows was shown and confirmed to be faster. The causes below say why."
         open_ones = [v for v in self.verdicts if v.outcome is Outcome.INCONCLUSIVE]
         undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
         found = f"; {self.headline}" if self.headline else ""
@@ -85,6 +85,13 @@ class Overview:
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first."""
         return [_action(v) for v in self.decision.parts]
+
+    @cached_property
+    def together(self) -> str:
+        """Return all that is adopted as it is written, if parts of it were not measured by themselves; else empty."""
+        adopted = self.decision.adopted
+        single = {key for v in self.decision.parts for key in v.overrides | v.held_constant}
+        return what(adopted) if adopted and set(adopted.overrides) - single else ""
 
     @cached_property
     def beyond(self) -> list[Refused]:

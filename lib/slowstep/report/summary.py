@@ -50,6 +50,9 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.actions:
         lines = [f"{code(a.what)}: **{a.gain}** by itself; {a.kind}" for a in found.actions]
         parts.append(_numbered("What to do", lines))
+    if found.decision.adopted:
+        together = f", {code(found.together)}," if found.together else ""
+        parts.append(f"All together{together} **{effect(found.decision.adopted.effect)}**, since gains don't add.")
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**What would bring more**", "", *lines]))
