@@ -118,6 +118,16 @@ def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> N
     assert {"tokenize=once", "gradient_checkpointing=false"} == set(chosen.verdict.name.split(" + "))
 
 
+def test_what_was_not_reached_is_read_back_elsewhere(opened: Callable[..., Lab]) -> None:
+    """A ceiling that there was no time for is no missing record: a copy of the records says what the first run said."""
+    late = opened(lambda name, purpose: 0.0, minutes=1e-6)
+    said = late.test("data_loading")
+    late.conclude()
+
+    assert [v.reason for v in read_investigation(late.folder).test("data_loading")]
+    assert any("not reached" in v.reason for v in said)
+
+
 def test_a_notebook_counts_with_its_kernel_and_its_report(opened: Callable[..., Lab]) -> None:
     """The minutes are those on the clock: a notebook of which half a minute was measured took what it took."""
     lab = opened(lambda name, purpose: 0.0, minutes=1.0)

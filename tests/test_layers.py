@@ -38,7 +38,9 @@ LEFT = {
         "measure",
         "text",
     },
-    "report": {"settings", "factors", "records", "judgement", "audit", "investigation", "wording", "text"},
+    "report": {
+        *("settings", "factors", "records", "judgement", "environment", "audit", "investigation", "wording", "text"),
+    },
     "export": {"settings", "records", "judgement", "report", "text"},
     "final": {
         *("settings", "factors", "records", "judgement", "environment", "workloads", "investigation", "report"),

@@ -6,10 +6,13 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+import yaml
+from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
 from slowstep.cli.main import main
@@ -18,15 +21,16 @@ from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import NotebookRun
+from slowstep.investigation.results import NotebookRun, Refused
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
+from slowstep.records import Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
 from slowstep.report.index import page
-from slowstep.report.overview import Overview, overview
+from slowstep.report.overview import overview
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 
@@ -85,7 +89,7 @@ def test_what_pays_comes_first_and_what_is_not_allowed_says_how_to_allow_it(conc
     assert ["training_arguments.gradient_checkpointing: false", "dataset.tokenize: once"] == [
         action.what for action in found.actions
     ]
-    assert [("per_device_train_batch_size=8", "allow.semantics: true")] == [
+    assert [("per_device_train_batch_size=8", "allow: {semantics: true}")] == [
         (r.verdict.name, r.remedy) for r in found.beyond
     ]
     assert {v.name for v in found.decision.parts} == set(found.decision.adopted.name.split(" + "))
@@ -106,11 +110,80 @@ def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
     """What the remedy names is what lets it in."""
     gains = {"per_device_train_batch_size=8": 0.6}
     (refused,) = overview(concluded(gains, **{"allow.semantics": False})).beyond
-    key, _, value = refused.remedy.partition(": ")
-    allowed = overview(concluded(gains, **{key: json.loads(value)}))
+    remedy = yaml.safe_load(refused.remedy)
+    allowed = overview(concluded(gains, **{f"allow.{key}": value for key, value in remedy["allow"].items()}))
 
     assert allowed.beyond == []
     assert ["training_arguments.per_device_train_batch_size: 8"] == [a.what.split(";")[0] for a in allowed.actions]
+
+
+def test_a_level_that_brings_more_than_the_adopted_one_of_its_factor_is_named(concluded: Concluded) -> None:
+    """Padding to the longest is allowed and adopted; packing, which brings more, is other training."""
+    levels = {"data_loading": {"padding": ["longest", "packing"]}, "dataset.padding": "max_length"}
+    gains = {"padding=longest": 0.11, "padding=packing": 0.6}
+    found = overview(concluded(gains, SHARES, **levels, **{"allow.semantics": False}))
+
+    assert ["padding=longest"] == [v.name for v in found.decision.parts]
+    assert ["padding=packing"] == [r.verdict.name for r in found.beyond]
+
+
+def test_a_change_with_its_condition_is_one_thing_to_do(concluded: Concluded) -> None:
+    """A deeper queue exists only with workers: both are adopted as one change, and neither is refused."""
+    levels = {"data_loading": {"dataloader_prefetch_factor": [4]}}
+    found = overview(concluded({"dataloader_prefetch_factor=4": 0.3}, SHARES, **levels))
+    (action,) = found.actions
+
+    assert "dataloader_prefetch_factor: 4" in action.what
+    assert "dataloader_num_workers" in action.what
+    assert found.beyond == []
+    assert "All together" not in as_markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("drop", "said"),
+    [
+        (["summaries/90_final_config"], "Nothing is decided yet: 90_final_config has not run."),
+        (
+            ["summaries/90_final_config", "summaries/00_baseline"],
+            "Nothing is known yet: the baseline was not measured.",
+        ),
+    ],
+)
+def test_an_unfinished_investigation_says_how_far_it_is(concluded: Concluded, drop: list[str], said: str) -> None:
+    """It claims neither that nothing was found nor that nothing was trained; its page and its summary can be drawn."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    for name in drop:
+        (folder / "records" / f"{name}.json").unlink()
+        (folder / "records" / "notebooks" / f"{Path(name).name}.json").unlink()
+    found = overview(folder)
+
+    assert found.answer == said
+    assert said in page([found])
+    assert json.loads(json.dumps(as_json(found)))["answer"] == said
+
+
+def test_a_notebook_that_failed_is_the_reason(concluded: Concluded) -> None:
+    """Its own words stand in the answer."""
+    folder = concluded({})
+    for kind in ("summaries/00_baseline", "summaries/90_final_config"):
+        (folder / "records" / f"{kind}.json").unlink()
+    run = NotebookRun(notebook="00_baseline", status="failed", reason="the data is gone.")
+    Store(folder / "records").write(run, "notebooks", "00_baseline")
+
+    assert overview(folder).answer == "Nothing is known yet: 00_baseline failed: the data is gone."
+
+
+def test_an_interval_without_end_is_drawn_and_told(concluded: Concluded) -> None:
+    """A baseline of one pair has an infinite interval: the page is drawn, and the JSON stays JSON."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    found = overview(folder)
+    jobs = {name: replace(getattr(found.decision, name), high=float("inf")) for name in ("before", "after")}
+    endless = replace(found, decided=replace(found.decision, **jobs), noise=float("inf"))
+    write_summary(folder, endless)
+
+    assert "<svg" in page([endless])
+    assert "nf %" not in page([endless])
+    assert json.loads((folder / "summary.json").read_text(), parse_constant=pytest.fail)["detectable_ratio"] is None
 
 
 def test_a_run_without_a_cause_says_so(concluded: Concluded) -> None:
@@ -151,29 +224,29 @@ def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Con
     assert f"<summary>{len(refuted)} refuted</summary>" in html
     assert all(html.count(f"<td>{v.title_in_full}</td>") == 1 for v in found.verdicts)
     assert "<script" not in html
-    assert not re.search(r'(src|href)="(?!data:|#|\w)', html)
+    assert not re.search(r"src=|url\(|https?:", re.sub(r'xmlns="[^"]*"', "", html))
 
 
 def test_hostile_names_stay_text(concluded: Concluded) -> None:
     """A reason that holds markup is shown in page, Markdown and drawing as it stands."""
     found = overview(concluded({"gradient_checkpointing=false": 0.4}))
     evil = "</svg><script>alert(1)</script><img src=x onerror=alert(1)>"
-    hostile = Overview(**{**vars_of(found), "name": evil, "machine": evil, "headline": evil})
+    worst = replace(found.verdicts[0], reason=evil, lines=[f"`{evil}`"])
+    run = NotebookRun(notebook=evil, status="failed", reason=evil)
+    decided = replace(found.decision, parts=[worst], refused=[Refused(verdict=worst, why=evil, remedy=evil)])
+    hostile = replace(
+        found, name=evil, machine=evil, headline=evil, runs=[run], verdicts=[worst], causes=[], decided=decided
+    )
     figure = go.Figure()
     figure.add_bar(y=[evil], x=[1.0], orientation="h", text=[evil], textposition="outside")
     drawn = svg(json.loads(figure.to_json()), evil)
 
     assert "<script" not in page([hostile])
     assert "<img" not in page([hostile])
-    assert not re.search(r"(?<!\\)<script", as_markdown(hostile))
+    assert not re.search("<script|<img", markdown2html(as_markdown(hostile)))
     assert as_json(hostile)["name"] == evil
     assert "<script" not in drawn
     assert evil in "".join(ElementTree.fromstring(drawn).itertext())
-
-
-def vars_of(found: Overview) -> dict[str, object]:
-    """The fields of an overview, without what it computed from them."""
-    return {name: getattr(found, name) for name in Overview.__dataclass_fields__}
 
 
 def test_objects_show_themselves_and_measure_nothing(quick: Settings, tmp_path: Path) -> None:

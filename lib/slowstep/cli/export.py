@@ -28,12 +28,12 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
     missing = [folder for folder in folders if folder not in every]
     if missing or not every:
         raise SettingsError(f"{missing[0] if missing else outputs}: there is no investigation in this folder.")
-    failed = False
+    refused = 0
     for folder in every:
         one = exported(folder.resolve())
         try:
-            said = to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)
+            say(f"{one.name}: {to_mlflow(one, mlflow) if mlflow is not None else to_wandb(one, wandb)}")
         except Exception as error:  # a tracker's errors have no common class
-            said, failed = f"{package} refused it: {type(error).__name__}: {error}", True
-        say(f"{one.name}: {said}", error=failed)
-    return int(failed)
+            say(f"{one.name}: {package} refused it: {type(error).__name__}: {error}", error=True)
+            refused += 1
+    return int(refused > 0)

@@ -185,3 +185,13 @@ def _with_docstring(function: Callable, text: str) -> Callable:
 
 has_adapter = only_if(lambda run: bool(run["peft"]), "the run trains no LoRA adapter (no peft section)")
 """A refusal for LoRA's own factors."""
+
+
+def switched(on: str, off: str) -> Callable[[Any, Any], str]:
+    """Return the cost that switching a thing on takes away (`on`), and the one that switching it off does (`off`)."""
+    return lambda now, new: on if new else off
+
+
+def changed(more: str, less: str) -> Callable[[Any, Any], str]:
+    """Return the cost that a larger number takes away (`more`), and the one that a smaller number does (`less`)."""
+    return lambda now, new: more if (new or 0) > (now or 0) else less

@@ -85,9 +85,9 @@ class Factor:
     title: str
     hypothesis: str
     """The claim that is tested, as one sentence; readers of the report see it."""
-    cause: str | Callable[[Any], str]
-    """The cost that the change was shown to take away, as the subject of a sentence: "Tokenising each example …" takes
-    so much of the time. A function of the new value where that decides what the cost is."""
+    cause: str | Callable[[Any, Any], str]
+    """The cost that a faster level takes away, as a singular subject: "Tokenising each example …" costs so much of the
+    time. A function of the run's own value and the level's where the direction of the change decides what it is."""
     meaning: Meaning
     """The meaning of its costliest level."""
     changes: str
@@ -138,9 +138,9 @@ class Factor:
         costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
         return (self.an_extra or not costly) and self.requires(value, run, machine) is None
 
-    def cause_at(self, level: Level) -> str:
-        """Return the cost that this level takes away if it is faster."""
-        return self.cause(level.value) if callable(self.cause) else self.cause
+    def cause_at(self, level: Level, run: Run) -> str:
+        """Return the cost that this level takes away from a run if it is faster."""
+        return self.cause(self.current(run), level.value) if callable(self.cause) else self.cause
 
     def meaning_of(self, level: Level) -> Meaning:
         """Return the meaning of this level."""

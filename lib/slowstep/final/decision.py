@@ -5,23 +5,20 @@ from __future__ import annotations
 from slowstep.factors import CATALOGUE, Meaning, label
 from slowstep.final.choice import Choice, allowed_by
 from slowstep.investigation.results import Decision, Measured, Refused
-from slowstep.judgement.verdict import best_levels
+from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import PHASES, Block
 
 
 def decision_of(choice: Choice) -> Decision:
     """Return the decision that a choice amounts to."""
     adopted = choice.chosen if choice.adopted else None
-    picks = adopted.contrast.levels if adopted else ()
-    factors, names = {f.name for f, _ in picks}, {label([pick]) for pick in picks}
-    parts = sorted((m.verdict for m in choice.allowed if m.verdict.name in names), key=lambda v: -v.gain)
-    rest = [v for v in best_levels(choice.verdicts) if v.factor not in factors and v.meaning is not Meaning.DIAGNOSTIC]
-    tested = {m.verdict.name: m for m in choice.tested}
+    picks = {label([pick]) for pick in adopted.contrast.levels} if adopted else set()
+    parts = sorted((m.verdict for m in choice.allowed if label(m.contrast.levels) in picks), key=lambda v: -v.gain)
     before, after = _step(adopted) if adopted else ({}, {})
     return Decision(
         adopted=adopted.verdict if adopted else None,
         parts=parts,
-        refused=[_refused(tested[v.name], choice) for v in rest],
+        refused=[_refused(m, choice) for m in _others(choice, adopted, picks, parts)],
         before=choice.before,
         after=choice.after,
         step_before=before,
@@ -29,27 +26,48 @@ def decision_of(choice: Choice) -> Decision:
     )
 
 
+def _others(choice: Choice, adopted: Measured | None, picks: set[str], parts: list[Verdict]) -> list[Measured]:
+    """Return the supported changes that are not adopted: the best level of each factor.
+
+    Of a factor that has an adopted level, it is one that brings more than that.
+    """
+    tested = {m.verdict.name: m for m in choice.tested}
+    taken = adopted.verdict.overrides if adopted else {}
+    gains = {v.factor: v.gain for v in parts}
+    open_ones = [
+        v
+        for v in choice.verdicts
+        if v.name not in picks and v.meaning is not Meaning.DIAGNOSTIC and not v.overrides.items() <= taken.items()
+    ]
+    return [tested[v.name] for v in best_levels(open_ones) if v.gain > gains.get(v.factor, 0.0)]
+
+
 def _refused(m: Measured, choice: Choice) -> Refused:
     """Return why a supported change is not adopted, and what would let it in."""
     verdict, allow = m.verdict, choice.settings.allow
-    if verdict.held_constant:
-        return Refused(verdict=verdict, why=f"compared {verdict.condition.strip('()')}, which this run lacks")
-    if not allowed_by(m, choice.settings):
-        kind = verdict.meaning
-        permitted = {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(kind, True)
-        if not permitted:
+    if allowed_by(m, choice.settings):
+        tried = {label(one.contrast.levels) for one in choice.allowed}
+        if label(m.contrast.levels) in tried:
+            return Refused(verdict=verdict, why="it was not shown to bring anything beside what is adopted")
+        if verdict.held_constant:
             return Refused(
-                verdict=verdict, why=f"it changes {verdict.changes}, which is not allowed", remedy=f"allow.{kind}: true"
+                verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
             )
-        kept = [n for n in allow.never if CATALOGUE[n].current(m.contrast.treatment.settings.run) != _now(n, m)]
-        return Refused(verdict=verdict, why="allow.never keeps it as it is", remedy=f"allow.never without {kept[0]}")
-    if verdict.name not in {one.verdict.name for one in choice.allowed}:
         return Refused(verdict=verdict, why="the job would not end sooner with it")
-    return Refused(verdict=verdict, why="it was not shown to bring anything beside what is adopted")
+    permitted = {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(verdict.meaning, True)
+    kept = [name for name in allow.never if _differs(name, m)]
+    what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
+    why = [f"it is {what} ({verdict.changes}), which this file does not allow"] * (not permitted)
+    why += [f"this file keeps {name} as it is" for name in kept]
+    lines = [f"{verdict.meaning}: true"] * (not permitted)
+    lines += [f"never: [{', '.join(n for n in allow.never if n not in kept)}]"] * bool(kept)
+    return Refused(verdict=verdict, why=", and ".join(why), remedy=f"allow: {{{', '.join(lines)}}}")
 
 
-def _now(factor: str, m: Measured) -> object:
-    return CATALOGUE[factor].current(m.contrast.baseline.settings.run)
+def _differs(factor: str, m: Measured) -> bool:
+    """Return whether a change gives a factor another value in the end, whatever its own name."""
+    before, after = m.contrast.baseline.settings.run, m.contrast.treatment.settings.run
+    return CATALOGUE[factor].current(after) != CATALOGUE[factor].current(before)
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

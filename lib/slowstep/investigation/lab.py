@@ -293,7 +293,8 @@ class Lab(Shown):
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure the cached-batch ceiling before any factor of data loading is judged by it, if there is time."""
-        if any(f.bound == "data" for c in contrasts for f, _ in c.levels) and self._left(HYPOTHESES) > 0:
+        possible = self.measurer is not None and self._left(HYPOTHESES) > 0
+        if possible and any(f.bound == "data" for c in contrasts for f, _ in c.levels):
             for ceiling in self._known.ceilings:
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
                     self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))

@@ -115,6 +115,8 @@ class Summary:
     minimum_effect: float = 0.0
     decision: Decision | None = None
     """What the final notebook decided."""
+    adopted: Verdict | None = None
+    """The verdict that a final notebook adopted before there were decisions; nothing writes it any more."""
     noise: float | None = None
     """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
     rests_on: list[str] = field(default_factory=list)

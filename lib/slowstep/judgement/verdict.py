@@ -119,7 +119,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         factor=factor.name,
         title=factor.title,
         hypothesis=factor.hypothesis,
-        cause=factor.cause_at(level),
+        cause=factor.cause_at(level, contrast.baseline.settings.run),
         meaning=contrast.meaning,
         changes="; ".join(f.changes for f, at in contrast.levels if f.meaning_of(at) is contrast.meaning),
         alone=len(contrast.levels) == 1,

@@ -31,12 +31,10 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
     return effects([(_label(m), m.verdict) for m in measured], minimum_effect, judged)
 
 
-def effects(
-    labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judged: str = "throughput", widest: float = 3.0
-) -> Chart:
+def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judged: str = "throughput") -> Chart:
     """Draw the effect of each verdict with its interval, the largest at the top, under its label.
 
-    `judged` is the unit, and `widest` is how far the axis goes at the most, as a multiple of the largest effect.
+    `judged` is the unit.
     """
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [name for name, _ in ordered]
@@ -63,7 +61,7 @@ def effects(
         )
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
-    figure.update_xaxes(range=_readable([v.effect for _, v in ordered if v.effect], widest))
+    figure.update_xaxes(range=_readable([v.effect for _, v in ordered if v.effect], minimum_effect))
     without = [(name, v) for name, v in ordered if v.effect is None]
     figure.add_scatter(
         x=[0] * len(without),
@@ -185,11 +183,14 @@ def _label(m: Measured) -> str:
     return f"{name}, confirmed" if m.family == "final" else name
 
 
-def _readable(effects: Sequence[Interval], widest: float) -> list[float]:
-    """Return an axis range, in %, that shows the effects. An interval far beyond them is cut off; the table has it."""
-    widest *= max([abs(e.ratio - 1) for e in effects] + [0.1])
+def _readable(effects: Sequence[Interval], minimum_effect: float) -> list[float]:
+    """Return an axis range, in %, that shows the effects and the minimum effect.
+
+    An interval far beyond them is cut off; the table has it.
+    """
+    widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
     low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
-    high = max([min(e.high - 1, widest) for e in effects] + [0.1])
+    high = max([min(e.high - 1, widest) for e in effects] + [0.1, minimum_effect])
     margin = 0.06 * (high - low)
     return [100 * (low - margin), 100 * (high + margin)]
 

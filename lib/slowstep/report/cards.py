@@ -50,13 +50,14 @@ def _(shown: Measured) -> str:
 def _(shown: Arm) -> str:
     """Show what an arm sets beside the defaults."""
     default, own = to_plain(Settings(name="")), to_plain(shown.settings)
-    rows = [
-        {"section": section, "key": key, "value": str(value)}
-        for section, values in own.items()
-        if isinstance(values, dict) and isinstance(default.get(section), dict)
-        for key, value in values.items()
-        if default[section].get(key) != value
-    ]
+    rows = []
+    for section, values in own.items():
+        usual = default.get(section)
+        if isinstance(values, dict):
+            changed = {key: value for key, value in values.items() if (usual or {}).get(key) != value}
+            rows += [{"key": f"{section}.{key}", "value": str(value)} for key, value in changed.items()]
+        elif values != usual and section != "name":
+            rows.append({"key": section, "value": str(values)})
     return f"<p><strong>{_text(shown.label)}</strong></p>{Table(rows, 'Everything is as by default.')._repr_html_()}"
 
 

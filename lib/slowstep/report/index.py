@@ -10,7 +10,7 @@ from slowstep.report import overview_charts as charts
 from slowstep.report.html import environment, unbroken
 from slowstep.report.overview import KINDS, Overview, overview, what
 from slowstep.report.summary import write_summary
-from slowstep.wording.words import SIGNS, duration, effect
+from slowstep.wording.words import SIGNS, effect
 
 NAMES = ("index.html", "slowstep_index.html")
 """The names that the page may have, in their order."""
@@ -46,7 +46,6 @@ def page(overviews: list[Overview]) -> str:
         signs=SIGNS,
         kinds=KINDS,
         effect=effect,
-        duration=duration,
         what=what,
     )
     return unbroken(html)

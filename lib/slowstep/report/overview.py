@@ -5,15 +5,19 @@ The index, the summary in Markdown and the summary in JSON are written from it, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from slowstep.environment.machine import Machine
 from slowstep.factors import Meaning
-from slowstep.investigation.results import Decision, NotebookRun, Refused, Summary
+from slowstep.investigation.opening import DESCRIPTION, Description
+from slowstep.investigation.results import Decision, NotebookRun, PlanRun, Refused, Summary
 from slowstep.judgement.verdict import Outcome, Verdict, percent, reconsidered, span
 from slowstep.records import Store
+from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.words import SIGNS, duration, hours, money
@@ -37,8 +41,6 @@ class Action:
     """What it brings by itself, with its interval."""
     kind: str
     """What it does to training."""
-    why: str
-    """The cost that it takes away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,12 @@ class Overview:
     causes: Sequence[Cause]
     headline: str
     """A sentence on the phase that takes most of the time, for a run without a cause."""
-    decision: Decision
+    decided: Decision | None
+    """What the last notebook decided; None if it has not."""
+    unmeasured: str
+    """The reason why nothing is known of the run: its baseline failed, or was not measured; empty if it was."""
+    undecided: str
+    """The reason why nothing is decided: the last notebook failed, or has not run; empty if it has."""
     shares: Mapping[str, float]
     """The share of a step, 0 to 1, that each phase of the run as it is takes."""
     noise: float | None
@@ -62,6 +69,13 @@ class Overview:
     """True if any of its notebooks trains. The audit of reported figures does not."""
     files: Sequence[str]
     """The files of final/, relative to the folder of all investigations."""
+    seconds: float
+    """The time that the investigation took; 0 if that is not known."""
+
+    @property
+    def decision(self) -> Decision:
+        """Return what was decided; an empty decision if nothing was."""
+        return self.decided or Decision()
 
     @cached_property
     def answer(self) -> str:
@@ -69,11 +83,17 @@ class Overview:
         adopted, before, after = self.decision.adopted, self.decision.before, self.decision.after
         if not self.trained:
             return "Reported figures were audited, and nothing was trained."
+        if self.unmeasured:
+            return f"Nothing is known yet: {self.unmeasured}."
+        if self.decided is None:
+            return f"Nothing is decided yet: {self.undecided}."
         if adopted and before and after:
             cost = f", and costs {money(after)} in place of {money(before)}" if money(after) else ""
-            return f"The job takes {hours(after)} in place of {hours(before)}{cost}: {span(adopted.effect)} throughput."
+            assumed = f", if {after.assumed}" if after.assumed else ""
+            whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
+            return f"{whole}: {span(adopted.effect)} throughput{assumed}."
         if adopted:
-            return f"Training runs at {span(adopted.effect)} of throughput with the changes below, measured together."
+            return f"Throughput changes by {span(adopted.effect)} with the changes below, measured together."
         if self.causes:
             return "No change that this file allows was shown and confirmed to be faster. The causes below say why."
         open_ones = [v for v in self.verdicts if v.outcome is Outcome.INCONCLUSIVE]
@@ -105,14 +125,14 @@ class Overview:
     @cached_property
     def certainty(self) -> str:
         """Return how small an effect this machine can show, in one sentence; empty if that is not known."""
-        if self.noise is None:
+        if self.noise is None or not math.isfinite(self.noise):
             return ""
         return f"Measured against itself, this run on this machine can show {percent(self.noise)} and more."
 
     @cached_property
     def took(self) -> str:
-        """Return how long the investigation took."""
-        return duration(sum(run.seconds for run in self.runs))
+        """Return how long the investigation took; empty if that is not known."""
+        return duration(self.seconds) if self.seconds else ""
 
 
 def overview(folder: Path) -> Overview:
@@ -125,25 +145,42 @@ def overview(folder: Path) -> Overview:
     for name in sorted(summaries):
         verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL.notebook or v.name not in verdicts}
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
-    machine = next((r.machine for r in runs if r.machine), "")
+    about = store.read(Description, *DESCRIPTION)
+    ended = {run.notebook: run for run in runs}
+    plans = sum(plan.seconds for plan in store.every(PlanRun, "plans"))
+    decided = final.decision if final else None
+    if final and final.adopted and decided is None:  # it concluded before there were decisions
+        decided = Decision(adopted=final.adopted)
     return Overview(
         name=folder.name,
         runs=runs,
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=baseline.cause if baseline else "",
-        decision=(final.decision if final else None) or Decision(),
+        decided=decided or (Decision() if final else None),
+        unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline was not measured"),
+        undecided="" if final else _why(ended.get(FINAL.notebook), f"{FINAL.notebook} has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
-        machine=machine,
-        trained=bool(baseline) or any(r.notebook != AUDIT.notebook for r in runs),
+        machine=str(from_plain(Machine, about.environment.machine)) if about else "",
+        trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
+        seconds=plans + sum(max(s.seconds, ended[n].seconds if n in ended else 0.0) for n, s in summaries.items()),
+    )
+
+
+def _why(run: NotebookRun | None, otherwise: str) -> str:
+    """Return why a notebook has concluded nothing, as its run says."""
+    return (
+        f"{run.notebook} failed: {run.reason.rstrip('.')}"
+        if run and run.status == "failed" and run.reason
+        else otherwise
     )
 
 
 def _action(v: Verdict) -> Action:
-    return Action(what=what(v), gain=span(v.effect), kind=KINDS[v.meaning], why=v.cause)
+    return Action(what=what(v), gain=span(v.effect), kind=KINDS[v.meaning])
 
 
 def what(v: Verdict) -> str:

@@ -51,11 +51,11 @@ def job(decision: Decision) -> Chart | None:
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
     rows = [{"the job": name, "time [interval]": hours(p), "cost [interval]": money(p)} for name, p in jobs.items()]
-    return Chart(figure, f"The job takes {hours(after)} with the changes, and {hours(before)} now.", rows, 150)
+    return Chart(figure, f"The job takes {hours(after, before)} with the changes, and {hours(before)} now.", rows, 150)
 
 
 def _told(p: Projection) -> str:
-    return ", ".join(filter(None, (duration(p.seconds), money(p).partition(" [")[0] and _cost(p))))
+    return ", ".join(filter(None, (duration(p.seconds), _cost(p))))
 
 
 def _cost(p: Projection) -> str:
@@ -98,7 +98,7 @@ def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, sh
             marker={"color": colour},
             text=[PHASE_NAMES[phase] if value >= SMALL * whole else "" for value in parts.values()],
             textposition="inside",
-            textfont={"color": "#FFFFFF" if colour in (BLUE, "#000000") else ON_COLOUR},
+            textfont={"color": "#FFFFFF" if colour == BLUE else ON_COLOUR},
             hoverinfo="skip",
         )
     figure.update_layout(barmode="stack", showlegend=True)

@@ -6,6 +6,7 @@ docs/summary.md describes the JSON. Its `version` grows with each change that a 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ NAME = "summary"
 
 def write_summary(folder: Path, found: Overview) -> None:
     """Write the three files of an investigation into its folder. The drawing is left out if nothing was measured."""
-    write_atomically(folder / f"{NAME}.json", json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(_finite(as_json(found)), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / f"{NAME}.json", f"{text}\n")
     chart = charts.step(found) or charts.hypotheses(found.verdicts, found.minimum_effect)
     picture = folder / f"{NAME}.svg"
     if chart:
@@ -50,12 +52,12 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.actions:
         lines = [f"{code(a.what)}: **{a.gain}** by itself; {a.kind}" for a in found.actions]
         parts.append(_numbered("What to do", lines))
-    if found.decision.adopted:
+    if found.decision.adopted and (len(found.actions) != 1 or found.together):
         together = f", {code(found.together)}," if found.together else ""
         parts.append(f"All together{together} **{effect(found.decision.adopted.effect)}**, since gains don't add.")
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
-        parts.append("\n".join(["**What would bring more**", "", *lines]))
+        parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
     counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
     rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
     rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
@@ -92,8 +94,17 @@ def as_json(found: Overview) -> dict[str, Any]:
         "detectable_ratio": found.noise,
         "minimum_effect": found.minimum_effect,
         "reports": {r.notebook: {"status": r.status, "file": r.report or None} for r in found.runs},
-        "seconds": sum(r.seconds for r in found.runs),
+        "seconds": found.seconds or None,
     }
+
+
+def _finite(value: Any) -> Any:
+    """Return plain data with null for numbers that are not finite, such as the end of an interval of one pair."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _verdict(v: Verdict) -> dict[str, Any]:
@@ -126,4 +137,5 @@ def _job(job: Projection | None) -> dict[str, Any] | None:
         "steps": job.steps,
         "cost": cost,
         "currency": job.currency if cost is not None else None,
+        "assumed": job.assumed or None,
     }

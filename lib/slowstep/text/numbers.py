@@ -15,5 +15,5 @@ def digits(share: float) -> str:
 
 def signed(ratio: float) -> str:
     """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52."""
-    change = 100 * (ratio - 1)
+    change = round(100 * (ratio - 1), 1) + 0.0  # never -0.0
     return f"{change:+.1f}" if abs(change) < 9.95 else f"{change:+,.0f}"

@@ -54,9 +54,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
 
 def _factor_cause(v: Verdict) -> Cause:
-    text = f"{v.cause} takes {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
+    text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
     if v.meaning is Meaning.DIAGNOSTIC:
-        text = f"{v.cause} takes {time_taken(v.effect)} of the time: no change of data loading can bring more."
+        text = f"{v.cause} costs {time_taken(v.effect)} of the time: no change of data loading can bring more."
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
@@ -92,7 +92,7 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
     taken = f"{share_span(suspect.share)} of the time"
     if changed and stays < suspect.share.mean:
-        taken += f", of which the changes above leave a share of {share(stays)} at least"
+        taken += f", of which the supported changes leave a share of {share(stays)} at least"
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (

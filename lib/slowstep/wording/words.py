@@ -48,10 +48,11 @@ def duration(seconds: float, beside: float | None = None) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def hours(job: Projection) -> str:
-    """Return the time of a projected job with its interval, in one unit."""
-    low, high = (duration(end, beside=job.seconds) for end in (job.low, job.high))
-    return f"{duration(job.seconds)} [{low}, {high}]"
+def hours(job: Projection, beside: Projection | None = None) -> str:
+    """Return the time of a projected job with its interval, in one unit, or in that of the job `beside` it."""
+    unit = (beside or job).seconds
+    low, middle, high = (duration(s, beside=unit) for s in (job.low, job.seconds, job.high))
+    return f"{middle} [{low.split()[0]}, {high.split()[0]}]"
 
 
 def proviso(facts: BaselineFacts) -> str:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import argument, argument_key, having, needs_cuda, one_of, only, section, switch, whole
+from slowstep.factors.entries import (
+    argument,
+    argument_key,
+    changed,
+    having,
+    needs_cuda,
+    one_of,
+    only,
+    section,
+    switch,
+    switched,
+    whole,
+)
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
 
@@ -85,7 +97,9 @@ FACTORS = (
         name="dataloader_num_workers",
         title="Loader workers",
         hypothesis="Batches are prepared in the training process; worker processes would prepare them meanwhile.",
-        cause="Waiting for batches that too few processes prepare",
+        cause=changed(
+            "Waiting for batches that too few processes prepare", "Keeping more loader workers than there is room for"
+        ),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory and cores for the worker processes",
         **argument("dataloader_num_workers"),
@@ -115,7 +129,7 @@ FACTORS = (
         name="dataloader_persistent_workers",
         title="Persistent workers",
         hypothesis="Workers are started anew each epoch, and the step waits for them.",
-        cause="Starting the loader's workers anew each epoch",
+        cause=switched("Starting the loader's workers anew each epoch", "Keeping workers from epoch to epoch"),
         meaning=Meaning.EXACT,
         changes="nothing in training; workers keep their memory between epochs",
         **argument("dataloader_persistent_workers", held_constant=_missing_workers),
@@ -131,7 +145,7 @@ FACTORS = (
         name="dataloader_pin_memory",
         title="Pinned memory",
         hypothesis="Copies to the device are slow because the batches lie in pageable memory.",
-        cause="Copying batches from pageable memory to the device",
+        cause=switched("Copying batches from pageable memory to the device", "Pinning each batch in memory"),
         meaning=Meaning.EXACT,
         changes="nothing in training; page-locks host memory",
         **argument("dataloader_pin_memory"),
@@ -146,7 +160,7 @@ FACTORS = (
         name="non_blocking",
         title="Non-blocking transfer",
         hypothesis="The host waits until each batch is on the device, and could go on meanwhile.",
-        cause="Waiting until each batch is on the device",
+        cause=switched("Waiting until each batch is on the device", "Copying without waiting"),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs pinned memory",
         **argument_key("accelerator_config", "non_blocking", False, held_constant=having(dataloader_pin_memory=True)),
@@ -159,7 +173,9 @@ FACTORS = (
         name="tokenize",
         title="Tokenise once",
         hypothesis="Tokenising each example every time it is drawn costs time that doing it once beforehand saves.",
-        cause="Tokenising each example every time it is drawn",
+        cause=lambda now, new: (
+            "Tokenising each example every time it is drawn" if new == "once" else "Tokenising beforehand"
+        ),
         meaning=Meaning.EXACT,
         changes="nothing in training; a pass over the data at start-up, whose result stays on disk in datasets' cache",
         **section("dataset.tokenize"),
@@ -174,7 +190,7 @@ FACTORS = (
         name="storage",
         title="Storage",
         hypothesis="Examples are read from slow storage; a local copy, or memory, would give them sooner.",
-        cause="Reading examples from slow storage",
+        cause="Reading examples from where they lie",
         meaning=Meaning.EXACT,
         changes="nothing in training; a copy of the examples on the local disk, or in the memory of the process. What "
         "comes from the Hub or from JSON lies in datasets' cache on the local disk as it is; a folder written by "
@@ -191,7 +207,7 @@ FACTORS = (
         name="batched_fetching",
         title="Batched fetching",
         hypothesis="Examples are fetched one by one; a whole batch at once (`__getitems__`) costs less.",
-        cause="Fetching examples one by one",
+        cause=switched("Fetching examples one by one", "Fetching examples in batches"),
         meaning=Meaning.EXACT,
         changes="nothing in training",
         current=lambda run: run.batched_fetching,
@@ -223,7 +239,11 @@ FACTORS = (
         name="train_sampling_strategy",
         title="Order of examples",
         hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
-        cause="Padding of batches that mix long and short examples",
+        cause=lambda now, new: (
+            "Padding of batches that mix long and short examples"
+            if "length" in str(new)
+            else "Grouping examples by length"
+        ),
         meaning=Meaning.SEMANTICS,
         changes="the order in which examples are met: batches hold examples of similar length",
         **argument("train_sampling_strategy", held_constant=_grouping_needs),

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowstep.factors.entries import TRAINING, argument, argument_key, having, needs_cuda, only, switch, whole
+from slowstep.factors.entries import (
+    TRAINING,
+    argument,
+    argument_key,
+    changed,
+    having,
+    needs_cuda,
+    only,
+    switch,
+    switched,
+    whole,
+)
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
 
@@ -33,7 +44,7 @@ FACTORS = (
         name="gradient_checkpointing",
         title="Gradient checkpointing",
         hypothesis="Recomputing the forward pass in the backward pass costs more than the memory it saves brings.",
-        cause="Computing the forward pass again in the backward pass",
+        cause=switched("Keeping all activations", "Computing the forward pass again in the backward pass"),
         meaning=Meaning.EXACT,
         changes="nothing in training; without it the activations of all layers stay in memory",
         **argument("gradient_checkpointing"),
@@ -74,7 +85,7 @@ FACTORS = (
         name="offload",
         title="Offload of checkpoints to the host",
         hypothesis="Checkpoints kept in host memory leave the device room for more.",
-        cause="Keeping checkpoints on the device",
+        cause=switched("Keeping checkpoints on the device", "Copying checkpoints to the host and back"),
         meaning=Meaning.EXACT,
         changes="nothing in training; each checkpoint is copied to the host and back",
         **argument_key("gradient_checkpointing_kwargs", "offload", False, held_constant=checkpointing),
@@ -87,7 +98,7 @@ FACTORS = (
         name="per_device_train_batch_size",
         title="Batch size",
         hypothesis="Batches are too small to keep the device busy.",
-        cause="The cost that a step has whatever its batch",
+        cause=changed("The part of a step that does not grow with its batch", "The size of this batch"),
         meaning=Meaning.SEMANTICS,
         changes="another effective batch size: other gradients, fewer steps an epoch, and a learning rate to match",
         **argument("per_device_train_batch_size"),
@@ -100,7 +111,7 @@ FACTORS = (
         name="gradient_accumulation_steps",
         title="Accumulation at the same effective batch",
         hypothesis="The same samples a step in fewer, larger parts keep the device busier.",
-        cause="The cost that each part of a batch has whatever its size",
+        cause=changed("The size of each micro-batch", "The part of a micro-batch that does not grow with it"),
         meaning=Meaning.EXACT,
         changes="nothing in training, up to the order of summation; larger parts need more memory",
         current=lambda run: run["gradient_accumulation_steps"],

@@ -88,8 +88,8 @@ class Drawing:
             error = trace.get("error_x") or {}
             found = [number(v) for v in trace.get(letter) or range(len(trace.get("y") or ()))]
             less, more = (error.get(name) or [0.0] * len(found) for name in ("arrayminus", "array"))
-            values += [v - e for v, e in zip(found, less, strict=False) if v is not None]
-            values += [v + e for v, e in zip(found, more, strict=False) if v is not None]
+            values += [v - (e or 0.0) for v, e in zip(found, less, strict=False) if v is not None]
+            values += [v + (e or 0.0) for v, e in zip(found, more, strict=False) if v is not None]
             if trace["type"] == "bar" and along:
                 values.append(0.0)
         for shape in self.layout.get("shapes", ()):
@@ -168,10 +168,7 @@ class Drawing:
                 left, wide = min(first, last), abs(last - first)
                 yield pieces.box(left, y - thick / 2, wide, thick * 0.92, _colour(bar, i), _pattern(bar))
                 if error:
-                    low, high = (
-                        self.x.place(below + value + sign * error[key][i])
-                        for sign, key in ((-1, "arrayminus"), (1, "array"))
-                    )
+                    low, high = self._ends(below + value, error, i)
                     yield pieces.interval(low, high, y, INK)
                     last = high
                 if i < len(texts) and texts[i]:
@@ -194,8 +191,7 @@ class Drawing:
             at = (self.x.place(x), self._row(y))
             if "markers" in trace.get("mode", "markers"):
                 if error:
-                    low = max(self.x.place(x - error["arrayminus"][i]), self.x.start)
-                    high = min(self.x.place(x + error["array"][i]), self.x.end)
+                    low, high = self._ends(x, error, i)
                     yield pieces.interval(low, high, at[1], ink(error.get("color") or _colour(trace, i)))
                 if self.x.start <= at[0] <= self.x.end:
                     yield self._marker(*at, trace)
@@ -203,10 +199,17 @@ class Drawing:
                 anchor = "start" if "right" in trace.get("textposition", "") else "middle"
                 yield pieces.text(*at, str(texts[i]), anchor, colour=_text_colour(trace, i))
 
+    def _ends(self, value: float, error: Trace, i: int) -> tuple[float, float]:
+        """Return the ends of an interval. One that is infinite, null in JSON, or beyond the axis ends with the axis."""
+        less, more = error["arrayminus"][i], error["array"][i]
+        low = self.x.start if less is None else max(self.x.place(value - less), self.x.start)
+        high = self.x.end if more is None else min(self.x.place(value + more), self.x.end)
+        return low, high
+
     # -- lines and boxes of the layout --
 
     def _shapes(self) -> Iterable[str]:
-        for shape in self.layout.get("shapes", ()):
+        for shape in filter(self._is_within, self.layout.get("shapes", ())):
             x = [self._along(self.x, shape, "x", i) for i in (0, 1)]
             y = [self._along(self.y, shape, "y", i) for i in (0, 1)]
             line = shape.get("line", {})
@@ -217,6 +220,15 @@ class Drawing:
             else:
                 ends = (x[0], y[0], x[1], y[1])
                 yield pieces.line(*ends, ink(line.get("color", INK)), line.get("width", 1), line.get("dash"))
+
+    def _is_within(self, shape: Trace) -> bool:
+        """Return whether a line or box lies within linear axes: one beyond them is not to be seen."""
+        for letter, axis in (("x", self.x), ("y", self.y)):
+            if shape.get(f"{letter}ref", letter) == letter and not axis.names:
+                ends = [float(shape[f"{letter}{i}"]) for i in (0, 1)]
+                if max(ends) < axis.low or min(ends) > axis.high:
+                    return False
+        return True
 
     def _along(self, axis: Axis, shape: Trace, letter: str, i: int) -> float:
         value, reference = shape[f"{letter}{i}"], shape.get(f"{letter}ref", letter)

@@ -51,7 +51,7 @@ def box(
     """Return a box, hatched if it has a `pattern`."""
     edge = f' stroke="{escape(ink(border))}"' if border else ""
     sides = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-    drawn = f'<rect {sides} fill="{escape(ink(colour))}"{edge}/>'
+    drawn = f'<rect {sides} fill="{escape(colour)}"{edge}/>'
     if not pattern:
         return drawn
     strokes = []

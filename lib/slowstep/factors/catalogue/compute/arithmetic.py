@@ -17,6 +17,7 @@ from slowstep.factors.entries import (
     only_if,
     section,
     switch,
+    switched,
 )
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.settings.convert import describe
@@ -197,7 +198,7 @@ FACTORS = (
         name="tf32",
         title="TF32 matrix products",
         hypothesis="32-bit matrix products run at a fraction of the rate of the tensor cores.",
-        cause="32-bit matrix products without the tensor cores",
+        cause=switched("Computing 32-bit matrix products without the tensor cores", "Rounding to TF32"),
         meaning=Meaning.NUMERICS,
         changes="rounding of the factors of 32-bit matrix products to 10 bits",
         current=lambda run: bool(run.compiled if run["tf32"] is None else run["tf32"]),
@@ -211,7 +212,9 @@ FACTORS = (
         name="weights",
         title="Weight precision",
         hypothesis="Unpacking quantised weights costs time; 16-bit weights would be faster where they fit.",
-        cause="Unpacking weights of this format",
+        cause=lambda now, new: (
+            "Unpacking quantised weights" if str(now) in ("4bit", "8bit") else "Computing with weights of this size"
+        ),
         meaning=Meaning.NUMERICS,
         changes="rounding of the weights",
         current=_current_weights,
@@ -239,7 +242,7 @@ FACTORS = (
         name="bnb_4bit_use_double_quant",
         title="Double quantisation",
         hypothesis="Unpacking the scales of the scales costs time.",
-        cause="Unpacking the scales of the scales",
+        cause=switched("Reading scales that are not quantised", "Unpacking the scales of the scales"),
         meaning=Meaning.NUMERICS,
         changes="rounding of the scales of the frozen weights; saves 0.4 bit a parameter",
         **section("quantization.bnb_4bit_use_double_quant", default=False),
@@ -289,7 +292,7 @@ FACTORS = (
         name="foreach",
         title="Optimizer over lists of tensors",
         hypothesis="The optimizer goes from parameter to parameter; one call over all of them launches less.",
-        cause="Updating one parameter after another",
+        cause=switched("Updating one parameter after another", "Updating all parameters in one call"),
         meaning=Meaning.EXACT,
         changes="nothing in training; the update needs memory for copies",
         **section("optimizer_kwargs.foreach"),

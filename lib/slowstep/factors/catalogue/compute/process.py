@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
-from slowstep.factors.entries import all_of, needs_cuda, on_cpu, one_of, only, section, switch, whole
+from slowstep.factors.entries import all_of, needs_cuda, on_cpu, one_of, only, section, switch, switched, whole
 from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
 from slowstep.settings.run import Run
 
@@ -82,7 +82,7 @@ FACTORS = (
         name="cudnn_benchmark",
         title="Choice of convolution kernels",
         hypothesis="cuDNN takes a kernel by rule, where timing its kernels for each shape would find a faster one.",
-        cause="Convolutions in kernels that were not timed",
+        cause=switched("Running convolutions in kernels that were not timed", "Timing kernels for each new shape"),
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation; each new shape of a batch is timed first",
         **section("process.cudnn_benchmark", default=False),
