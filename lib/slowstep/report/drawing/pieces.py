@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from slowstep.text.visible import visible_lines
+from slowstep.text.visible import visible
 
 LETTER = 0.6
 """The mean width of a letter, as a share of the size of its font."""
@@ -107,7 +107,7 @@ def ink(colour: str) -> str:
 
 def lines_of(said: str) -> list[str]:
     """Return the lines of a label, which plotly divides by `<br>`."""
-    return visible_lines(str(said)).replace("<br>", "\n").split("\n")
+    return [visible(line) for line in str(said).replace("\n", " ").split("<br>")]
 
 
 def text_width(said: str) -> float:
