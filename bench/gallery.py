@@ -21,13 +21,15 @@ OUTPUTS, GALLERY = ROOT / "outputs" / "gallery", ROOT / "docs" / "gallery"
 KIT = [sys.executable, "-m", "slowstep.cli"]
 
 PICTURES = {
-    "index": "index.html",
-    "data_loading": "slow_items/10_data_loading.html",
-    "audit": "case_000/95_reported_figures.html",
+    "index": ("index.html", "#slow_items", 1000),
+    "index_phone": ("index.html", "#slow_items", 360),
+    "quick": ("index.html", "#quick", 1000),
+    "data_loading": ("slow_items/10_data_loading.html", "", 1000),
+    "audit": ("case_000/95_reported_figures.html", "", 1000),
 }
-"""The pictures for README, each with the page that it is of."""
+"""The pictures for README, each with its page, the part of it, and the width of the window. A whole page is cut off."""
 
-SIZE = {"width": 1100, "height": 900}
+HEIGHT = 900
 
 
 def main(arguments: list[str]) -> int:
@@ -75,10 +77,12 @@ def photograph() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport=SIZE)
-        for name, path in PICTURES.items():
+        for name, (path, part, width) in PICTURES.items():
+            page = browser.new_page(viewport={"width": width, "height": HEIGHT})
             page.goto((GALLERY / path).as_uri())
-            page.screenshot(path=str(GALLERY / f"{name}.png"))
+            target = page.locator(part) if part else page
+            target.screenshot(path=str(GALLERY / f"{name}.png"))
+            page.close()
         browser.close()
 
 

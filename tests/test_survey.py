@@ -66,11 +66,14 @@ def test_a_plain_loop_is_surveyed(look: Look) -> None:
 
 @pytest.mark.parametrize(
     ("program", "batch"),
-    [("tuples.py", 16), ("index_sampling.py", 16), ("closure.py", 16), ("two_optimizers.py", 16), ("own_update.py", 8)],
+    [
+        *(("tuples.py", 16), ("index_sampling.py", 16), ("closure.py", 16), ("two_optimizers.py", 16)),
+        *(("own_update.py", 8), ("whole_batch.py", 256), ("functions.py", 1)),
+    ],
 )
 def test_steps_and_their_work_are_found(program: str, batch: int, look: Look) -> None:
-    """Tuples with an evaluation first, batches cut from an array, a closure, two optimizers, updates by hand: in each
-    the steps are found, and the samples of each."""
+    """Tuples with an evaluation first, batches cut from an array, a closure, two optimizers, updates by hand, a closure
+    over all of the data, functions over bare parameters: in each the steps are found, and the samples of each."""
     seen = look(program)
     count = len(seen.training["step_seconds"])
 

@@ -17,6 +17,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - Gradients that are dropped by `zero_grad` after a backward pass end a step, too: loops that update their parameters by
   hand have no optimizer, and a GradScaler leaves steps out. Where neither is ever seen, each backward pass ends a step.
 - What an optimizer's closure computes is no part of the optimizer.
+- Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
+  of it within a closure), nothing tells where a step begins, and a step ends where its optimizer's step does.
 """
 
 from __future__ import annotations
@@ -108,6 +110,8 @@ class Probe:
         """True if a step was ever ended by an optimizer or by dropped gradients."""
         self._since_asked = 0
         """Optimizer steps since a loader was last asked for data."""
+        self._unannounced = 0
+        """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
         self._late = LateImports()
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
@@ -206,7 +210,10 @@ class Probe:
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
             if self._trained:
-                self.position += (self._samples - self._counted) or 1
+                if self._samples == self._counted:  # no batch told its samples: the step counts as one
+                    self._works.append(Work(samples=1))
+                    self._samples += 1
+                self.position += self._samples - self._counted
                 self._counted = self._samples
                 self._mark(STEP)
                 self._starts.append(self.position)
@@ -286,7 +293,7 @@ class Probe:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
         if self._depth == 0:
-            self._since_asked = 0
+            self._since_asked = self._unannounced = 0
         if self._depth == 0 and iterator is not None:
             self.workers.belong_to(iterator)
             # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
@@ -325,6 +332,7 @@ class Probe:
         if self._depth and self._marks[-1].phase == "backward":
             return  # a subclass of Tensor passes a call on, and it comes here once more
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
+        self._unannounced += 1
         if not self._stepped and len(self._parts) >= UNSEEN:
             self._step_ended()
         self._parts.append(true.detach())
@@ -373,6 +381,8 @@ class Probe:
             self._parts = []
         self._seeking = False
         self._stop_seeking()
+        if self._unannounced > WITHOUT_ASKING:
+            self._boundary()
 
     def _seek(self) -> None:
         self._discovery = register_module_forward_pre_hook(self._discover)
@@ -408,6 +418,8 @@ class Probe:
     def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         training = torch.is_grad_enabled()
         if self._depth == 0 and training:
+            if not self._in_closure:
+                self._unannounced = 0
             if not self._in_closure and (not self._training or self._since_asked > WITHOUT_ASKING):
                 self._boundary()
             if self._batch_begins and self._source:

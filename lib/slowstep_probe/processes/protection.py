@@ -28,6 +28,10 @@ DEVICES = "/dev"
 """It holds no files, but the shared memory of loader workers."""
 
 
+SOCKETS = "pymp-"
+"""The beginning of the names of multiprocessing's temporary folders."""
+
+
 class Protection:
     """The overlays of this process."""
 
@@ -39,10 +43,14 @@ class Protection:
         """The folders that have none."""
 
     def written(self) -> list[str]:
-        """Return the files that were written, by the paths at which they seem to lie."""
+        """Return the files that were written, by the paths at which they seem to lie.
+
+        The sockets by which Python's own processes pass tensors to each other are none of the program's.
+        """
         found = []
         for target, upper in self.over.items():
-            for parent, _, files in os.walk(upper):
+            for parent, folders, files in os.walk(upper):
+                folders[:] = [name for name in folders if not name.startswith(SOCKETS)]
                 found += [os.path.normpath(os.path.join(target, os.path.relpath(parent, upper), f)) for f in files]
         return sorted(found)
 
