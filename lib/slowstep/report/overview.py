@@ -163,11 +163,19 @@ def overview(folder: Path) -> Overview:
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
-        machine=str(from_plain(Machine, about.environment.machine)) if about else "",
+        machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
         seconds=plans + sum(max(s.seconds, ended[n].seconds if n in ended else 0.0) for n, s in summaries.items()),
     )
+
+
+def _machine(about: Description) -> str:
+    """Return the machine that an investigation describes; empty if the description is damaged."""
+    try:
+        return str(from_plain(Machine, about.environment.machine))
+    except ValueError:
+        return ""
 
 
 def _why(run: NotebookRun | None, otherwise: str) -> str:
