@@ -66,7 +66,7 @@ def measure() -> None:
     home.mkdir(parents=True, exist_ok=True)
     text = (OWN / "scripts" / ill["script"]).read_text(encoding="utf-8")
     (home / "train.py").write_text(changed(text, ill["replace"]))
-    diagnose = [*KIT, "diagnose", "--minutes", "6", "--name", "slow_items", *outputs]
+    diagnose = [*KIT, "diagnose", "--minutes", "4", "--name", "slow_items", *outputs]
     subprocess.run([*diagnose, "--", sys.executable, "train.py"], cwd=home, check=True)
 
 

@@ -43,7 +43,7 @@ def job(decision: Decision) -> Chart | None:
             "array": [(p.high - p.seconds) / unit for p in jobs.values()],
             "arrayminus": [(p.seconds - p.low) / unit for p in jobs.values()],
         },
-        text=[_told(p) for p in jobs.values()],
+        text=[_told(p, before) for p in jobs.values()],
         textposition="outside",
         cliponaxis=False,
         hoverinfo="skip",
@@ -54,8 +54,8 @@ def job(decision: Decision) -> Chart | None:
     return Chart(figure, f"The job takes {hours(after, before)} with the changes, and {hours(before)} now.", rows, 150)
 
 
-def _told(p: Projection) -> str:
-    return ", ".join(filter(None, (duration(p.seconds), _cost(p))))
+def _told(p: Projection, before: Projection) -> str:
+    return ", ".join(filter(None, (duration(p.seconds, beside=before.seconds), _cost(p))))
 
 
 def _cost(p: Projection) -> str:
