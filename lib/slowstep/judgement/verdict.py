@@ -312,9 +312,10 @@ def _lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
 
 
 def _new(contrast: Contrast) -> dict[str, object]:
-    """Return the settings of the treatment that the baseline has otherwise."""
-    run = contrast.baseline.settings.run
-    return {key: value for key, value in contrast.overrides.items() if run[key] != value}
+    """Return the settings of the treatment that the baseline has otherwise. What nobody saw switched on is off."""
+    run, off = contrast.baseline.settings.run, (False, None)
+    changed = {key: value for key, value in contrast.overrides.items() if run[key] != value}
+    return {key: value for key, value in changed.items() if not (run[key] in off and value in off)}
 
 
 def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:

@@ -87,11 +87,9 @@ def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
     supported = [(name, v) for name, v in reversed(ordered) if v.outcome is Outcome.SUPPORTED and v.effect]
     told = [(name, v) for name, v in supported if v.meaning is not Meaning.DIAGNOSTIC]
     if not told:
-        return (
-            f"Effects on {judged} with their intervals: none of {len(ordered)} was shown to bring the minimum effect."
-        )
+        return f"Effects on {judged} with their intervals: no change here was shown to bring the minimum effect."
     name, v = told[0]
-    others = f"; {len(told)} of {len(ordered)} were shown to bring something" if len(ordered) > 1 else ""
+    others = f"; {len(told)} changes here were shown to bring something" if len(told) > 1 else ""
     return f"Effects on {judged} with their intervals: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
 
 
