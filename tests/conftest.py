@@ -24,6 +24,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TRAINS = {"measurer", "interrupted", "diagnosed"}
 """Fixtures that start trials."""
 
+PROCESSES = {
+    *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
+    *("test_guard.py", "test_script_guard.py", "test_survey.py", "test_command_trials.py", "test_workload.py"),
+    *("test_workloads_beside.py", "test_final.py", "test_memory_limit.py", "test_untrusted_text.py"),
+}
+"""Files whose tests start trials, commands or notebooks by themselves."""
+
 DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")
 """The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
 
@@ -53,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     What takes longest comes first.
     """
     for item in items:
-        if TRAINS & set(getattr(item, "fixturenames", ())):
+        if TRAINS & set(getattr(item, "fixturenames", ())) or item.path.name in PROCESSES:
             item.add_marker(pytest.mark.trials)
     long = {item.path for item in items if item.get_closest_marker("trials")}
     items.sort(key=lambda item: (item.path.name not in DIAGNOSIS, item.path not in long))

@@ -43,10 +43,10 @@ def test_a_workload_that_can_not_be_had_is_refused(
     assert "Traceback" not in said
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mlflow") is not None, reason="mlflow is installed")
+@pytest.mark.skipif(importlib.util.find_spec("comet_ml") is not None, reason="comet_ml is installed")
 def test_a_tracker_that_is_not_installed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trainer would refuse it at the first step of each trial."""
-    assert checked("training_arguments: {report_to: [mlflow]}", tmp_path) == 2
+    assert checked("training_arguments: {report_to: [comet_ml]}", tmp_path) == 2
     assert "training_arguments.report_to: its tracker can't be had" in capsys.readouterr().err
 
 
