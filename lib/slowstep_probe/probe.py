@@ -420,8 +420,8 @@ class Probe:
         if self._depth == 0 and training:
             if not self._in_closure:
                 self._unannounced = 0
-            if not self._in_closure and (not self._training or self._since_asked > WITHOUT_ASKING):
-                self._boundary()
+                if not self._training or self._since_asked > WITHOUT_ASKING:
+                    self._boundary()
             if self._batch_begins and self._source:
                 self._batch_met(self._source.popleft())
                 self._training.add(self._asked)

@@ -15,9 +15,6 @@ from slowstep.report.summary import NAME, as_json, write_summary
 PROJECT = "slowstep"
 """The name of the experiment or project that investigations go to."""
 
-FOLDERS = ("final",)
-"""The folders whose files go along with the reports."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
@@ -84,5 +81,4 @@ def _row(verdict: dict[str, Any]) -> dict[str, Any]:
 
 def _files(folder: Path) -> Iterator[Path]:
     yield from (p for p in folder.iterdir() if p.is_file() and (p.suffix == ".html" or p.stem == NAME))
-    for name in FOLDERS:
-        yield from (p for p in (folder / name).rglob("*") if p.is_file())
+    yield from (p for p in (folder / "final").rglob("*") if p.is_file())

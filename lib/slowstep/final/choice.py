@@ -120,16 +120,27 @@ def _supported(m: Measured) -> bool:
 
 def allowed_by(m: Measured, settings: Settings) -> bool:
     """Return whether the parameter file permits a change."""
+    return class_allowed(m, settings) and not kept_factors(m, settings)
+
+
+def class_allowed(m: Measured, settings: Settings) -> bool:
+    """Return whether the parameter file permits changes of this class."""
     permitted = {
         Meaning.EXACT: True,
         Meaning.NUMERICS: settings.allow.numerics,
         Meaning.SEMANTICS: settings.allow.semantics,
         Meaning.DIAGNOSTIC: False,
     }
-    never = (CATALOGUE[name] for name in settings.allow.never)
-    # by what is changed in the end, not by the name: a mode of compiling compiles
-    kept = all(f.current(m.contrast.treatment.settings.run) == f.current(settings.run) for f in never)
-    return permitted[m.verdict.meaning] and kept
+    return permitted[m.verdict.meaning]
+
+
+def kept_factors(m: Measured, settings: Settings) -> list[str]:
+    """Return the factors that the parameter file keeps as they are and that a change would alter.
+
+    What is altered in the end counts, not the name: a mode of compiling compiles.
+    """
+    changed = m.contrast.treatment.settings.run
+    return [n for n in settings.allow.never if CATALOGUE[n].current(changed) != CATALOGUE[n].current(settings.run)]
 
 
 def _pays(lab: Lab, m: Measured) -> bool:

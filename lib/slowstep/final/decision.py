@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slowstep.factors import CATALOGUE, Meaning, label
-from slowstep.final.choice import Choice, allowed_by
+from slowstep.factors import Meaning, label
+from slowstep.final.choice import Choice, allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Verdict, best_levels
 from slowstep.records import PHASES, Block
@@ -54,20 +54,13 @@ def _refused(m: Measured, choice: Choice) -> Refused:
                 verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
             )
         return Refused(verdict=verdict, why="the job would not end sooner with it")
-    permitted = {Meaning.NUMERICS: allow.numerics, Meaning.SEMANTICS: allow.semantics}.get(verdict.meaning, True)
-    kept = [name for name in allow.never if _differs(name, m)]
+    permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
     why = [f"it is {what} ({verdict.changes}), which this file does not allow"] * (not permitted)
     why += [f"this file keeps {name} as it is" for name in kept]
     lines = [f"{verdict.meaning}: true"] * (not permitted)
     lines += [f"never: [{', '.join(n for n in allow.never if n not in kept)}]"] * bool(kept)
     return Refused(verdict=verdict, why=", and ".join(why), remedy=f"allow: {{{', '.join(lines)}}}")
-
-
-def _differs(factor: str, m: Measured) -> bool:
-    """Return whether a change gives a factor another value in the end, whatever its own name."""
-    before, after = m.contrast.baseline.settings.run, m.contrast.treatment.settings.run
-    return CATALOGUE[factor].current(after) != CATALOGUE[factor].current(before)
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

@@ -230,16 +230,15 @@ class Lab(Shown):
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
-        if not self._reachable(contrast, name):
+        if not self._reachable(contrast):
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self._measure(contrast, prior, name, comparisons)
 
-    def _reachable(self, contrast: Contrast, title: str) -> bool:
+    def _reachable(self, contrast: Contrast) -> bool:
         """Return whether a comparison outside of a family is known, or there is time for it."""
         if self.settings.budget.minutes is None:
             return True
-        known = self.evidence.read(self.evidence.comparison(contrast, title)) is not None
-        return known or (self.measurer is not None and self._left(1.0) > 0)
+        return self._was_measured(contrast, "") or (self.measurer is not None and self._left(1.0) > 0)
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""

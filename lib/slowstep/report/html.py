@@ -58,10 +58,8 @@ class _Exporter(TemplateExporter):
 
     def default_filters(self):
         yield from super().default_filters()
-        yield "clean", clean
-        yield "markdown", lambda text: clean(markdown2html(text))
+        yield from FILTERS.items()
         yield "as_json", figure_json
-        yield "drawing", drawing
 
     def _create_environment(self) -> Environment:
         environment = super()._create_environment()
@@ -69,8 +67,7 @@ class _Exporter(TemplateExporter):
         environment.finalize = _visible
         environment.globals["plotly_js"] = lambda: PLOTLY.read_text(encoding="utf-8")
         environment.globals["figure_mime"] = MIME
-        environment.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
-        environment.globals["words"] = lambda: (TEMPLATES / "words.html.j2").read_text(encoding="utf-8")
+        environment.globals.update(PARTS)
         return environment
 
 
@@ -118,10 +115,19 @@ def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=select_autoescape(["html", "j2"]), finalize=_visible
     )
-    made.globals["stylesheet"] = lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    made.filters["markdown"] = lambda text: clean(markdown2html(text))
-    made.filters["drawing"] = drawing
+    made.globals.update(PARTS)
+    made.filters.update(FILTERS)
     return made
+
+
+FILTERS = {"clean": clean, "markdown": lambda text: clean(markdown2html(text)), "drawing": drawing}
+"""The filters of every page. None of them trusts what it is given."""
+
+PARTS = {
+    "stylesheet": lambda: (TEMPLATES / "style.css").read_text(encoding="utf-8"),
+    "words": lambda: (TEMPLATES / "words.html.j2").read_text(encoding="utf-8"),
+}
+"""The functions that return what stands in every page."""
 
 
 def _prepared(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:

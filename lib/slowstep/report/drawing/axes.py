@@ -26,7 +26,10 @@ class Axis:
 
     def place(self, value: Any) -> float:
         """Return the place of a value, or of a category."""
-        number = self.names.index(str(value)) if self.names else float(value)
+        return self.at(self.names.index(str(value)) if self.names else float(value))
+
+    def at(self, number: float) -> float:
+        """Return the place of a number; categories are counted from 0."""
         return self.start + (number - self.low) / ((self.high - self.low) or 1.0) * (self.end - self.start)
 
     @property

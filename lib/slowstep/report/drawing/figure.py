@@ -20,7 +20,9 @@ class Drawing:
 
     def __init__(self, figure: Trace, width: int):
         self.traces = [trace for trace in figure["data"] if trace.get("visible", True) is True]
+        self.bars = [trace for trace in self.traces if trace["type"] == "bar"]
         self.layout, self.width = figure["layout"], width
+        self.barmode = self.layout.get("barmode")
         names = {axis: categories(self.traces, axis, self.layout) for axis in "xy"}
         labels = [line for name in names["y"] for line in lines_of(name)] or ["0000"]
         self.legend = self._legend()
@@ -32,16 +34,14 @@ class Drawing:
         row = max((len(lines_of(name)) for name in names["y"]), default=1) * LINE
         self.drop = row / 2 if self.above else 0.0
         if names["y"] and not names["x"]:
-            bars = [t for t in self.traces if t["type"] == "bar"] if self.layout.get("barmode") == "group" else []
-            thick = max(row, LINE * len(bars)) + SPACE
+            thick = max(row, LINE * len(self.bars) * (self.barmode == "group")) + SPACE
             self.height = top + below + (thick + row if self.above else thick) * max(len(names["y"]), 1)
         self.x = self._axis("x", names["x"], left, width - self._room_at_the_right())
         self.y = self._axis("y", names["y"], self.height - below, top)
 
     def element(self, description: str, attributes: str) -> str:
         parts = [*self._grid(), *self._legend_parts(), *self._shapes()]
-        bars = [trace for trace in self.traces if trace["type"] == "bar"]
-        parts += self._bars(bars)
+        parts += self._bars()
         for trace in self.traces:
             if trace["type"] == "scatter":
                 parts += self._points(trace)
@@ -53,8 +53,7 @@ class Drawing:
 
     def _room_at_the_right(self) -> float:
         """Return the room that texts behind bars need where the axis leaves none."""
-        texts = [str(t) for trace in self.traces if trace["type"] == "bar" for t in trace.get("text") or () if t]
-        outside = [t for trace in self.traces if trace.get("textposition") != "inside" for t in texts]
+        outside = [str(t) for b in self.bars if b.get("textposition") != "inside" for t in b.get("text") or () if t]
         fixed = self.layout.get("xaxis", {}).get("range")
         return 3.0 * SPACE + (0 if fixed else max(map(text_width, outside), default=0.0))
 
@@ -78,20 +77,18 @@ class Drawing:
     def _range(self, letter: str, to_zero: bool) -> tuple[float, float]:
         """Return the range of all that is drawn along an axis, with a margin."""
         values = [0.0] if to_zero else []
-        stacked = [t for t in self.traces if t["type"] == "bar"] if self.layout.get("barmode") == "stack" else []
-        if letter == "x":
-            values += [
-                sum(bar["x"][i] or 0.0 for bar in stacked) for i in range(len(stacked[0]["y"]) if stacked else 0)
-            ]
+        if letter == "x" and self.bars:
+            values.append(0.0)
+            if self.barmode == "stack":
+                values += [
+                    sum(length or 0.0 for length in row) for row in zip(*(b["x"] for b in self.bars), strict=True)
+                ]
         for trace in self.traces:
-            along = letter == ("x" if trace.get("orientation") == "h" or trace["type"] == "scatter" else "y")
             error = trace.get("error_x") or {}
             found = [number(v) for v in trace.get(letter) or range(len(trace.get("y") or ()))]
             less, more = (error.get(name) or [0.0] * len(found) for name in ("arrayminus", "array"))
             values += [v - (e or 0.0) for v, e in zip(found, less, strict=False) if v is not None]
             values += [v + (e or 0.0) for v, e in zip(found, more, strict=False) if v is not None]
-            if trace["type"] == "bar" and along:
-                values.append(0.0)
         for shape in self.layout.get("shapes", ()):
             values += [float(shape[f"{letter}{i}"]) for i in (0, 1) if shape.get(f"{letter}ref") == letter]
         low, high = (min(values), max(values)) if values else (0.0, 1.0)
@@ -146,10 +143,10 @@ class Drawing:
 
     # -- traces --
 
-    def _bars(self, bars: Sequence[Trace]) -> Iterable[str]:
+    def _bars(self) -> Iterable[str]:
         """Draw horizontal bars: beside each other, or stacked where the layout says so."""
-        stacked = self.layout.get("barmode") == "stack"
-        overlaid = len(bars) > 1 and self.layout.get("barmode") is None and _disjoint(bars)
+        bars, stacked = self.bars, self.barmode == "stack"
+        overlaid = len(bars) > 1 and self.barmode is None and _disjoint(bars)
         rows = abs(self.y.end - self.y.start) / max(len(self.y.names), 1) - 2 * self.drop
         sides = 1 if stacked or overlaid else max(len(bars), 1)
         thick = min(0.72 * rows, 22.0 * sides) / sides
@@ -235,8 +232,7 @@ class Drawing:
         if reference != letter:  # a share of the whole axis
             return axis.start + float(value) * (axis.end - axis.start)
         if axis.names and isinstance(value, (int, float)):
-            step = (axis.end - axis.start) / (axis.high - axis.low)
-            return axis.start + (float(value) - axis.low) * step
+            return axis.at(float(value))  # between categories, which are counted from 0
         return min(max(axis.place(value), min(axis.start, axis.end)), max(axis.start, axis.end))
 
     def _marker(self, x: float, y: float, trace: Trace) -> str:
