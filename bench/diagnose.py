@@ -8,9 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from slowstep.investigation.results import NotebookRun
 from slowstep.processes.tree import host_memory
-from slowstep.records import Store
+from slowstep.report.overview import overview
 
 OUTPUTS = Path("outputs/bench")
 
@@ -27,14 +26,12 @@ def measure() -> dict[str, object]:
         if first is None and list(OUTPUTS.glob("quick/*.html")):
             first = time.time() - began
     whole = time.time() - began
-    store = Store(OUTPUTS / "quick" / "records")
-    runs = [store.read(NotebookRun, "notebooks", p.stem) for p in sorted(OUTPUTS.glob("quick/*.html"))]
-    measured = sum(r.measured_seconds for r in runs)
+    found = overview(OUTPUTS / "quick")
     return {
         "first report after, s": round(first or 0),
         "all after, s": round(whole),
         "peak memory, GiB": round(peak / 2**30, 2),
-        "in measured blocks": f"{measured / whole:.0%}",
-        "by notebook, s (of which measured)": {r.notebook: f"{r.seconds:.0f} ({r.measured_seconds:.0f})" for r in runs},
+        "in measured blocks": f"{found.measured_seconds / whole:.0%}",
+        "reports, s": {run.notebook: round(run.seconds) for run in found.runs},
         "exit status": run.returncode,
     }

@@ -11,15 +11,19 @@ from pathlib import Path
 import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
+from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import NotebookRun, Summary
+from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.judgement.verdict import Outcome
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import identity
+from slowstep.records import ComparisonRecord, identity
 from slowstep.settings import Loaded, Settings, override
+from slowstep.settings.sections import OWN, TESTED
 
 ASKED = {
     "data_loading": {"tokenize": ["once"]},
@@ -46,6 +50,13 @@ def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         return open_lab(loaded, outputs, "test", SimulatedMeasurer(truth, settings.budget))
 
     return make
+
+
+def whole(lab: Lab) -> list[Concluded]:
+    """All of a lab's investigation, measured by its measurer."""
+    return list(
+        measured_whole(sections_asked(lab.settings), lab.loaded, lab.folder.parent, lambda progress: None, lab.measurer)
+    )
 
 
 def measured(lab: Lab) -> list[str]:
@@ -128,15 +139,52 @@ def test_what_was_not_reached_is_read_back_elsewhere(opened: Callable[..., Lab])
     assert any("not reached" in v.reason for v in said)
 
 
-def test_a_notebook_counts_with_its_kernel_and_its_report(opened: Callable[..., Lab]) -> None:
-    """The minutes are those on the clock: a notebook of which half a minute was measured took what it took."""
+@pytest.mark.parametrize(("drawn", "waiting"), [(55.0, 0), (8.0, 16 * drawn_at_once())])
+def test_a_report_counts_with_its_kernel(opened: Callable[..., Lab], drawn: float, waiting: int) -> None:
+    """The minutes are those on the clock: a report takes time beside what is measured for it, and so will those that
+    wait until nothing is left to measure."""
     lab = opened(lambda name, purpose: 0.0, minutes=1.0)
-    lab.evidence.store.write(Summary(notebook="00_baseline", seconds=5.0), "summaries", "00_baseline")
-    lab.evidence.store.write(NotebookRun(notebook="00_baseline", status="ok", seconds=59.0), "notebooks", "00_baseline")
+    store = lab.evidence.store
+    store.write(Summary(notebook="00_baseline", seconds=5.0), "summaries", "00_baseline")
+    store.write(NotebookRun(notebook="00_baseline", status="ok", seconds=drawn), "notebooks", "00_baseline")
+    for number in range(waiting):
+        store.write(NotebookRun(notebook=f"later_{number}", status=INTERRUPTED), "notebooks", f"later_{number}")
 
     lab.pursue()
 
     assert measured(lab) == []
+
+
+def test_all_is_measured_once_by_one_measurer(opened: Callable[..., Lab]) -> None:
+    """Every section concludes from the same trials, and reading it back needs no measurer."""
+    lab = opened(lambda name, purpose: 0.4 if "checkpointing" in name else 0.0)
+    found = {one.section.notebook: one for one in whole(lab)}
+
+    asked = [asked for asked in lab.measurer.asked if not asked[1]]
+    assert list(found) == ["00_baseline", *(s.notebook for s in TESTED if s.name != OWN), "90_final_config"]
+    assert len(asked) == len(set(asked))
+    assert found["90_final_config"].choice.adopted
+    for section in TESTED[:-1]:
+        again = read_investigation(lab.folder, section.notebook).test(section.name)
+        assert [v.outcome for v in again] == [v.outcome for v in found[section.notebook].verdicts]
+
+
+def test_a_section_that_fails_stops_no_other(opened: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be measured fails in its own section, with its reason, and the others conclude."""
+    lab = opened(lambda name, purpose: 0.0)
+    compare = lab.measurer.compare
+
+    def broken(request: ComparisonRequest, *args: object) -> ComparisonRecord:
+        if "max_grad_norm" in request.treatment.label:
+            raise OSError("no space")
+        return compare(request, *args)
+
+    monkeypatch.setattr(lab.measurer, "compare", broken)
+    found = {one.section.notebook: one for one in whole(lab)}
+
+    assert isinstance(found["50_overheads"].failed, OSError)
+    assert [name for name, one in found.items() if one.failed] == ["50_overheads", "90_final_config"]
+    assert "gradient_checkpointing=false" in measured(lab)
 
 
 def test_what_can_bring_too_little_is_measured_only_if_all_is(opened: Callable[..., Lab]) -> None:

@@ -48,7 +48,7 @@ LEFT = {
     },
     "batch": {
         *("settings", "records", "judgement", "environment", "processes", "launch", "measure", "investigation"),
-        *("report", "text", "factors"),
+        *("report", "final", "text", "factors"),
     },
     "cli": {
         *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),

@@ -71,7 +71,7 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
 
         baseline, final = lab("00_baseline"), lab("90_final_config")
         baseline.rank()
-        baseline.conclude("most of the step is backward")
+        baseline.conclude()
         final.conclude(decision=decision_of(choose(final)))
         for one in (baseline, final):
             run = NotebookRun(notebook=one.notebook, status="ok", report=f"{one.notebook}.html", machine="a machine")

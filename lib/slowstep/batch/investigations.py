@@ -1,89 +1,110 @@
-"""Investigations: all notebooks over one parameter file, and over the records alone."""
+"""Investigations: all of a parameter file measured, then drawn by the notebooks; or drawn from the records alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from slowstep.batch.cleanup import forget_failures, unusable_records
-from slowstep.batch.notebook import NOTEBOOKS, Given, Teller, draw_again, notebooks, run
-from slowstep.investigation.corrections import contradictions, refuted_by_bound
-from slowstep.investigation.lab import PLAN
-from slowstep.investigation.opening import pursue_plan, read_investigation
+from slowstep.batch.measuring import measured, sections_asked
+from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
+from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import NotebookRun
 from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
-from slowstep.settings.sections import AUDIT, BASELINE, OWN, SECTIONS, TESTED
+from slowstep.settings.sections import AUDIT, BASELINE, OWN, SECTIONS, TESTED, Section
 from slowstep_probe.processes.scratch import remove_abandoned_files, remove_abandoned_folders
 
 
 def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> list[NotebookRun]:
-    """Run every notebook over one parameter file; one that fails does not stop the others."""
+    """Measure what a parameter file asks, and run every notebook over it; one that fails does not stop the others.
+
+    The first notebook runs as soon as the baseline is measured, the others when there is nothing left to measure.
+    """
     given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
-        store = Store(given.folder / "records")
-        again = forget_failures(store)
+        again = forget_failures(given.store)
         for line in unusable_records(given.folder):
             tell(line, None)
-        runs, asked = {}, notebooks(loaded.settings)
-        names = {notebook.stem for notebook in asked}
-        for section in (section for section in SECTIONS if section.notebook not in names):
-            store.drop("summaries", section.notebook)  # what an earlier run concluded there is over
-            store.drop("notebooks", section.notebook)
-            if section in TESTED and section.name != OWN:
-                tell(f"{section.notebook}: nothing to try in this run", None)
-        for notebook in asked:
-            runs[notebook.stem] = run(notebook, given, tell, again)
-            if notebook.stem == BASELINE.notebook:
-                spent = pursue_plan(loaded, outputs, lambda progress: tell(PLAN, progress))
-                if spent is not None:
-                    tell(f"{PLAN}: {spent.seconds:.0f} s", None)
-        moved = contradictions(given.folder)
-        if moved:
-            shares = ", ".join(moved)
-            tell(
-                f"{BASELINE.notebook}: drawn again, since later steps of the baseline show another share of {shares}",
-                None,
-            )
-            for name in (BASELINE.notebook, *refuted_by_bound(given.folder)):
-                runs[name] = run(NOTEBOOKS / f"{name}.ipynb", given, tell, again=True)
-        return list(runs.values())
+        asked = sections_asked(loaded.settings)
+        _forget_all_but(asked, given.store, tell)
+        late = [section for section in asked if again or not up_to_date(path_of(section), given)]
+        for section in (section for section in asked if section not in late):
+            tell(f"{section.notebook}: up to date", None)
+        announce([path_of(section) for section in late], given)
+        if late:
+            _measured_and_drawn(late, given, outputs, tell)
+        return [kept for s in asked if (kept := given.store.read(NotebookRun, "notebooks", s.notebook))]
+
+
+def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, tell: Teller) -> None:
+    """Measure an investigation, and run the notebooks that are late, or that now say something else."""
+    waiting, concluded = set(late), set()
+    with contextlib.suppress(Exception):  # what can't be measured is asked again by its own notebook, which shows why
+        for one in measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress)):
+            if one.failed is None:
+                concluded.add(one.section)
+            waiting.add(one.section)
+            if one.section is BASELINE and one.moved:
+                shares = ", ".join(one.moved)
+                tell(f"{BASELINE.notebook}: drawn again, for later steps show another share of {shares}", None)
+            elif one.section is BASELINE and BASELINE in waiting:
+                waiting.remove(BASELINE)
+                run([path_of(BASELINE)], given, tell)
+    inorder = [section for section in SECTIONS if section in waiting]
+    run([path_of(section) for section in inorder if section in concluded], given, tell)
+    run([path_of(section) for section in inorder if section not in concluded], given, tell, measure=True)
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
     """Run the notebook that audits reported figures, and no other."""
     given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
+    notebook = path_of(AUDIT)
     with locked(given.folder):
         _tidy(given.folder)
-        return run(NOTEBOOKS / f"{AUDIT.notebook}.ipynb", given, tell)
+        if up_to_date(notebook, given):
+            tell(f"{AUDIT.notebook}: up to date", None)
+        else:
+            announce([notebook], given)
+            run([notebook], given, tell, measure=True)
+        return given.store.read(NotebookRun, "notebooks", AUDIT.notebook)
 
 
 def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookRun]:
     """Draw the reports of an investigation again from its records, wherever those were measured.
 
     Reports that are not `interactive` hold drawings alone, and are small. NotMeasured if its folder doesn't say what
-    was measured.
+    was measured. A notebook that had not come to its end is drawn, and still counts as one to be finished.
     """
     lab = read_investigation(folder)
-    given = Given(loaded=lab.loaded, folder=folder, read_only=True, interactive=interactive)
+    given = Given(loaded=lab.loaded, folder=folder, from_records=True, interactive=interactive)
     reported = lab.settings.reported
     gone = [name for name in (reported.files if reported else ()) if not Path(name).is_file()]
     if gone:
         tell(f"{AUDIT.notebook}: its report stays as it is, since {gone[0]} is not here", None)
-    store = Store(folder / "records")
     with locked(folder):
-        concluded = [n for n in notebooks(lab.settings) if _has_run(store, n.stem) or n.stem == AUDIT.notebook]
-        return [draw_again(n, given, tell) for n in concluded if not gone or n.stem != AUDIT.notebook]
+        asked = [s for s in sections_asked(lab.settings) if _has_run(given.store, s) or s is AUDIT]
+        return list(run([path_of(s) for s in asked if not gone or s is not AUDIT], given, tell).values())
 
 
-def _has_run(store: Store, notebook: str) -> bool:
-    """Return whether there is something to draw for a notebook: its run, or what measuring without it concluded."""
-    return any(store.path(kind, notebook).is_file() for kind in ("notebooks", "summaries"))
+def _has_run(store: Store, section: Section) -> bool:
+    """Return whether there is something to draw for a section: its notebook's run, or what measuring it concluded."""
+    return any(store.path(kind, section.notebook).is_file() for kind in ("notebooks", "summaries"))
 
 
 def _tidy(folder: Path) -> None:
     """Remove what killed runs left behind: their temporary folders, and half-written files."""
     remove_abandoned_folders()
     remove_abandoned_files(folder)
+
+
+def _forget_all_but(asked: Sequence[Section], store: Store, tell: Teller) -> None:
+    """Drop what an earlier run concluded for sections that are asked nothing any more, and say which those are."""
+    for section in (section for section in SECTIONS if section not in asked):
+        store.drop("summaries", section.notebook)
+        store.drop("notebooks", section.notebook)
+        if section in TESTED and section.name != OWN:
+            tell(f"{section.notebook}: nothing to try in this run", None)

@@ -1,7 +1,8 @@
-"""One notebook over a parameter file: whether it is up to date, its run, its report."""
+"""Notebooks over one parameter file: which are up to date, their runs, their reports."""
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -9,16 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.batch.notebook_process import execute
+from slowstep.batch.measuring import sections_asked
+from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
-from slowstep.factors import plan
-from slowstep.investigation.results import NotebookRun, Summary
+from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity
 from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
-from slowstep.settings.sections import AUDIT, OWN, SECTIONS, Section
+from slowstep.settings.sections import SECTIONS, Section
+from slowstep_probe.processes.tree import POLL_SECONDS
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 """The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
@@ -27,19 +29,14 @@ Teller = Callable[[str, Progress | None], None]
 """A function that is told a line, or the name of a notebook with the progress of its comparison."""
 
 
+def path_of(section: Section) -> Path:
+    """Return the notebook of a section."""
+    return NOTEBOOKS / f"{section.notebook}.ipynb"
+
+
 def notebooks(settings: Settings | None = None) -> list[Path]:
-    """Return the kit's notebooks in their order; if `settings` are given, those that run over them."""
-    asked = [section for section in SECTIONS if settings is None or _has_question(section, settings)]
-    return [NOTEBOOKS / f"{section.notebook}.ipynb" for section in asked]
-
-
-def _has_question(section: Section, settings: Settings) -> bool:
-    """Return whether a parameter file asks what a notebook answers."""
-    if section is AUDIT:
-        return settings.reported is not None
-    if settings.command is None or not section.name:
-        return section.name != OWN
-    return (section.searches_batch and settings.budget.find_batch) or bool(plan(settings, section.name, this_machine()))
+    """Return the kit's notebooks in their order; if `settings` are given, those that have a question there."""
+    return [path_of(section) for section in (SECTIONS if settings is None else sections_asked(settings))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,72 +47,110 @@ class Given:
     folder: Path
     """The investigation's folder."""
     overrides: Sequence[str] = ()
-    read_only: bool = False
-    """True if nothing is measured, and no local file but the records is looked at."""
+    from_records: bool = False
+    """True if only reports are drawn: the settings, too, are read from the records, and the runs keep their times."""
     interactive: bool = True
     """False if the reports hold drawings alone."""
 
     @property
-    def parameters(self) -> dict[str, object]:
-        """The parameters that a notebook gets, by name."""
-        source = self.folder if self.read_only else Path(self.loaded.source)
+    def store(self) -> Store:
+        """The records of the investigation."""
+        return Store(self.folder / "records")
+
+    def parameters(self, measure: bool) -> dict[str, object]:
+        """Return the parameters that a notebook gets, by name."""
+        source = self.folder if self.from_records else Path(self.loaded.source)
         return {
             "params": str(source.resolve()),
             "overrides": list(self.overrides),
             "outputs": str(self.folder.parent.resolve()),
+            "measure": measure,
         }
 
 
-def run(notebook: Path, given: Given, tell: Teller, again: bool = False) -> NotebookRun:
-    """Run one notebook and return its run. One that is up to date runs only with `again`."""
-    name, folder, store = notebook.stem, given.folder, Store(given.folder / "records")
-    depends = _determinants(notebook, given.loaded.settings)
-    done = store.read(NotebookRun, "notebooks", name)
-    if not again and done and done.status == "ok" and done.determinants == depends and (folder / done.report).is_file():
-        tell(f"{name}: up to date", None)
-        return done
-    began = time.monotonic()
-    store.drop("summaries", name)  # of an earlier run, with other settings perhaps
-    started = NotebookRun(notebook=name, status="interrupted", determinants=depends, machine=str(this_machine()))
-    store.write(started, "notebooks", name)
-    reason = execute(notebook, folder / f"{name}.ipynb", given.parameters, tell)
-    summary = store.read(Summary, "summaries", name)
-    ended = replace(
-        draw(notebook, given, started, reason),
-        measured_seconds=summary.measured_seconds if summary and not reason else 0.0,
-        seconds=time.monotonic() - began,
-    )
-    store.write(ended, "notebooks", name)
-    tell(f"{name}: {ended.status} after {ended.seconds:.0f} s" + (f": {ended.reason}" if ended.reason else ""), None)
+def up_to_date(notebook: Path, given: Given) -> bool:
+    """Return whether a notebook has run to its end, and nothing has changed since on which its report depends."""
+    done = given.store.read(NotebookRun, "notebooks", notebook.stem)
+    ended = done is not None and done.status == "ok" and (given.folder / done.report).is_file()
+    return ended and done.determinants == _determinants(notebook, given.loaded.settings)
+
+
+def announce(notebooks: Sequence[Path], given: Given) -> None:
+    """Keep of notebooks that they are to run, in case that they never come to their end."""
+    for notebook in notebooks:
+        given.store.write(
+            NotebookRun(
+                notebook=notebook.stem,
+                status=INTERRUPTED,
+                determinants=_determinants(notebook, given.loaded.settings),
+                machine=str(this_machine()),
+            ),
+            "notebooks",
+            notebook.stem,
+        )
+
+
+def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
+    """Run notebooks and write their reports; return their runs by name. One that fails does not stop the others.
+
+    Without `measure` they read what was measured, and run beside each other.
+    """
+    waiting, running, ended = list(notebooks), [], {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < (1 if measure else drawn_at_once()):
+                running.append(_Running(waiting.pop(0), given, measure))
+                tell(running[-1].notebook.stem, None)
+            for one in [r for r in running if not r.process.alive]:
+                running.remove(one)
+                ended[one.notebook.stem] = made = one.ended(beside=[r.process.pid for r in running])
+                reason = f": {made.reason}" if made.reason else ""
+                tell(f"{made.notebook}: {made.status} after {made.seconds:.0f} s{reason}", None)
+            if running:
+                time.sleep(POLL_SECONDS / 5)
+    finally:
+        for one in running:
+            one.process.end(beside=[r.process.pid for r in running if r is not one])
     return ended
 
 
-def draw_again(notebook: Path, given: Given, tell: Teller) -> NotebookRun:
-    """Run a notebook over the records alone, and return its run. What is known of its measuring is kept.
+class _Running:
+    """A notebook that runs."""
 
-    A run that had not come to its end is drawn, and still counts as one to be finished.
-    """
-    name, store = notebook.stem, Store(given.folder / "records")
-    known = store.read(NotebookRun, "notebooks", name) or NotebookRun(notebook=name, status="interrupted")
-    if known.status != "ok":
-        known = replace(known, determinants="")
-    reason = execute(notebook, given.folder / f"{name}.ipynb", given.parameters, tell)
-    drawn = draw(notebook, given, known, reason)
-    store.write(drawn, "notebooks", name)
-    tell(f"{name}: {drawn.status}" + (f": {drawn.reason}" if drawn.reason else ""), None)
-    return drawn
+    def __init__(self, notebook: Path, given: Given, measure: bool):
+        self.notebook, self.given, self.measure = notebook, given, measure
+        self.began, self.measured_before = time.monotonic(), self._measured()
+        target = given.folder / notebook.name
+        self.process = NotebookProcess(notebook, target, given.parameters(measure))
 
+    def ended(self, beside: Sequence[int]) -> NotebookRun:
+        """Return the notebook's run with its report, now that its process has ended; keep it."""
+        name, store = self.notebook.stem, self.given.store
+        reason = self.process.end(beside)
+        known = store.read(NotebookRun, "notebooks", name) or NotebookRun(notebook=name, status=INTERRUPTED)
+        drawn = self._drawn(replace(known, status="failed" if reason else "ok", reason=reason))
+        if not self.given.from_records:
+            itself = self._measured() - self.measured_before if self.measure else 0.0
+            drawn = replace(drawn, seconds=max(0.0, time.monotonic() - self.began - itself))
+        elif known.status != "ok":  # it still is to be run over its parameter file
+            drawn = replace(drawn, determinants="")
+        store.write(drawn, "notebooks", name)
+        return drawn
 
-def draw(notebook: Path, given: Given, run: NotebookRun, reason: str) -> NotebookRun:
-    """Write the HTML of an executed notebook, and return its run with what came of that."""
-    name, executed = notebook.stem, given.folder / f"{notebook.stem}.ipynb"
-    ended = replace(run, status="failed" if reason else "ok", reason=reason)
-    try:
-        title = f"{given.loaded.settings.name}: {_title(notebook)}"
-        render(executed, given.folder / f"{name}.html", title, reason, given.interactive)
-        return replace(ended, report=f"{name}.html")
-    except Exception as error:  # a report that can't be drawn must not cost the others theirs
-        return replace(ended, status="failed", reason=reason or f"its report can't be drawn: {error}")
+    def _measured(self) -> float:
+        """Return the seconds in which the notebook's questions were measured, as far as that is kept."""
+        kept = self.given.store.read(Summary, "summaries", self.notebook.stem)
+        return kept.seconds if kept else 0.0
+
+    def _drawn(self, run: NotebookRun) -> NotebookRun:
+        """Write the HTML of the executed notebook, and return its run with what came of that."""
+        given, name = self.given, self.notebook.stem
+        try:
+            title = f"{given.loaded.settings.name}: {_title(self.notebook)}"
+            render(given.folder / f"{name}.ipynb", given.folder / f"{name}.html", title, run.reason, given.interactive)
+            return replace(run, report=f"{name}.html")
+        except Exception as error:  # a report that can't be drawn must not cost the others theirs
+            return replace(run, status="failed", reason=run.reason or f"its report can't be drawn: {error}")
 
 
 def _determinants(notebook: Path, settings: Settings) -> str:
@@ -132,6 +167,7 @@ def _determinants(notebook: Path, settings: Settings) -> str:
     )
 
 
+@functools.cache
 def _sources() -> str:
     """Return the identity of the library's own code: changed code runs its notebooks again, on the same records."""
     library = Path(__file__).parents[1]

@@ -11,9 +11,7 @@ import logging
 import sys
 from pathlib import Path
 
-import papermill
-from papermill.exceptions import PapermillExecutionError
-
+from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import explained
 from slowstep.text.terminal import say
 from slowstep_probe.processes.tree import adopt_orphans, end_with_parent
@@ -26,6 +24,10 @@ def main(notebook: str, target: str, parameters: str, parent: str, scratch: str)
     """
     adopt_orphans()
     end_with_parent(int(parent), scratch)
+    without_address_grammar()
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
     logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
         papermill.execute_notebook(

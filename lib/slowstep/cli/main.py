@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slowstep.environment.home import ROOT
+from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
@@ -33,6 +34,7 @@ OUTPUTS = ROOT / "outputs"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status, which is 0 only if everything went well."""
     given = _given(sys.argv[1:] if arguments is None else list(arguments))
+    without_address_grammar()
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -147,6 +149,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.cli.load_and_check import checked
     from slowstep.cli.progress import Terminal
     from slowstep.report.index import write_index
+    from slowstep.report.overview import overview
 
     outputs = Path(given.outputs)
     everything, began = checked(_params(given), given.set, outputs), time.monotonic()
@@ -155,9 +158,10 @@ def _diagnose(given: argparse.Namespace) -> int:
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
         failed = failed or any(run.status != "ok" for run in runs)
         index = write_index(outputs)
-        whole, measured = (sum(getattr(r, n) for r in runs) for n in ("seconds", "measured_seconds"))
-        share = percentage(measured / whole) if whole else "none"
-        say(f"{loaded.settings.name}: {whole:.0f} s of notebooks, {measured:.0f} s ({share}) in measured blocks")
+        spent = overview(outputs / loaded.settings.name)
+        share = percentage(spent.measured_seconds / spent.seconds) if spent.seconds else "none"
+        blocks = f"{spent.measured_seconds:.0f} s ({share}) in measured blocks"
+        say(f"{loaded.settings.name}: {spent.seconds:.0f} s, of which {blocks}")
     say(f"this call took {time.monotonic() - began:.0f} s")
     say(f"open {index}")
     return 1 if failed else 0

@@ -19,15 +19,24 @@ from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.order import by_promise
-from slowstep.investigation.results import Baseline, Decision, Measured, NotebookRun, PlanRun, Summary
+from slowstep.investigation.results import (
+    INTERRUPTED,
+    Baseline,
+    Decision,
+    Measured,
+    NotebookRun,
+    PlanRun,
+    Summary,
+    drawn_at_once,
+)
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
 from slowstep.measure.measurer import Measurer
-from slowstep.measure.progress import Progress, to_file
+from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
+from slowstep.settings.sections import BASELINE, SECTIONS, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
@@ -53,19 +62,23 @@ class Lab(Shown):
         notebook: str = "",
         watch: Watch = lambda progress: None,
         describe: Callable[[], None] = lambda: None,
+        shared: bool = False,
     ):
         self.loaded, self.evidence, self.measurer, self.notebook = loaded, evidence, measurer, notebook
         self.settings: Settings = loaded.settings
         self.folder, self.machine = evidence.folder, evidence.machine
         self.began = time.monotonic()
         self._watch, self._describe = watch, describe
+        self._shared = shared
+        """True if other labs go on with the measurer, and with the trials that it keeps."""
+        self._before = self._totals()
         self._families: dict[str, dict[str, Measured]] = {}
         self._concluded_at: int | None = None
-        """The optimizer steps that had been trained when this lab concluded; None before."""
+        """The optimizer steps that this lab had trained when it concluded; None before."""
 
     def close(self) -> None:
-        """End every trial."""
-        if self.measurer is not None:
+        """End every trial that no other lab goes on with."""
+        if self.measurer is not None and not self._shared:
             self.measurer.close()
 
     # -- records --
@@ -107,7 +120,6 @@ class Lab(Shown):
                 began=began,
                 remaining=left,
             )
-            to_file(progress)
             self._watch(progress)
 
         tell([])
@@ -176,9 +188,9 @@ class Lab(Shown):
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
             late = name in TESTED_SECTIONS and not known and self._left(HYPOTHESES) <= 0
-            if unknown or self._needs_no_trial(contrast, prior, known):
+            if self._needs_no_trial(contrast, prior, known):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
-            elif late:
+            elif unknown or late:
                 found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
             else:
                 found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
@@ -195,7 +207,7 @@ class Lab(Shown):
 
         The notebooks find the records, and say of the rest that it was not reached.
         """
-        began, before = time.monotonic(), self._spent()
+        began, before = time.monotonic(), self._totals()
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         while waiting and self._left(HYPOTHESES) > 0:
@@ -206,13 +218,13 @@ class Lab(Shown):
             if not known and not self._needs_no_trial(contrast, prior, known):
                 self._measure(contrast, prior, comparisons=comparisons)
         earlier = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
-        measured_seconds, steps = (now - then for now, then in zip(self._spent(), before, strict=True))
+        measured_seconds, steps = self._since(before)
         if not steps:
             return earlier
         spent = PlanRun(
             seconds=earlier.seconds + time.monotonic() - began,
             measured_seconds=earlier.measured_seconds + measured_seconds,
-            steps=earlier.steps + int(steps),
+            steps=earlier.steps + steps,
         )
         self.evidence.store.write(spent, "plans", self._plan)
         return spent
@@ -257,18 +269,17 @@ class Lab(Shown):
         wanted = set(factors)
         return [m for m in self.measured if m.family == family and {f.name for f, _ in m.contrast.levels} <= wanted]
 
-    def conclude(self, cause: str = "", decision: Decision | None = None) -> Summary:
-        """Keep this notebook's verdicts for the index and the final configuration, and end all trials."""
+    def conclude(self, decision: Decision | None = None) -> Summary:
+        """Keep this notebook's verdicts for the index and the final configuration, and end its trials."""
         known = self.evidence.store.read(Summary, "summaries", self.notebook)
-        measured_seconds, steps = self._spent()
+        (measured_seconds, steps), arm = self._spent(), identity(self.arm.determinants())
         seconds = time.monotonic() - self.began
-        if known and (self.measurer is None or self._concluded_at == steps):  # nothing was measured since
+        if known and known.arm == arm and steps == (self._concluded_at or 0):  # nothing was measured since
             seconds, measured_seconds, steps = known.seconds, known.measured_seconds, known.steps
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
-            cause=cause,
-            arm=identity(self.arm.determinants()),
+            arm=arm,
             shares=self.baseline.facts.shares,
             suspects=self.suspects,
             minimum_effect=self.settings.budget.minimum_effect,
@@ -288,6 +299,13 @@ class Lab(Shown):
 
     def _spent(self) -> tuple[float, int]:
         """Return the seconds in measured blocks and the optimizer steps that this lab has taken."""
+        return self._since(self._before)
+
+    def _since(self, before: tuple[float, int]) -> tuple[float, int]:
+        seconds, steps = self._totals()
+        return seconds - before[0], steps - before[1]
+
+    def _totals(self) -> tuple[float, int]:
         return (self.measurer.measured_seconds, self.measurer.steps) if self.measurer else (0.0, 0)
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
@@ -314,17 +332,25 @@ class Lab(Shown):
             return math.inf
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
         others = [self._took(section.notebook) for section in SECTIONS if section.notebook != self.notebook]
-        spent = sum(others) + (plan.seconds if plan else 0.0)
+        spent = sum(others) + (plan.seconds if plan else 0.0) + self._drawing()
         return 60 * minutes * part - spent - (time.monotonic() - self.began)
 
+    def _drawing(self) -> float:
+        """Return the seconds that the reports which wait for their measurements will take, as the first one did."""
+        runs = {run.notebook: run for run in self.evidence.store.every(NotebookRun, "notebooks")}
+        first, waiting = runs.get(BASELINE.notebook), [run for run in runs.values() if run.status == INTERRUPTED]
+        return len(waiting) / drawn_at_once() * first.seconds if first else 0.0
+
     def _took(self, notebook: str) -> float:
-        """Return the seconds that a notebook took, with its kernel and its report where they are known."""
+        """Return the seconds in which a notebook's questions were measured, and in which its report was drawn."""
         read = self.evidence.store.read
-        measured, whole = read(Summary, "summaries", notebook), read(NotebookRun, "notebooks", notebook)
-        return max(measured.seconds if measured else 0.0, whole.seconds if whole else 0.0)
+        measured, drawn = read(Summary, "summaries", notebook), read(NotebookRun, "notebooks", notebook)
+        return (measured.seconds if measured else 0.0) + (drawn.seconds if drawn else 0.0)
 
     def _not_reached(self, prior: Verdict) -> Verdict:
-        """Return the verdict on a hypothesis for which no time was left."""
+        """Return the verdict on a hypothesis for which no time was left, if minutes are counted at all."""
+        if self.settings.budget.minutes is None:
+            return prior
         reason = f"not reached within {self.settings.budget.minutes:g} minutes (budget.minutes); {prior.reason}"
         return replace(prior, reason=reason.removesuffix("; "))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -12,9 +11,9 @@ from pathlib import Path
 from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
-from slowstep.investigation.evidence import Evidence, NotMeasured, Unmeasurable
-from slowstep.investigation.lab import PLAN, Lab, Watch
-from slowstep.investigation.results import PlanRun, Summary
+from slowstep.investigation.evidence import Evidence, NotMeasured
+from slowstep.investigation.lab import Lab, Watch
+from slowstep.investigation.results import Summary
 from slowstep.launch.of_command import warmed
 from slowstep.launch.surveyed_run import surveyed_words, write
 from slowstep.launch.surveyor import SurveyOrder
@@ -44,24 +43,31 @@ DESCRIPTION = ("investigation", "last")
 
 
 def open_investigation(
-    params: str, overrides: Sequence[str] = (), outputs: str = "", notebook: str = "", measurer: Measurer | None = None
+    params: str,
+    overrides: Sequence[str] = (),
+    outputs: str = "",
+    notebook: str = "",
+    measure: bool = True,
+    measurer: Measurer | None = None,
 ) -> Lab:
     """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the file.
 
-    The file is looked for here, then in params/. The lab measures on this machine if no other `measurer` is given.
-    `params` may also be an investigation's folder, whose records are only read.
+    The file is looked for here, then in params/. The lab measures on this machine if no other `measurer` is given, and
+    not at all without `measure`. `params` may also be an investigation's folder, whose records are only read.
     """
     places = (Path(params), ROOT / params, ROOT / "params" / params)
     path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
     if path.is_dir():
         return read_investigation(path, notebook)
-    loaded = load(path, overrides)
+    loaded, place = load(path, overrides), Path(outputs) if outputs else ROOT / "outputs"
+    if not measure:
+        return read_investigation(place / loaded.settings.name, notebook)
     if measurer is None:
         warmed(loaded.settings)  # it imports torch while the notebook imports plotly
     problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
     if problems:
         raise SettingsError(problems)
-    return open_lab(loaded, Path(outputs) if outputs else ROOT / "outputs", notebook, measurer, _watch())
+    return open_lab(loaded, place, notebook, measurer, _watch())
 
 
 def open_command(command: str | Sequence[str], name: str = "", outputs: str = "", notebook: str = "lab") -> Lab:
@@ -80,10 +86,12 @@ def open_lab(
     notebook: str = "",
     measurer: Measurer | None = None,
     watch: Watch = lambda progress: None,
+    shared: bool = False,
 ) -> Lab:
     """Return a lab that measures what is missing, and leave in its folder what is needed to read it elsewhere.
 
-    Records that came from another environment stay readable until the first one is measured here.
+    Records that came from another environment stay readable until the first one is measured here. If the measurer is
+    `shared`, its trials stay when the lab is closed.
     """
     settings, folder = loaded.settings, outputs / loaded.settings.name
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
@@ -104,21 +112,7 @@ def open_lab(
 
     if known is None or known.environment == environment:
         describe()
-    return Lab(loaded, evidence, measurer, notebook, watch, describe)
-
-
-def pursue_plan(loaded: Loaded, outputs: Path, watch: Watch) -> PlanRun | None:
-    """Measure what all notebooks ask, the most promising first, so that each finds what was measured.
-
-    None if the minutes are not counted, or if the baseline can't be trained, which its own notebook says.
-    """
-    if loaded.settings.budget.minutes is None:
-        return None
-    with contextlib.closing(open_lab(loaded, outputs, PLAN, watch=watch)) as lab:
-        try:
-            return lab.pursue()
-        except Unmeasurable:
-            return None
+    return Lab(loaded, evidence, measurer, notebook, watch, describe, shared)
 
 
 def read_investigation(folder: Path, notebook: str = "") -> Lab:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -105,7 +106,6 @@ class Summary:
 
     notebook: str
     verdicts: list[Verdict] = field(default_factory=list)
-    cause: str = ""
     arm: str = ""
     """Identity of the baseline."""
     shares: dict[str, Interval] = field(default_factory=dict)
@@ -115,8 +115,6 @@ class Summary:
     minimum_effect: float = 0.0
     decision: Decision | None = None
     """What the final notebook decided."""
-    adopted: Verdict | None = None
-    """The verdict that a final notebook adopted before there were decisions; nothing writes it any more."""
     noise: float | None = None
     """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
     rests_on: list[str] = field(default_factory=list)
@@ -124,9 +122,19 @@ class Summary:
     records: list[str] = field(default_factory=list)
     """All records that there were when the notebook concluded, by folder and name."""
     seconds: float = 0.0
+    """The seconds that measuring took; those of the notebook itself are in its NotebookRun."""
     measured_seconds: float = 0.0
     steps: int = 0
     """Optimizer steps trained for the notebook."""
+
+
+INTERRUPTED = "interrupted"
+"""The status of a notebook that has not come to its end."""
+
+
+def drawn_at_once() -> int:
+    """Return how many notebooks draw their reports beside each other on this machine."""
+    return max(1, min(4, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +147,14 @@ class NotebookRun:
 
     notebook: str
     status: str
-    """'ok', 'failed' or 'interrupted'."""
+    """'ok', 'failed', or 'interrupted' until it has come to its end."""
     reason: str = ""
     report: str = ""
     """The HTML file beside records/, if one was written."""
     determinants: str = ""
     """Identity of all that the run depends on. A run with an equal one need not be repeated."""
     seconds: float = 0.0
-    measured_seconds: float = 0.0
+    """The seconds from the start of its kernel to its report, without those in which it measured something itself."""
     machine: str = ""
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 NOMINAL_P = 0.011
 """Two-sided p at each of nine looks; it makes 5 % over all of them."""
@@ -73,7 +73,7 @@ def interval(values: Sequence[float] | np.ndarray, p: float = NOMINAL_P) -> Inte
     n = len(values)
     mean, lower, upper = _mean(values, p, 0.0) if n else (0.0, -math.inf, math.inf)
     error = _error(values) if n > 1 else math.inf
-    chance = 1.0 if mean == 0.0 else float(2 * stats.t.sf(abs(mean) / error, n - 1)) if error else 0.0
+    chance = 1.0 if mean == 0.0 else float(2 * special.stdtr(n - 1, -abs(mean) / error)) if error else 0.0
     return Interval(mean=mean, lower=lower, upper=upper, p=chance if n > 1 else 1.0, n=n)
 
 

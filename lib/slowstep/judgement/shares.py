@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from slowstep.judgement.intervals import Interval
 
@@ -90,7 +90,7 @@ def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     begins = np.linspace(0, n, stretches + 1).astype(int)[:-1]
     beside = np.add.reduceat(phase, begins) - odds * np.add.reduceat(rest, begins)
     error = float(beside.std(ddof=1)) * math.sqrt(stretches) / float(rest.sum())
-    return odds, float(stats.t.ppf(1 - P / 2, stretches - 1)) * error
+    return odds, float(special.stdtrit(stretches - 1, 1 - P / 2)) * error
 
 
 def _episodes(excess: np.ndarray) -> np.ndarray:
@@ -106,9 +106,9 @@ def _rare(weights: np.ndarray) -> tuple[float, float, float]:
     if not len(weights):
         return 0.0, 0.0, 0.0
     total, square, longest = float(weights.sum()), float((weights**2).sum()), LONGEST * float(weights.max())
-    low = square / (2 * total) * float(stats.chi2.ppf(P / 2, 2 * total**2 / square))
+    low = square / total * float(special.gammaincinv(total**2 / square, P / 2))
     more, wider = total + longest, square + longest**2
-    high = wider / (2 * more) * float(stats.chi2.ppf(1 - P / 2, 2 * more**2 / wider))
+    high = wider / more * float(special.gammaincinv(more**2 / wider, 1 - P / 2))
     return total, low, high
 
 

@@ -1,15 +1,9 @@
-"""The progress of a comparison: a small file that a terminal reads, and a line in the notebook."""
+"""The progress of a comparison: a line on a terminal or in a notebook."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
-VARIABLE = "SLOWSTEP_PROGRESS"
-"""The environment variable with the path of the progress file. The process that runs the notebooks sets it."""
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,20 +31,3 @@ class Progress:
         estimate = f"  {self.estimate}" if self.estimate else ""
         pair = f"  pair {self.pair} of at most {self.of}" if self.of else ""
         return f"{self.notebook}  {self.comparison}{pair}{estimate}  {elapsed:.0f} s{left}"
-
-
-def to_file(progress: Progress) -> None:
-    """Write the progress for a terminal, if one asked for it (`VARIABLE`)."""
-    path = os.environ.get(VARIABLE)
-    if path:
-        temporary = Path(path).with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(progress)), encoding="utf-8")
-        os.replace(temporary, path)
-
-
-def from_file(path: Path) -> Progress | None:
-    """Return the progress that was written last; None if there is none that can be read."""
-    try:
-        return Progress(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None

@@ -4,7 +4,7 @@ from slowstep.report.arm_charts import intervals, matrix, memory
 from slowstep.report.baseline_charts import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
 from slowstep.report.operators import device_idle, operators
-from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion, headline
+from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion
 from slowstep.report.reported import (
     reported_claims,
     reported_conclusion,
@@ -48,7 +48,6 @@ __all__ = [
     "files",
     "final_conclusion",
     "findings",
-    "headline",
     "intervals",
     "job",
     "lost_time",

@@ -20,7 +20,7 @@ from slowstep.records import Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
-from slowstep.wording.words import SIGNS, duration, hours, money
+from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, hours, money, share
 
 KINDS = {
     Meaning.EXACT: "training stays the same",
@@ -71,6 +71,8 @@ class Overview:
     """The files of final/, relative to the folder of all investigations."""
     seconds: float
     """The time that the investigation took; 0 if that is not known."""
+    measured_seconds: float = 0.0
+    """The part of it in measured blocks."""
 
     @property
     def decision(self) -> Decision:
@@ -147,16 +149,14 @@ def overview(folder: Path) -> Overview:
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
     about = store.read(Description, *DESCRIPTION)
     ended = {run.notebook: run for run in runs}
-    plans = sum(plan.seconds for plan in store.every(PlanRun, "plans"))
+    spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
-    if final and final.adopted and decided is None:  # it concluded before there were decisions
-        decided = Decision(adopted=final.adopted)
     return Overview(
         name=folder.name,
         runs=runs,
         verdicts=sorted(known, key=lambda v: (list(SIGNS).index(v.outcome), -v.gain)),
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
-        headline=baseline.cause if baseline else "",
+        headline=_headline(baseline) if baseline else "",
         decided=decided or (Decision() if final else None),
         unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline was not measured"),
         undecided="" if final else _why(ended.get(FINAL.notebook), f"{FINAL.notebook} has not run"),
@@ -166,8 +166,15 @@ def overview(folder: Path) -> Overview:
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
-        seconds=plans + sum(max(s.seconds, ended[n].seconds if n in ended else 0.0) for n, s in summaries.items()),
+        seconds=sum(one.seconds for one in [*spent, *runs]),
+        measured_seconds=sum(one.measured_seconds for one in spent),
     )
+
+
+def _headline(baseline: Summary) -> str:
+    """Return the clause on the phase that takes most of the time."""
+    phase, largest = max(((phase, s.mean) for phase, s in baseline.shares.items()), key=lambda one: one[1])
+    return f"most of the step is {PHASE_NAMES[phase]} ({share(largest)})"
 
 
 def _machine(about: Description) -> str:

@@ -44,12 +44,6 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     return Text("\n\n".join(parts))
 
 
-def headline(baseline: Baseline) -> str:
-    """Return the sentence of the index on the phase that takes most of the time."""
-    phase, largest = max(((p, s.mean) for p, s in baseline.facts.shares.items()), key=lambda x: x[1])
-    return f"most of the step is {PHASE_NAMES[phase]} ({share(largest)})"
-
-
 def baseline_conclusion(
     baseline: Baseline, verdicts: Sequence[Verdict], minimum_effect: float, warned: Sequence[str] = ()
 ) -> Text:
