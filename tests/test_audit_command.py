@@ -22,7 +22,7 @@ def test_a_parameter_file_is_audited(audited: Path) -> None:
     folder = audited / "case_001"
     run = Store(folder / "records").read(NotebookRun, "notebooks", "95_reported_figures")
 
-    assert ("ok", 0.0) == (run.status, run.measured_seconds)
+    assert run.status == "ok"
     assert "sequence_length" in (folder / "case_001_experiment.yaml").read_text(encoding="utf-8")
     assert load(folder / "case_001_experiment.yaml").settings.name == "case_001_experiment"
     assert not (folder / "records" / "comparisons").exists()

@@ -459,6 +459,7 @@ def test_the_script_sets_its_process_as_the_trial_did(smoke: Settings) -> None:
         "process.detect_anomaly": "torch.autograd.set_detect_anomaly(False)",
         "process.deterministic_algorithms": "torch.use_deterministic_algorithms(False)",
         "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = False",
+        "process.expandable_segments": "expandable_segments:False",
         "process.garbage_collection": "gc.freeze()",
     }
     values = dict.fromkeys(changes, False) | {"process.num_threads": 2, "process.garbage_collection": "frozen"}

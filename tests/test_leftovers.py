@@ -110,7 +110,7 @@ def test_a_diagnosis_ends_when_it_is_told_to(
 ) -> None:
     """It says so, its status tells the signal, and neither process nor temporary folder is left."""
     process = run(*diagnose(tmp_path))
-    began = wait(lambda: list((tmp_path / "tmp").glob("slowstep-run-*/slowstep-trial-*")))
+    began = wait(lambda: list((tmp_path / "tmp").glob("slowstep-trial-*")))
     family = psutil.Process(process.pid).children(recursive=True)
     for number in signals:
         process.send_signal(number)

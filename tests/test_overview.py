@@ -137,6 +137,7 @@ def test_a_change_with_its_condition_is_one_thing_to_do(concluded: Concluded) ->
     assert "dataloader_num_workers" in action.what
     assert found.beyond == []
     assert "All together" not in as_markdown(found)
+    assert "Measured once more, by" in as_markdown(found)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_the_index_holds_every_hypothesis_once_grouped_by_outcome(concluded: Con
     refuted = found.of(Outcome.REFUTED)
 
     assert len(refuted) > 0
-    assert f"<summary>{len(refuted)} refuted</summary>" in html
+    assert f"<summary>{len(refuted)} refuted: " in html
     assert all(html.count(f"<td>{v.title_in_full}</td>") == 1 for v in found.verdicts)
     assert "<script" not in html
     assert not re.search(r"src=|url\(|https?:", re.sub(r'xmlns="[^"]*"', "", html))

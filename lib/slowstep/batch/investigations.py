@@ -43,8 +43,10 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
 def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, tell: Teller) -> None:
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
     waiting, concluded = set(late), set()
-    with contextlib.suppress(Exception):  # what can't be measured is asked again by its own notebook, which shows why
-        for one in measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress)):
+    steps = measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress))
+    # what can't be measured is asked again by its own notebook, which shows why
+    with contextlib.suppress(Exception), contextlib.closing(steps):
+        for one in steps:
             if one.failed is None:
                 concluded.add(one.section)
             waiting.add(one.section)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,14 +29,15 @@ def measure(loaded: Loaded, outputs: Path) -> int:
         forget_failures(Store(folder / "records"))
         for line in unusable_records(folder):
             say(line, error=True)
+        asked = sections_asked(loaded.settings)
+        steps = measured(asked, loaded, outputs, lambda progress: terminal(progress.notebook, progress))
         try:
-            for one in measured(
-                sections_asked(loaded.settings), loaded, outputs, lambda progress: terminal(progress.notebook, progress)
-            ):
-                if one.failed is not None:
-                    raise one.failed
-                _say(one, said)
-                said |= {v.name: v for v in one.verdicts}
+            with contextlib.closing(steps):
+                for one in steps:
+                    if one.failed is not None:
+                        raise one.failed
+                    _say(one, said)
+                    said |= {v.name: v for v in one.verdicts}
         except Unmeasurable as error:
             say(f"{loaded.settings.name}: {error}", error=True)
             return 1

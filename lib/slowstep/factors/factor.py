@@ -49,6 +49,7 @@ BINDS = {
     "dataset": Binding.WORKLOAD,
     "optimizer_kwargs": Binding.OPTIMIZER,
     "process": Binding.TORCH,
+    "process.expandable_segments": Binding.ENVIRONMENT,
     "process.garbage_collection": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,
     "given": Binding.OPTION,

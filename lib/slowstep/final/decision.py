@@ -56,8 +56,8 @@ def _refused(m: Measured, choice: Choice) -> Refused:
         return Refused(verdict=verdict, why="the job would not end sooner with it")
     permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
-    why = [f"it is {what} ({verdict.changes}), which this file does not allow"] * (not permitted)
-    why += [f"this file keeps {name} as it is" for name in kept]
+    why = [f"it is {what} ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
+    why += [f"the parameter file keeps {name} as it is" for name in kept]
     lines = [f"{verdict.meaning}: true"] * (not permitted)
     lines += [f"never: [{', '.join(n for n in allow.never if n not in kept)}]"] * bool(kept)
     return Refused(verdict=verdict, why=", and ".join(why), remedy=f"allow: {{{', '.join(lines)}}}")

@@ -78,7 +78,7 @@ class Refused:
 
     verdict: Verdict
     why: str
-    """A clause: "not allowed by this file (allow.numerics)"."""
+    """A clause: "not allowed by the parameter file (allow.numerics)"."""
     remedy: str = ""
     """What would let it in: "allow.numerics: true"; empty where nothing in the parameter file would."""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import SettingsError
+from slowstep.settings.schema import Process
 from slowstep_probe.processes.log import last_words
 
 FILE, RECORD = "investigation.yaml", "survey.json"
@@ -192,7 +193,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for name in SAME_NAME:
         if name in facts:
             yield name, Seen(value=facts[name], place=loader if name.startswith(("dataloader", "train", "per")) else "")
-    for key in ("num_threads", "detect_anomaly", "deterministic_algorithms", "cudnn_benchmark", "garbage_collection"):
+    for key in (one.name for one in fields(Process)):
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))

@@ -32,8 +32,8 @@ class Terminated(SystemExit):
 def unwinding() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise Terminated, and SIGINT KeyboardInterrupt, once; later signals are ignored.
 
-    So an impatient second Ctrl-C can't interrupt the end of what was started. A signal that the caller of this program
-    has set to be ignored (nohup) stays ignored.
+    So an impatient second Ctrl-C can't interrupt the end of what was started, nor what is done when the program exits.
+    A signal that the caller of this program has set to be ignored (nohup) stays ignored.
     """
     if not _in_main_thread():
         yield
@@ -44,6 +44,7 @@ def unwinding() -> Iterator[None]:
     def unwind(number: int, _: object) -> None:
         for each in wanted:
             signal.signal(each, signal.SIG_IGN)
+        before.clear()  # the program is about to end
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
     for number in wanted:

@@ -9,9 +9,8 @@ import plotly.graph_objects as go
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, Measured
-from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import unit
-from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart
 from slowstep.settings import Settings
@@ -37,7 +36,7 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
     `judged` is the unit.
     """
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
-    names = [name for name, _ in ordered]
+    names = [_row(name, v) for name, v in ordered]
     figure = go.Figure()
     for outcome, (colour, symbol) in MARKERS.items():
         shown = [(name, v) for name, v in ordered if v.outcome is outcome and v.effect]
@@ -46,7 +45,7 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         verdicts = [v for _, v in shown]
         figure.add_scatter(
             x=[100 * (v.effect.ratio - 1) for v in verdicts],
-            y=[name for name, _ in shown],
+            y=[_row(name, v) for name, v in shown],
             mode="markers",
             name=str(outcome),
             marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2}},
@@ -61,11 +60,11 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         )
     figure.add_vline(x=0, line={"color": BLACK, "width": 1})
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
-    figure.update_xaxes(range=_readable([v.effect for _, v in ordered if v.effect], minimum_effect))
+    figure.update_xaxes(range=_readable([v for _, v in ordered if v.effect], minimum_effect))
     without = [(name, v) for name, v in ordered if v.effect is None]
     figure.add_scatter(
         x=[0] * len(without),
-        y=[name for name, _ in without],
+        y=[_row(name, v) for name, v in without],
         text=[f" {_unmeasured(v)}" for _, v in without],
         mode="text",
         textposition="middle right",
@@ -73,7 +72,7 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         hoverinfo="skip",
     )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
-    figure.update_xaxes(title=f"change of {judged}, % (dashed: minimum effect)")
+    figure.update_xaxes(title=f"change of {judged}, % (dashed: the minimum effect, {percent(1 + minimum_effect)})")
     rows = [
         {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": SIGNS[v.outcome]}
         for name, v in reversed(ordered)
@@ -181,11 +180,17 @@ def _label(m: Measured) -> str:
     return f"{name}, confirmed" if m.family == "final" else name
 
 
-def _readable(effects: Sequence[Interval], minimum_effect: float) -> list[float]:
-    """Return an axis range, in %, that shows the effects and the minimum effect.
+def _row(name: str, v: Verdict) -> str:
+    """Return the label of a row: the arm, and its effect in figures where there is one."""
+    return f"{name}<br>{effect(v.effect)}" if v.effect else name
 
-    An interval far beyond them is cut off; the table has it.
+
+def _readable(verdicts: Sequence[Verdict], minimum_effect: float) -> list[float]:
+    """Return an axis range, in %, that shows the effects of changes to train with and the minimum effect.
+
+    An interval far beyond them, and that of a limit, is cut off; its row has the figures.
     """
+    effects = [v.effect for v in verdicts if v.meaning is not Meaning.DIAGNOSTIC] or [v.effect for v in verdicts]
     widest = 3 * max([abs(e.ratio - 1) for e in effects] + [0.1])
     low = min([max(e.low - 1, -widest) for e in effects] + [0.0])
     high = max([min(e.high - 1, widest) for e in effects] + [0.1, minimum_effect])

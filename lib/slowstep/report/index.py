@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome
 from slowstep.records.store import write_atomically
 from slowstep.report import overview_charts as charts
@@ -43,6 +44,7 @@ def page(overviews: list[Overview]) -> str:
         overviews=overviews,
         charts=charts,
         outcomes=Outcome,
+        diagnostic=Meaning.DIAGNOSTIC,
         signs=SIGNS,
         kinds=KINDS,
         effect=effect,

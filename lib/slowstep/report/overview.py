@@ -20,7 +20,7 @@ from slowstep.records import Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
-from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share
 
 KINDS = {
     Meaning.EXACT: "training stays the same",
@@ -95,9 +95,11 @@ class Overview:
             whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
             return f"{whole}: {span(adopted.effect)} throughput{assumed}."
         if adopted:
-            return f"Throughput changes by {span(adopted.effect)} with the changes below, measured together."
+            changes = "the change" if len(self.actions) == 1 and not self.together else "the changes together"
+            unknown = "How long the whole job takes is not known (`job` in the parameter file would say)."
+            return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
         if self.causes:
-            return "No change that this file allows was shown and confirmed to be faster. The causes below say why."
+            return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
         open_ones = [v for v in self.verdicts if v.outcome is Outcome.INCONCLUSIVE]
         undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
         found = f"; {self.headline}" if self.headline else ""
@@ -116,6 +118,17 @@ class Overview:
         return what(adopted) if adopted and set(adopted.overrides) - single else ""
 
     @cached_property
+    def confirmed(self) -> str:
+        """Return what all that is adopted brings, and by which pairs, as a sentence; empty if nothing is adopted."""
+        adopted = self.decision.adopted
+        if adopted is None:
+            return ""
+        pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
+        if len(self.actions) == 1 and not self.together:
+            return f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on."
+        return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
+
+    @cached_property
     def beyond(self) -> list[Refused]:
         """Return the changes that would bring more and are not adopted, the largest gain first."""
         return sorted(self.decision.refused, key=lambda one: -one.verdict.gain)
@@ -129,12 +142,15 @@ class Overview:
         """Return how small an effect this machine can show, in one sentence; empty if that is not known."""
         if self.noise is None or not math.isfinite(self.noise):
             return ""
-        return f"Measured against itself, this run on this machine can show {percent(self.noise)} and more."
+        return (
+            f"Measured against itself, the run as it is differs by chance alone; a gain of {percent(self.noise)} is "
+            "the smallest that could be told from that here. Pairs of a noisier change show less."
+        )
 
     @cached_property
     def took(self) -> str:
         """Return how long the investigation took; empty if that is not known."""
-        return duration(self.seconds) if self.seconds else ""
+        return f"Took {duration(self.seconds)}." if self.seconds else ""
 
 
 def overview(folder: Path) -> Overview:

@@ -52,9 +52,9 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.actions:
         lines = [f"{code(a.what)}: **{a.gain}** by itself; {a.kind}" for a in found.actions]
         parts.append(_numbered("What to do", lines))
-    if found.decision.adopted and (len(found.actions) != 1 or found.together):
-        together = f", {code(found.together)}," if found.together else ""
-        parts.append(f"All together{together} **{effect(found.decision.adopted.effect)}**, since gains don't add.")
+    if found.confirmed:
+        together = f" ({code(found.together)})" if found.together else ""
+        parts.append(f"{escape(found.confirmed)}{together}")
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))

@@ -56,7 +56,10 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 def _factor_cause(v: Verdict) -> Cause:
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
     if v.meaning is Meaning.DIAGNOSTIC:
-        text = f"{v.cause} costs {time_taken(v.effect)} of the time: no change of data loading can bring more."
+        text = (
+            f"{v.cause} costs {time_taken(v.effect)} of the time: more than {effect(v.effect)} can't be had from all "
+            f"changes of data loading together, shown by {v.shown}, which is a limit and nothing to train with."
+        )
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 
 
@@ -90,14 +93,15 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 
 
 def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
-    taken = f"{share_span(suspect.share)} of the time"
     if changed and stays < suspect.share.mean:
-        taken += f", of which the supported changes leave a share of {share(stays)} at least"
+        explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
+    else:
+        explained = "no change that was tried explains it"
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
-        f"{_phase(suspect)} takes {taken}, and no change that was tried explains it; {suspect.why}.{consists} "
-        f"Without it the run would be up to {percent(ratio)} faster. {_where_it_goes(suspect, verdicts)}"
+        f"{_phase(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}, and {explained}.{consists} "
+        f"Without what stays the run would be {percent(ratio)} faster than today. {_where_it_goes(suspect, verdicts)}"
     )
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)
 
@@ -112,6 +116,8 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
     relieving = [v for v in verdicts if suspect.phase in touched_by(v.factor) and gone(suspect, v.leaves)]
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
+    if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in relieving):
+        return f"It is gone under {', '.join(shown)}."
     if shown:
         return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."
     if suspect.consists_of:

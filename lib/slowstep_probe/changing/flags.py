@@ -73,6 +73,19 @@ def _set_benchmark(value: bool) -> None:
     torch.backends.cudnn.benchmark = value
 
 
+def expandable_segments() -> bool:
+    """Return whether device memory is kept in segments that grow, as the allocator itself tells."""
+    if not torch.cuda.is_initialized():
+        return False
+    return bool(torch.cuda.memory._snapshot().get("allocator_settings", {}).get("expandable_segments", False))
+
+
+def _set_expandable_segments(value: bool) -> None:
+    """Set it for all that is allocated from now on. No device is initialised by this."""
+    newest = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    (newest or torch.cuda.memory._set_allocator_settings)(f"expandable_segments:{value}")
+
+
 PROCESS = "process."
 
 
@@ -112,6 +125,7 @@ FLAGS: dict[str, Flag] = {
     "process.cudnn_benchmark": Flag(
         lambda: torch.backends.cudnn.benchmark, _set_benchmark, "torch.backends.cudnn.benchmark"
     ),
+    "process.expandable_segments": Flag(expandable_segments, _set_expandable_segments, "PYTORCH_CUDA_ALLOC_CONF"),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
 """What can be set, by canonical key."""

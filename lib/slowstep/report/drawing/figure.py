@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -165,8 +166,8 @@ class Drawing:
                 left, wide = min(first, last), abs(last - first)
                 yield pieces.box(left, y - thick / 2, wide, thick * 0.92, _colour(bar, i), _pattern(bar))
                 if error:
-                    low, high = self._ends(below + value, error, i)
-                    yield pieces.interval(low, high, y, INK)
+                    low, high, cut = self._ends(below + value, error, i)
+                    yield pieces.interval(low, high, y, INK, cut)
                     last = high
                 if i < len(texts) and texts[i]:
                     if bar.get("textposition") == "inside":
@@ -188,20 +189,24 @@ class Drawing:
             at = (self.x.place(x), self._row(y))
             if "markers" in trace.get("mode", "markers"):
                 if error:
-                    low, high = self._ends(x, error, i)
-                    yield pieces.interval(low, high, at[1], ink(error.get("color") or _colour(trace, i)))
+                    low, high, cut = self._ends(x, error, i)
+                    yield pieces.interval(low, high, at[1], ink(error.get("color") or _colour(trace, i)), cut)
                 if self.x.start <= at[0] <= self.x.end:
                     yield self._marker(*at, trace)
             if "text" in trace.get("mode", "") and i < len(texts):
                 anchor = "start" if "right" in trace.get("textposition", "") else "middle"
                 yield pieces.text(*at, str(texts[i]), anchor, colour=_text_colour(trace, i))
 
-    def _ends(self, value: float, error: Trace, i: int) -> tuple[float, float]:
-        """Return the ends of an interval. One that is infinite, null in JSON, or beyond the axis ends with the axis."""
+    def _ends(self, value: float, error: Trace, i: int) -> tuple[float, float, tuple[bool, bool]]:
+        """Return the ends of an interval, and which of them are cut.
+
+        One that is infinite, null in JSON, or beyond the axis is cut where the axis ends.
+        """
         less, more = error["arrayminus"][i], error["array"][i]
-        low = self.x.start if less is None else max(self.x.place(value - less), self.x.start)
-        high = self.x.end if more is None else min(self.x.place(value + more), self.x.end)
-        return low, high
+        low = -math.inf if less is None else self.x.place(value - less)
+        high = math.inf if more is None else self.x.place(value + more)
+        within = [min(max(end, self.x.start), self.x.end) for end in (low, high)]
+        return within[0], within[1], (low < self.x.start, high > self.x.end)
 
     # -- lines and boxes of the layout --
 
@@ -214,8 +219,11 @@ class Drawing:
                 left, upper = min(x), min(y)
                 colour = ink(shape.get("fillcolor") or "none")
                 yield pieces.box(left, upper, abs(x[1] - x[0]), abs(y[1] - y[0]), colour, "", line.get("color"))
-            else:
-                ends = (x[0], y[0], x[1], y[1])
+                continue
+            # where labels stand above their rows, a line across all rows stops at each, so that it strikes no text out
+            rows = [self._row(name) for name in self.y.names] if self.above and x[0] == x[1] else []
+            for upper, lower in [(row - LINE / 2, row + LINE / 2) for row in rows] or [(y[0], y[1])]:
+                ends = (x[0], upper, x[1], lower)
                 yield pieces.line(*ends, ink(line.get("color", INK)), line.get("width", 1), line.get("dash"))
 
     def _is_within(self, shape: Trace) -> bool:

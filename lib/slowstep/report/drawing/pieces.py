@@ -74,10 +74,13 @@ def line(
     return f'<line {ends} stroke="{escape(colour)}" stroke-width="{width:g}"{dashed}{faint}/>'
 
 
-def interval(low: float, high: float, y: float, colour: str) -> str:
-    """Return a horizontal interval with its two ends."""
-    caps = "".join(line(x, y - 5, x, y + 5, colour, 2) for x in (low, high))
-    return line(low, y, high, y, colour, 2) + caps
+def interval(low: float, high: float, y: float, colour: str, cut: tuple[bool, bool] = (False, False)) -> str:
+    """Return a horizontal interval with its two ends. An end that is `cut` goes on beyond the drawing: an arrow."""
+    ends = ""
+    for x, goes_on, outwards in ((low, cut[0], -1), (high, cut[1], 1)):
+        tips = (x - 6 * outwards, x) if goes_on else (x, x)
+        ends += line(tips[0], y - 5, tips[1], y, colour, 2) + line(tips[0], y + 5, tips[1], y, colour, 2)
+    return line(low, y, high, y, colour, 2) + ends
 
 
 def point(x: float, y: float, symbol: str, diameter: float, colour: str) -> str:

@@ -92,6 +92,20 @@ FACTORS = (
         accepts=switch,
     ),
     Factor(
+        name="expandable_segments",
+        title="Growing segments of device memory",
+        hypothesis="No free piece of device memory fits a new tensor, so the allocator gives pieces back and asks "
+        "the device again, which waits for it.",
+        cause=switched("Keeping device memory in pieces of fixed sizes", "Mapping device memory in segments that grow"),
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        **section("process.expandable_segments", default=False),
+        touches=ALL_PHASES,
+        examples=(True,),
+        requires=needs_cuda("the allocator of device memory"),
+        accepts=switch,
+    ),
+    Factor(
         name="memory_format",
         title="Memory format of images",
         hypothesis="Kernels of convolutions want the channels last, and turn images and weights around each time.",
