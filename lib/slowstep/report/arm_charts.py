@@ -72,7 +72,7 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         hoverinfo="skip",
     )
     figure.update_yaxes(categoryorder="array", categoryarray=names, range=[-0.7, len(names) - 0.3])
-    figure.update_xaxes(title=f"change of {judged}, % (dashed: the minimum effect, {percent(1 + minimum_effect)})")
+    figure.update_xaxes(title=f"change of {judged}, % (dashed: {percent(1 + minimum_effect)})")
     rows = [
         {"arm": name.replace("<br>", " "), "effect [interval]": effect(v.effect), "verdict": SIGNS[v.outcome]}
         for name, v in reversed(ordered)

@@ -96,7 +96,7 @@ class Overview:
             return f"{whole}: {span(adopted.effect)} throughput{assumed}."
         if adopted:
             changes = "the change" if len(self.actions) == 1 and not self.together else "the changes together"
-            unknown = "How long the whole job takes is not known (`job` in the parameter file would say)."
+            unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
