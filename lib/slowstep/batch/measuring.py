@@ -19,7 +19,7 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL, OWN, SECTIONS, TESTED, Section
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED, Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,8 @@ def measured(
 def _has_question(section: Section, settings: Settings) -> bool:
     if section is AUDIT:
         return settings.reported is not None
-    if settings.command is None or not section.name:
-        return section.name != OWN
+    if not section.name:
+        return True
     return (section.searches_batch and settings.budget.find_batch) or bool(plan(settings, section.name, this_machine()))
 
 

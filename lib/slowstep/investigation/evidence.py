@@ -20,6 +20,7 @@ from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.baseline_facts import WAITS, baseline_facts, periodic_event_shares
+from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import change, result_of
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval
@@ -27,6 +28,7 @@ from slowstep.judgement.projection import project
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
     ComparisonRecord,
     Environment,
@@ -183,6 +185,7 @@ class Evidence:
             peak=self.peak,
             unobserved=failure(observed.trial) if observed else "",
             unprofiled=profile.failed,
+            block_length=self.block_length,
             projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
         )
 
@@ -205,6 +208,16 @@ class Evidence:
         return apart * samples if apart > 1 else 0.0
 
     @cached_property
+    def block_length(self) -> BlockLength | None:
+        """The length of blocks that follows from the A/A comparison; None if the budget says it, or if that fails."""
+        record = self.noise
+        if self.settings.budget.block_seconds is not None or not record.pairs:
+            return None
+        between = (DISCARDED, START_UP) if record.by_turns else (DISCARDED,)
+        spent = sum(trial.wall.get(part, 0.0) for trial in (record.baseline, record.treatment) for part in between)
+        return block_length(record.pairs, spent / (2 * len(record.pairs)))
+
+    @cached_property
     def _stalling(self) -> dict[str, float]:
         """The phases in which the baseline stalls now and then, with the share of its time that it spends there."""
         facts, least = self.baseline.facts, self.settings.budget.minimum_effect / 2
@@ -222,7 +235,8 @@ class Evidence:
     ) -> Needed[ComparisonRecord]:
         """Return the need of a contrast's comparison."""
         name = title or contrast.name
-        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples)
+        blocks = self.block_length.seconds if self.block_length else None
+        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks)
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""

@@ -69,9 +69,18 @@ def noise(settings: Settings, arm: Arm) -> Needed[ComparisonRecord]:
 
 
 def contrast(
-    settings: Settings, asked: Contrast, title: str, comparisons: int, purpose: str, least_samples: float
+    settings: Settings,
+    asked: Contrast,
+    title: str,
+    comparisons: int,
+    purpose: str,
+    least_samples: float,
+    block_seconds: float | None,
 ) -> Needed[ComparisonRecord]:
-    """Return the need of a contrast's comparison, which ends when its hypothesis is decided."""
+    """Return the need of a contrast's comparison, which ends when its hypothesis is decided.
+
+    `block_seconds` follows from the baseline's record, so the name of this one does not depend on it.
+    """
     budget = settings.budget
     stop = StopRule(max_pairs=budget.max_pairs, minimum_effect=budget.minimum_effect, comparisons=comparisons)
     request = ComparisonRequest(
@@ -81,6 +90,7 @@ def contrast(
         purpose=purpose,
         periodic_events=asked.events,
         least_samples=least_samples,
+        block_seconds=block_seconds,
     )
     return comparison(request, budget, title)
 

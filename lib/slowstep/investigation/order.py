@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import Evidence
+from slowstep.judgement.block_length import FIRST
 from slowstep.judgement.bounds import bound as bound_called
 
 UNKNOWN = 1.2
@@ -52,4 +53,6 @@ def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     launch = sum(evidence.noise.baseline.startup.values())
     launches = max(1, min(budget.launches, budget.max_pairs))
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
-    return 2 * budget.max_pairs * budget.block_seconds + launches * (2 * launch + own)
+    known = evidence.block_length
+    block = budget.block_seconds or (known.seconds + known.turn_seconds if known else FIRST)
+    return 2 * budget.max_pairs * block + launches * (2 * launch + own)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from slowstep.factors import Contrast
 from slowstep.judgement.baseline_facts import BaselineFacts
+from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.comparison import ComparisonResult
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.intervals import Interval
@@ -33,6 +34,8 @@ class Baseline:
     unprofiled: str
     """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
+    block_length: BlockLength | None = None
+    """The length of blocks that follows from the A/A comparison; None if the parameter file says it."""
 
     @property
     def mfu(self) -> float | None:

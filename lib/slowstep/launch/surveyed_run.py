@@ -102,7 +102,6 @@ def write(survey: SurveyRecord, folder: Path) -> Path:
 
 
 BUDGET = {
-    "block_seconds": 1.0,
     "max_pairs": 12,
     "launches": 2,
     "observe_seconds": 30.0,

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from slowstep.judgement.block_length import FIRST
 from slowstep.launch.trial_process import TrialEnded, memory_limit
 from slowstep.measure import other_processes
 from slowstep.measure.live_trial import LiveTrial
@@ -41,7 +42,7 @@ from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
 
 LONG_BLOCKS = 10
-"""The most by which blocks are prolonged to meet rare stalls, as a multiple of `budget.block_seconds`."""
+"""The most by which blocks are prolonged to meet rare stalls, as a multiple of the seconds that they take at least."""
 
 FEWEST = 3
 """The fewest pairs that have an interval."""
@@ -73,6 +74,7 @@ class InterleavedComparison:
 
     def __init__(self, pool: TrialPool, request: ComparisonRequest, deadline: float = math.inf):
         self.pool, self.request, self.budget, self.deadline = pool, request, pool.budget, deadline
+        self.block_seconds = self.budget.block_seconds or request.block_seconds or FIRST
         self.arms = (request.baseline, request.treatment)
         self.keys = keys_of(request)
         self.seed = int(identity(self.budget.seed, *self.keys, request.purpose), 16) % 2**32
@@ -164,8 +166,8 @@ class InterleavedComparison:
         return trial
 
     def _needs_of(self, trial: LiveTrial) -> Needs:
-        steps = max(self.budget.block_steps_min, self.budget.block_seconds / trial.step_seconds)
-        longest = LONG_BLOCKS * self.budget.block_seconds / trial.step_seconds * trial.step_samples
+        steps = max(self.budget.block_steps_min, self.block_seconds / trial.step_seconds)
+        longest = LONG_BLOCKS * max(self.block_seconds, FIRST) / trial.step_seconds * trial.step_samples
         size = max(steps * trial.step_samples, min(self.request.least_samples, longest))
         least = self.budget.block_steps_min * trial.step_samples
         return Needs(size=size, least=least, unit=trial.unit, step=trial.step_samples, start=trial.warm)

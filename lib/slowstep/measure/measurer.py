@@ -37,6 +37,8 @@ class ComparisonRequest:
     """The periodic events ('save', 'evaluate') of which each block bears its share, however rare they are."""
     least_samples: float = 0.0
     """The least samples of each block, as far as that does not take too long."""
+    block_seconds: float | None = None
+    """The least seconds of each block, where the budget does not say."""
 
 
 class Measurer(Protocol):

@@ -141,6 +141,7 @@ def facts(baseline: Baseline) -> Table:
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", percent(reading.detectable)),
+        ("length of a block", _block_length(baseline)),
         ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     start = baseline.record.baseline.startup
@@ -150,6 +151,15 @@ def facts(baseline: Baseline) -> Table:
     if missing:
         rows.append((NOT_MEASURED, ", ".join(missing)))
     return Table([{"figure": name, "value": value} for name, value in rows])
+
+
+def _block_length(baseline: Baseline) -> str:
+    """Return how long blocks are, and what that follows from."""
+    found = baseline.block_length
+    if found is None:
+        return NOT_MEASURED
+    noise = f"a step's noise is {share(found.step_noise)}, that of a turn {share(found.drift)}"
+    return f"{duration(found.seconds)}: {noise}, and a turn costs {duration(found.turn_seconds)}"
 
 
 def _utilisation(baseline: Baseline) -> str:

@@ -95,7 +95,8 @@ class Budget:
     """The amount of measuring, and its limits. `minimum_effect` is a gain in throughput: 0.05 means 5 %."""
 
     minimum_effect: float = 0.05
-    block_seconds: float = 3.0
+    block_seconds: float | None = None
+    """The least seconds of a block; None to let it follow from the noise of the baseline and the cost of a turn."""
     block_steps_min: int = 5
     max_pairs: int = 30
     launches: int = 9

@@ -1,0 +1,67 @@
+"""The length of a block that tells the most for its time.
+
+The log-ratio d of a pair of blocks, each b seconds long, has the variance a + s / b. `a` is what differs from one turn
+to the next, however long blocks are: the machine drifts. s / b is the noise of single steps, which a longer block
+averages out. A pair takes 2 (b + c) seconds, where a turn costs c: steps that are discarded, and catching up. After T
+seconds of pairs the variance of the mean is 2 (a + s / b) (b + c) / T, which is smallest at b = sqrt(s c / a).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowstep.records import Pair
+
+FIRST = 1.0
+"""Seconds of a block while nothing is known of the noise."""
+
+SHORTEST, LONGEST = 0.25, 4.0
+"""Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as
+a turn."""
+
+LEAST_DRIFT = 0.25
+"""The least share of the variance of d that is taken for drift: a few pairs may agree by luck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockLength:
+    """The length of blocks, and what it follows from."""
+
+    seconds: float
+    drift: float
+    """The standard deviation of d that no length of a block averages out, as a log-ratio."""
+    step_noise: float
+    """The standard deviation of d for blocks of one step, without drift, as a log-ratio."""
+    turn_seconds: float
+    """The seconds that a turn costs beside its block."""
+
+
+def block_length(pairs: Sequence[Pair], turn_seconds: float) -> BlockLength | None:
+    """Return the length of blocks that follows from the pairs of an A/A comparison; None if they are too few.
+
+    Both blocks of such a pair hold the same work, so each step of one is compared with the same step of the other. But
+    for noise, d is 0.
+    """
+    alike = [p for p in pairs if p.baseline.steps == p.treatment.steps >= 2]
+    if len(alike) < 3:
+        return None
+    steps = min(p.baseline.steps for p in alike)
+    sides = [np.array([getattr(p, side).step_seconds[:steps] for p in alike]) for side in ("baseline", "treatment")]
+    mean = float(np.mean(sides))
+    apart = (sides[1] - sides[0]) / mean  # shape (pairs, steps); small ratios are about log-ratios
+    single, whole = float((apart**2).mean()), float((apart.mean(axis=1) ** 2).mean())
+    noise = max(0.0, (single - whole) * steps / (steps - 1))
+    drift = max(single - noise, LEAST_DRIFT * whole)
+    if not drift or not noise:
+        return None
+    best = math.sqrt(noise * mean * turn_seconds / drift)
+    return BlockLength(
+        seconds=min(max(best, SHORTEST), max(LONGEST, turn_seconds)),
+        drift=math.sqrt(drift),
+        step_noise=math.sqrt(noise),
+        turn_seconds=turn_seconds,
+    )

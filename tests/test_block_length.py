@@ -1,0 +1,62 @@
+"""The length of a block: what a pair tells for its time, over simulated machines of known drift and noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from simulated import block
+from slowstep.judgement.block_length import LONGEST, SHORTEST, block_length
+from slowstep.records import Block, Pair
+
+STEP = 0.1
+"""Seconds of a step."""
+
+
+def machine(drift: float, step_noise: float, pairs: int, seed: int, steps: int = 10) -> list[Pair]:
+    """Pairs of equal arms. A block drifts as a whole, and its steps differ; both are standard deviations of d."""
+    rng = np.random.default_rng(seed)
+
+    def measured(work: np.ndarray) -> Block:
+        noise = rng.normal(0, drift / math.sqrt(2)) + rng.normal(0, step_noise / math.sqrt(2), steps)
+        return block([float(s) for s in work * STEP * np.exp(noise)])
+
+    found = []
+    for _ in range(pairs):
+        work = rng.lognormal(0, 0.3, steps)  # the same samples for both blocks
+        found.append(Pair(first="baseline", baseline=measured(work), treatment=measured(work)))
+    return found
+
+
+def price(seconds: float, drift: float, step_noise: float, turn: float) -> float:
+    """The variance of the mean after a second of pairs."""
+    return 2 * (drift**2 + step_noise**2 * STEP / seconds) * (seconds + turn)
+
+
+@pytest.mark.parametrize("drift", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize("step_noise", [0.03, 0.14])
+@pytest.mark.parametrize("turn", [0.1, 0.5, 3.0])
+def test_a_block_costs_little_more_than_the_best_one(drift: float, step_noise: float, turn: float) -> None:
+    """With the five pairs of an A/A comparison, the price of what they tell is near that of the best length."""
+    lengths = np.geomspace(SHORTEST, max(LONGEST, turn), 60)
+    least = min(price(b, drift, step_noise, turn) for b in lengths)
+    chosen = [block_length(machine(drift, step_noise, 5, seed), turn).seconds for seed in range(60)]
+
+    assert np.mean([price(b, drift, step_noise, turn) for b in chosen]) < 1.35 * least
+
+
+def test_the_same_work_is_no_noise() -> None:
+    """Samples of unlike length make steps unlike in both blocks alike, which a longer block does not mend."""
+    found = block_length(machine(0.02, 0.05, 200, seed=1), 0.5)
+
+    assert found.step_noise == pytest.approx(0.05, rel=0.1)
+    assert found.drift == pytest.approx(0.02, rel=0.25)
+    assert found.seconds == pytest.approx(math.sqrt(0.05**2 * STEP * 0.5) / 0.02, rel=0.3)
+
+
+def test_nothing_is_made_of_too_few_pairs() -> None:
+    """Two pairs, or blocks of one step, tell nothing of drift and noise."""
+    assert block_length(machine(0.02, 0.05, 2, seed=1), 0.5) is None
+    assert block_length(machine(0.02, 0.05, 5, seed=1, steps=1), 0.5) is None
