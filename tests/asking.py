@@ -22,5 +22,5 @@ def compare(
     **about: Any,
 ) -> ComparisonRecord:
     """Return the record of so many pairs, both arms launched anew after as many pairs as `looks` says."""
-    stop = stop or StopRule(max_pairs=pairs, looks=tuple(looks))
+    stop = stop or StopRule(max_pairs=pairs, looks=tuple(looks), launch_share=0)
     return measurer.compare(ComparisonRequest(baseline=baseline, treatment=treatment, stop=stop, **about), tell)

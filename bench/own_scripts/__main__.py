@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,9 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         truth = ratio(plain / script, home / script) if "replace" in scenario else None
         words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
         command = [*words, "--name", "found", "--", sys.executable, script]
+        began = time.monotonic()
         done = subprocess.run(command, cwd=home, env=healthy_environment(), capture_output=True, text=True)
+        took = time.monotonic() - began
         seen = overview(Path(folder) / "found") if (Path(folder) / "found").is_dir() else None
         shutil.copytree(
             Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True
@@ -95,6 +98,10 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         "said": said,
         "truth": truth,
         "status": done.returncode,
+        "asked_minutes": minutes,
+        "call_seconds": round(took, 1),
+        "seconds": round(seen.seconds, 1) if seen else None,
+        "measured_seconds": round(seen.measured_seconds, 1) if seen else None,
     }
 
 

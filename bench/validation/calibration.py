@@ -1,7 +1,7 @@
 """The comparison rule on simulated machines whose truth is known, beside what people use today.
 
 Every rule sees the same kind of machine. The kit's rule is the library's own (`judgement.comparison.read`), asked at
-each look, with new launches between looks, as a measurer measures. The others spend a fixed effort.
+each look, with new launches between looks where they weigh, as a measurer measures. The others spend a fixed effort.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 from scipy import stats
 
 from slowstep.judgement.comparison import EQUAL, LOOKS, Reading, reading
+from slowstep.judgement.intervals import launches_weigh
+from slowstep.judgement.stopping import StopRule
 from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
 RUNS = 2000
@@ -28,13 +30,17 @@ FASTER, SLOWER, SAME, OPEN = "faster", "slower", "equal", "inconclusive"
 
 def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[str], float]:
     """Readings of the library's rule, and the mean number of pairs they took."""
-    ratios, launch = pairs(regime, rng, RUNS, LOOKS, effect)
     found, spent = [], 0
-    for one in ratios:
+    for ratios, offsets in zip(*pairs(regime, rng, RUNS, LOOKS, effect), strict=True):
+        launches: list[int] = []
+        launch = 0
         for n in LOOKS:
-            kind = reading(one[:n], launch[:n].tolist())
+            launches += [launch] * (n - len(launches))
+            seen = ratios[:n] + offsets[launches]
+            kind = reading(seen, launches)
             if kind is not Reading.INCONCLUSIVE:
                 break
+            launch += launches_weigh(seen, launches, StopRule.launch_share)
         spent += n
         found.append(str(kind).replace("practically ", ""))
     return found, spent / RUNS

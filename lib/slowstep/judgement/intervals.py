@@ -93,6 +93,18 @@ def one_launch(p: float = NOMINAL_P) -> float:
     return _z(p) * LAUNCH
 
 
+def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:
+    """Return whether the launches' part of an interval is wider than a `share` of what scatter alone makes of it.
+
+    Where it is not, more pairs of the same launches narrow the interval as well, and take no launch.
+    """
+    found = np.asarray(values, dtype=float)
+    if len(found) < 2:
+        return True
+    _, (_, lower, upper) = _narrower(found, NOMINAL_P, 0.0)
+    return _z(NOMINAL_P) * _spread(len(found), launches) > share * (upper - lower) / 2
+
+
 def limits(values: np.ndarray, launches: Sequence[Hashable], p: float) -> Limits:
     """Return what `paired` does, without its p, which takes longest to compute."""
     return _narrower(values, p, _spread(len(values), launches))[1]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.comparison import LOOKS, change
-from slowstep.judgement.intervals import NOMINAL_P
+from slowstep.judgement.comparison import LOOKS, change, launches, log_ratios
+from slowstep.judgement.intervals import NOMINAL_P, launches_weigh
 from slowstep.records import Pair
 
 
@@ -21,7 +21,10 @@ class StopRule:
     comparisons: int = 1
     """The number of comparisons that Holm's correction counts together with this one."""
     looks: tuple[int, ...] = LOOKS
-    """The numbers of pairs after which the rule is asked, and after which both arms are launched anew."""
+    """The numbers of pairs after which the rule is asked, and after which both arms may be launched anew."""
+    launch_share: float = 0.5
+    """The share of the scatter's part of the interval above which the launches' part is narrowed by new launches; 0 for
+    new launches after each look."""
 
     def met(self, pairs: Sequence[Pair]) -> bool:
         """Return whether these pairs are enough.
@@ -36,3 +39,10 @@ class StopRule:
         least, effect = math.log(1 + self.minimum_effect), change(pairs)
         certain = effect.lower > 0 and effect.p * max(self.comparisons, 1) <= NOMINAL_P
         return (certain and effect.mean >= least) or effect.upper < least
+
+    def anew(self, pairs: Sequence[Pair]) -> bool:
+        """Return whether both arms are to be launched anew before the next pair.
+
+        Only the scatter of the pairs and their launches decide it, never their mean.
+        """
+        return len(pairs) in self.looks and launches_weigh(log_ratios(pairs), launches(pairs), self.launch_share)

@@ -4,7 +4,8 @@ The opinions here, and why:
 
 - Both arms stay resident and take turns block by block, in random order, so that drift of the machine falls on both.
   If they don't fit in memory together they are launched by turns.
-- Now and then both are launched anew, since a launch can be a percent faster or slower for its whole life.
+- Both are launched anew where that narrows the interval, since a launch can be a percent faster or slower for its
+  whole life.
 - The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
   treatment begins with the first sample, and would have to train as far.
 - While an arm waits, its loader workers are stopped (`slowstep_probe.loader_workers`), so that no batch is made in a
@@ -103,7 +104,7 @@ class InterleavedComparison:
             self._settle_in()
             tell(self.pairs)
             while not stop.met(self.pairs) and not self._late():
-                if len(self.pairs) in stop.looks and not self.by_turns:
+                if not self.by_turns and stop.anew(self.pairs):
                     self._relaunch()
                 self.pairs.append(self._pair())
                 tell(self.pairs)

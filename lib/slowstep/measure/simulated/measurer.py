@@ -114,7 +114,7 @@ class SimulatedMeasurer:
         tell(pairs)
         launch = 0
         while all(t.status is Status.OK for t in trials) and not request.stop.met(pairs):
-            launch += len(pairs) in request.stop.looks
+            launch += request.stop.anew(pairs)
             first = "baseline" if rng.random() < 0.5 else "treatment"
             sides = [self._block(arm, rng, request, len(pairs)) for arm in arms]
             pairs.append(Pair(first=first, baseline=sides[0], treatment=sides[1], launch=launch))
