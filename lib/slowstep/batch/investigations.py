@@ -9,6 +9,7 @@ from pathlib import Path
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.measuring import measured, sections_asked
 from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
+from slowstep.investigation import Unmeasurable
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import NotebookRun
 from slowstep.processes.lock import locked
@@ -44,18 +45,22 @@ def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, 
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
     waiting, concluded = set(late), set()
     steps = measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress))
-    # what can't be measured is asked again by its own notebook, which shows why
-    with contextlib.suppress(Exception), contextlib.closing(steps):
-        for one in steps:
-            if one.failed is None:
-                concluded.add(one.section)
-            waiting.add(one.section)
-            if one.section is BASELINE and one.moved:
-                shares = ", ".join(one.moved)
-                tell(f"{BASELINE.notebook}: drawn again, for later steps show another share of {shares}", None)
-            elif one.section is BASELINE and BASELINE in waiting:
-                waiting.remove(BASELINE)
-                run([path_of(BASELINE)], given, tell)
+    try:
+        with contextlib.closing(steps):
+            for one in steps:
+                if one.failed is None:
+                    concluded.add(one.section)
+                waiting.add(one.section)
+                if one.section is BASELINE and one.moved:
+                    shares = ", ".join(one.moved)
+                    tell(f"{BASELINE.notebook}: drawn again, for later steps show another share of {shares}", None)
+                elif one.section is BASELINE:
+                    waiting.remove(BASELINE)
+                    run([path_of(BASELINE)], given, tell)
+    except Unmeasurable:  # all that rests on the baseline reads in its record why
+        concluded |= {section for section in SECTIONS if section is not AUDIT}
+    except Exception:  # what was not measured is asked again by its own notebook, which shows why
+        pass
     inorder = [section for section in SECTIONS if section in waiting]
     run([path_of(section) for section in inorder if section in concluded], given, tell)
     run([path_of(section) for section in inorder if section not in concluded], given, tell, measure=True)
