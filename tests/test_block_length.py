@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from simulated import block
+from simulated import block, pairs
 from slowstep.judgement.block_length import LONGEST, SHORTEST, block_length
+from slowstep.judgement.stopping import StopRule
 from slowstep.records import Block, Pair
 
 STEP = 0.1
 """Seconds of a step."""
 
 
-def machine(drift: float, step_noise: float, pairs: int, seed: int, steps: int = 10) -> list[Pair]:
+def machine(drift: float, step_noise: float, number: int, seed: int, steps: int = 10) -> list[Pair]:
     """Pairs of equal arms. A block drifts as a whole, and its steps differ; both are standard deviations of d."""
     rng = np.random.default_rng(seed)
 
@@ -24,7 +26,7 @@ def machine(drift: float, step_noise: float, pairs: int, seed: int, steps: int =
         return block([float(s) for s in work * STEP * np.exp(noise)])
 
     found = []
-    for _ in range(pairs):
+    for _ in range(number):
         work = rng.lognormal(0, 0.3, steps)  # the same samples for both blocks
         found.append(Pair(first="baseline", baseline=measured(work), treatment=measured(work)))
     return found
@@ -60,3 +62,15 @@ def test_nothing_is_made_of_too_few_pairs() -> None:
     """Two pairs, or blocks of one step, tell nothing of drift and noise."""
     assert block_length(machine(0.02, 0.05, 2, seed=1), 0.5) is None
     assert block_length(machine(0.02, 0.05, 5, seed=1, steps=1), 0.5) is None
+
+
+@pytest.mark.parametrize(("scatter", "anew"), [(0.001, True), (0.2, False)])
+def test_arms_are_launched_anew_where_their_launches_decide(scatter: float, anew: bool) -> None:
+    """After nine quiet pairs of one launch its own offset is what is unknown; after nine noisy ones the scatter is."""
+    rng = np.random.default_rng(3)
+    gains = np.exp(rng.normal(0, scatter, 9)) - 1
+    quiet = [replace(pair, launch=0) for pair in pairs(gains)]
+
+    assert StopRule(max_pairs=30).anew(quiet) is anew
+    assert not StopRule(max_pairs=30).anew(quiet[:8])  # there is no look after eight pairs
+    assert StopRule(max_pairs=30, launch_share=0).anew(quiet)

@@ -290,9 +290,9 @@ def test_a_value_knows_where_it_came_from() -> None:
     """Each value that isn't a default has its line in the file, or the words on the command line."""
     path = PARAMS / "quick.yaml"
     loaded = load(path, ["budget.max_pairs=5"])
-    line = next(i for i, t in enumerate(path.read_text().splitlines(), 1) if "block_seconds" in t)
+    line = next(i for i, t in enumerate(path.read_text().splitlines(), 1) if "minimum_effect" in t)
 
-    assert loaded.places["budget.block_seconds"].endswith(f"quick.yaml:{line}")
+    assert loaded.places["budget.minimum_effect"].endswith(f"quick.yaml:{line}")
     assert "override budget.max_pairs=5" == loaded.places["budget.max_pairs"]
     assert "budget.seed" not in loaded.places
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.measuring import measured, sections_asked
 from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
+from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.opening import read_investigation
-from slowstep.investigation.results import NotebookRun
+from slowstep.investigation.results import INTERRUPTED, NotebookRun
 from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
@@ -43,27 +44,37 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
 
 def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, tell: Teller) -> None:
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
-    waiting, concluded = set(late), set()
+    waiting, concluded, why = set(late), set(), dict[Section, object]()
     steps = measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress))
     try:
         with contextlib.closing(steps):
             for one in steps:
+                waiting.add(one.section)
                 if one.failed is None:
                     concluded.add(one.section)
-                waiting.add(one.section)
+                else:
+                    concluded.discard(one.section)
+                    why[one.section] = one.failed
                 if one.section is BASELINE and one.moved:
                     shares = ", ".join(one.moved)
                     tell(f"{BASELINE.notebook}: drawn again, for later steps show another share of {shares}", None)
                 elif one.section is BASELINE:
-                    waiting.remove(BASELINE)
                     run([path_of(BASELINE)], given, tell)
+                    waiting.remove(BASELINE)
     except Unmeasurable:  # all that rests on the baseline reads in its record why
-        concluded |= {section for section in SECTIONS if section is not AUDIT}
-    except Exception:  # what was not measured is asked again by its own notebook, which shows why
-        pass
+        concluded = {section for section in SECTIONS if section is not AUDIT}
+        for section in concluded:
+            given.store.drop("summaries", section.notebook)
+    except Exception as error:
+        why |= {section: error for section in SECTIONS if section not in concluded}
     inorder = [section for section in SECTIONS if section in waiting]
     run([path_of(section) for section in inorder if section in concluded], given, tell)
-    run([path_of(section) for section in inorder if section not in concluded], given, tell, measure=True)
+    for section in (section for section in inorder if section not in concluded):
+        given.store.drop("summaries", section.notebook)
+        reason = why.get(section)
+        said = f", since measuring ended: {explained(reason) if isinstance(reason, OSError) else reason}"
+        tell(f"{section.notebook}: asked again by its own notebook{said if reason else ''}", None)
+        run([path_of(section)], given, tell, measure=True)
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:
@@ -98,8 +109,9 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
 
 
 def _has_run(store: Store, section: Section) -> bool:
-    """Return whether there is something to draw for a section: its notebook's run, or what measuring it concluded."""
-    return any(store.path(kind, section.notebook).is_file() for kind in ("notebooks", "summaries"))
+    """Return whether there is something to draw for a section: its notebook's end, or what measuring it concluded."""
+    run = store.read(NotebookRun, "notebooks", section.notebook)
+    return store.path("summaries", section.notebook).is_file() or (run is not None and run.status != INTERRUPTED)
 
 
 def _tidy(folder: Path) -> None:

@@ -85,7 +85,6 @@ def _has_question(section: Section, settings: Settings) -> bool:
 
 
 def _baseline(lab: Lab, moved: Sequence[str] = ()) -> Concluded:
-    _ = lab.baseline
     lab.conclude()
     return Concluded(section=BASELINE, lab=lab, moved=moved)
 

@@ -76,18 +76,17 @@ def up_to_date(notebook: Path, given: Given) -> bool:
 
 
 def announce(notebooks: Sequence[Path], given: Given) -> None:
-    """Keep of notebooks that they are to run, in case that they never come to their end."""
+    """Keep of notebooks that they are to run, in case that they never come to their end.
+
+    What they concluded for another run, or by other code, is over.
+    """
     for notebook in notebooks:
-        given.store.write(
-            NotebookRun(
-                notebook=notebook.stem,
-                status=INTERRUPTED,
-                determinants=_determinants(notebook, given.loaded.settings),
-                machine=str(this_machine()),
-            ),
-            "notebooks",
-            notebook.stem,
-        )
+        name, depends = notebook.stem, _determinants(notebook, given.loaded.settings)
+        known = given.store.read(NotebookRun, "notebooks", name)
+        if known is None or known.determinants != depends:
+            given.store.drop("summaries", name)
+        waiting = NotebookRun(notebook=name, status=INTERRUPTED, determinants=depends, machine=str(this_machine()))
+        given.store.write(waiting, "notebooks", name)
 
 
 def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = False) -> dict[str, NotebookRun]:
@@ -96,6 +95,7 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
     Without `measure` they read what was measured, and run beside each other.
     """
     waiting, running, ended = list(notebooks), [], {}
+    began = time.monotonic()
     try:
         while waiting or running:
             while waiting and len(running) < (1 if measure else drawn_at_once()):
@@ -105,13 +105,22 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
                 running.remove(one)
                 ended[one.notebook.stem] = made = one.ended(beside=[r.process.pid for r in running])
                 reason = f": {made.reason}" if made.reason else ""
-                tell(f"{made.notebook}: {made.status} after {made.seconds:.0f} s{reason}", None)
+                after = "" if given.from_records else f" after {made.seconds:.0f} s"
+                tell(f"{made.notebook}: {made.status}{after}{reason}", None)
             if running:
                 time.sleep(POLL_SECONDS / 5)
     finally:
         for one in running:
             one.process.end(beside=[r.process.pid for r in running if r is not one])
-    return ended
+    if given.from_records or measure:
+        return ended
+    each = (time.monotonic() - began) / max(len(ended), 1)  # they ran beside each other
+    return {name: _kept(replace(made, seconds=each), given) for name, made in ended.items()}
+
+
+def _kept(run: NotebookRun, given: Given) -> NotebookRun:
+    given.store.write(run, "notebooks", run.notebook)
+    return run
 
 
 class _Running:
@@ -134,8 +143,7 @@ class _Running:
             drawn = replace(drawn, seconds=max(0.0, time.monotonic() - self.began - itself))
         elif known.status != "ok":  # it still is to be run over its parameter file
             drawn = replace(drawn, determinants="")
-        store.write(drawn, "notebooks", name)
-        return drawn
+        return _kept(drawn, self.given)
 
     def _measured(self) -> float:
         """Return the seconds in which the notebook's questions were measured, as far as that is kept."""

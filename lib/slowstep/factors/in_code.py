@@ -25,8 +25,7 @@ LINES = {
     "process.detect_anomaly": "torch.autograd.set_detect_anomaly({value})",
     "process.deterministic_algorithms": "torch.use_deterministic_algorithms({value})",
     "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
-    "process.expandable_segments": 'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:{value}"'
-    "  # before torch is imported",
+    "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
 }
 """The line to write for a change that is no argument of an object, by canonical key."""

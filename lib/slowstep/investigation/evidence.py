@@ -72,6 +72,11 @@ class Evidence:
         self.arm = Arm(label="baseline", settings=settings)
         """The baseline: the run as it is."""
 
+    @property
+    def concluded(self) -> bool:
+        """True if this is the evidence of a notebook that has concluded."""
+        return self._concluded is not None
+
     # -- records --
 
     def read(self, what: Needed[T]) -> T | None:

@@ -73,8 +73,8 @@ class Lab(Shown):
         """True if other labs go on with the measurer, and with the trials that it keeps."""
         self._before = self._totals()
         self._families: dict[str, dict[str, Measured]] = {}
-        self._concluded_at: int | None = None
-        """The optimizer steps that this lab had trained when it concluded; None before."""
+        self._counted = (0.0, 0.0, 0)
+        """Seconds, those in measured blocks, and steps of this lab that its last conclusion has counted."""
 
     def close(self) -> None:
         """End every trial that no other lab goes on with."""
@@ -210,13 +210,20 @@ class Lab(Shown):
         began, before = time.monotonic(), self._totals()
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
-        while waiting and self._left(HYPOTHESES) > 0:
-            contrast = by_promise([c for c, _ in waiting.values()], self._known)[0]
-            _, comparisons = waiting.pop(contrast.name)
-            self._measure_ceilings([contrast])
-            prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
-            if not known and not self._needs_no_trial(contrast, prior, known):
-                self._measure(contrast, prior, comparisons=comparisons)
+        try:
+            while waiting and self._left(HYPOTHESES) > 0:
+                contrast = by_promise([c for c, _ in waiting.values()], self._known)[0]
+                _, comparisons = waiting.pop(contrast.name)
+                self._measure_ceilings([contrast])
+                prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
+                if not known and not self._needs_no_trial(contrast, prior, known):
+                    self._measure(contrast, prior, comparisons=comparisons)
+        finally:  # however it ends, its time is spent
+            spent = self._plan_run(began, before)
+        return spent
+
+    def _plan_run(self, began: float, before: tuple[float, int]) -> PlanRun:
+        """Keep and return what was spent on the plan so far, with what was spent since it `began` this time."""
         earlier = self.evidence.store.read(PlanRun, "plans", self._plan) or PlanRun()
         measured_seconds, steps = self._since(before)
         if not steps:
@@ -272,10 +279,12 @@ class Lab(Shown):
     def conclude(self, decision: Decision | None = None) -> Summary:
         """Keep this notebook's verdicts for the index and the final configuration, and end its trials."""
         known = self.evidence.store.read(Summary, "summaries", self.notebook)
-        (measured_seconds, steps), arm = self._spent(), identity(self.arm.determinants())
-        seconds = time.monotonic() - self.began
-        if known and known.arm == arm and steps == (self._concluded_at or 0):  # nothing was measured since
-            seconds, measured_seconds, steps = known.seconds, known.measured_seconds, known.steps
+        _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
+        spent = (time.monotonic() - self.began, *self._since(self._before))
+        seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
+        if known and known.arm == arm:
+            seconds = known.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
+            measured_seconds, steps = known.measured_seconds + measured_seconds, known.steps + steps
         summary = Summary(
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
@@ -289,19 +298,16 @@ class Lab(Shown):
             records=self.evidence.records,
             seconds=seconds,
             measured_seconds=measured_seconds,
-            steps=steps,
+            steps=int(steps),
         )
         if self.measurer is not None:
-            self._concluded_at = self._spent()[1]
+            self._counted = spent
             self.evidence.store.write(summary, "summaries", self.notebook)
         self.close()
         return summary
 
-    def _spent(self) -> tuple[float, int]:
-        """Return the seconds in measured blocks and the optimizer steps that this lab has taken."""
-        return self._since(self._before)
-
     def _since(self, before: tuple[float, int]) -> tuple[float, int]:
+        """Return the seconds in measured blocks and the optimizer steps since the totals were those of `before`."""
         seconds, steps = self._totals()
         return seconds - before[0], steps - before[1]
 
@@ -348,8 +354,11 @@ class Lab(Shown):
         return (measured.seconds if measured else 0.0) + (drawn.seconds if drawn else 0.0)
 
     def _not_reached(self, prior: Verdict) -> Verdict:
-        """Return the verdict on a hypothesis for which no time was left, if minutes are counted at all."""
-        if self.settings.budget.minutes is None:
+        """Return the verdict on a hypothesis for which no time was left.
+
+        What was not measured has no such verdict where minutes are not counted, or where nothing was concluded yet.
+        """
+        if self.settings.budget.minutes is None or not (self.measurer or self.evidence.concluded):
             return prior
         reason = f"not reached within {self.settings.budget.minutes:g} minutes (budget.minutes); {prior.reason}"
         return replace(prior, reason=reason.removesuffix("; "))

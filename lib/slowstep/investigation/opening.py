@@ -110,7 +110,7 @@ def open_lab(
         if known != about:
             evidence.store.write(about, *DESCRIPTION)
 
-    if known is None or known.environment == environment:
+    if known is None or known.environment.determinants == environment.determinants:
         describe()
     return Lab(loaded, evidence, measurer, notebook, watch, describe, shared)
 

@@ -35,7 +35,8 @@ class Baseline:
     """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
     block_length: BlockLength | None = None
-    """The length of blocks that follows from the A/A comparison; None if the parameter file says it."""
+    """The length of blocks that follows from the A/A comparison; None if the parameter file says it, or if it can't be
+    told from so few pairs."""
 
     @property
     def mfu(self) -> float | None:

@@ -43,7 +43,7 @@ from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
 
 LONG_BLOCKS = 10
-"""The most by which blocks are prolonged to meet rare stalls, as a multiple of the seconds that they take at least."""
+"""The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
 
 FEWEST = 3
 """The fewest pairs that have an interval."""

@@ -13,7 +13,7 @@ from slowstep.environment.system_errors import naming
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.scratch import file_prefix
 
-VERSION = 4
+VERSION = 5
 """Raise it when a record's shape or meaning changes; records of another version are measured again."""
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

@@ -143,8 +143,8 @@ class Overview:
         if self.noise is None or not math.isfinite(self.noise):
             return ""
         return (
-            f"Measured against itself, the run as it is differs by chance alone; a gain of {percent(self.noise)} is "
-            "the smallest that could be told from that here. Pairs of a noisier change show less."
+            "Measured against itself, the run as it is differs by chance alone: those few pairs could tell a gain of "
+            f"{percent(self.noise)} from it. Comparisons with more pairs can show less; noisier changes need more."
         )
 
     @cached_property

@@ -8,6 +8,7 @@ from pathlib import Path
 from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, BatchSize, Measured, worth_having
+from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import Throughput, throughput
@@ -141,9 +142,9 @@ def facts(baseline: Baseline) -> Table:
         ("baseline against itself (A/A)", effect(reading.effect)),
         ("shares and bounds rest on", str(f.evidence)),
         ("smallest effect these pairs could show", percent(reading.detectable)),
-        ("length of a block", _block_length(baseline)),
         ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
+    rows += [("length of a block", _block_length(baseline.block_length))] if baseline.block_length else []
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
     missing = [name for name, value in rows if value == NOT_MEASURED]
@@ -153,13 +154,11 @@ def facts(baseline: Baseline) -> Table:
     return Table([{"figure": name, "value": value} for name, value in rows])
 
 
-def _block_length(baseline: Baseline) -> str:
-    """Return how long blocks are, and what that follows from."""
-    found = baseline.block_length
-    if found is None:
-        return NOT_MEASURED
+def _block_length(found: BlockLength) -> str:
+    """Return how long blocks are at least, and what that follows from."""
     noise = f"a step's noise is {share(found.step_noise)}, that of a turn {share(found.drift)}"
-    return f"{duration(found.seconds)}: {noise}, and a turn costs {duration(found.turn_seconds)}"
+    least = f"{duration(found.seconds)} or `budget.block_steps_min` steps, whichever is longer"
+    return f"{least}: {noise}, and a turn costs {duration(found.turn_seconds)}"
 
 
 def _utilisation(baseline: Baseline) -> str:

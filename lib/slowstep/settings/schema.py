@@ -108,7 +108,7 @@ class Budget:
     """The most seconds that the baseline is trained by itself, to meet such stalls."""
     seed: int = 0
     minutes: float | None = None
-    """The most minutes that all notebooks together may measure. What is not reached then is said to be so."""
+    """The most minutes for measuring and the reports together. What is not reached then is said to be so."""
     redo_blocks: int = 6
     startup_timeout_seconds: float = 1800.0
     step_timeout_seconds: float = 300.0

@@ -81,9 +81,12 @@ def expandable_segments() -> bool:
 
 
 def _set_expandable_segments(value: bool) -> None:
-    """Set it for all that is allocated from now on. No device is initialised by this."""
+    """Set it for all that is allocated from now on, beside what the environment asks. This initialises no device."""
+    asked = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    others = [one for one in asked.split(",") if one and not one.strip().startswith("expandable_segments")]
     newest = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
-    (newest or torch.cuda.memory._set_allocator_settings)(f"expandable_segments:{value}")
+    setter = newest or torch.cuda.memory._set_allocator_settings
+    setter(",".join([*others, f"expandable_segments:{value}"]))
 
 
 PROCESS = "process."

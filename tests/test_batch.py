@@ -1,0 +1,116 @@
+"""An investigation as a whole: which notebooks run, over what, when measuring fails or moves."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slowstep.batch import investigations
+from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.investigation import Unmeasurable
+from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
+from slowstep.records import Store
+from slowstep.settings import load
+from slowstep.settings.sections import BASELINE, FINAL, SECTIONS, TESTED
+
+ROOT = Path(__file__).parents[1]
+LOADED = load(ROOT / "params" / "smoke.yaml")
+ASKED = [section.notebook for section in sections_asked(LOADED.settings)]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], bool]]:
+    """The notebooks that run together, and whether they measure; none of them really runs."""
+    found: list[tuple[list[str], bool]] = []
+    monkeypatch.setattr(
+        investigations,
+        "run",
+        lambda paths, given, tell, measure=False: found.append(([p.stem for p in paths], measure)),
+    )
+    return found
+
+
+def diagnosed(monkeypatch: pytest.MonkeyPatch, outputs: Path, steps: Iterator[Concluded]) -> list[str]:
+    """Diagnose with these conclusions in place of measuring; what was said."""
+    said: list[str] = []
+    monkeypatch.setattr(investigations, "measured", lambda *_: steps)
+    investigations.diagnose(LOADED, [], outputs, lambda line, progress: said.append(line))
+    return said
+
+
+def concluded(*failed: str, moved: tuple[str, ...] = ()) -> list[Concluded]:
+    """Every section, some of which fail."""
+    sections = [s for s in SECTIONS if s.notebook in ASKED]
+    return [
+        Concluded(
+            section=s,
+            lab=None,
+            moved=moved,
+            failed=OSError(errno.ENOSPC, "", "somewhere") if s.notebook in failed else None,
+        )
+        for s in sections
+    ]
+
+
+def test_reports_are_drawn_when_nothing_is_left_to_measure(
+    drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first as soon as the baseline is known, all others together; none of them measures."""
+    diagnosed(monkeypatch, tmp_path, (one for one in concluded()))
+
+    assert drawn == [([BASELINE.notebook], False), (ASKED[1:], False)]
+
+
+def test_a_section_that_fails_is_asked_again_by_its_notebook(
+    drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Alone, and with the reason; also where it failed when it concluded for the second time."""
+    name, rest = "40_compute", [n for n in ASKED[1:] if n != "40_compute"]
+    again = [one for one in concluded(name, moved=("data",)) if one.section is BASELINE or one.section in TESTED]
+    said = diagnosed(monkeypatch, tmp_path, (one for one in [*concluded(), *again]))
+
+    assert (ASKED[:1], False) in drawn
+    assert drawn[-2:] == [([ASKED[0], *rest], False), ([name], True)]
+    assert any(line.startswith(name) and "somewhere" in line for line in said)
+
+
+def test_a_baseline_that_fails_now_leaves_nothing_that_was_concluded_before(
+    drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else the index would show an answer about a run that can't be trained any more."""
+    store = Store(tmp_path / "smoke" / "records")
+    for name in ASKED:
+        store.write(Summary(notebook=name), "summaries", name)
+
+    def unmeasurable() -> Iterator[Concluded]:
+        raise Unmeasurable("the baseline can't be trained")
+        yield
+
+    diagnosed(monkeypatch, tmp_path, unmeasurable())
+
+    assert drawn[0] == (ASKED, False)
+    assert store.every(Summary, "summaries") == []
+
+
+def test_what_another_run_concluded_is_dropped_at_once(
+    drawn: list, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A summary of a run with other settings is gone before anything is measured; one of this run stays."""
+    store = Store(tmp_path / "smoke" / "records")
+    diagnosed(monkeypatch, tmp_path, (one for one in []))
+    store.write(Summary(notebook=FINAL.notebook), "summaries", FINAL.notebook)
+    store.write(Summary(notebook=BASELINE.notebook), "summaries", BASELINE.notebook)
+    other = NotebookRun(notebook=FINAL.notebook, status=INTERRUPTED, determinants="another run")
+    store.write(other, "notebooks", FINAL.notebook)
+    kept: list[list[str]] = []
+
+    def looking() -> Iterator[Concluded]:
+        kept.append([s.notebook for s in store.every(Summary, "summaries")])
+        yield from concluded()
+
+    diagnosed(monkeypatch, tmp_path, looking())
+
+    assert kept == [[BASELINE.notebook]]
