@@ -51,7 +51,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--table", action="store_true", help="print what is known as a table, and measure nothing")
     given = parser.parse_args(arguments)
+    if given.table:
+        print(table(json.loads(RESULTS.read_text())))
+        return 0
     every = planted() | {f"healthy/{path.stem}": {"script": path.name} for path in (HERE / "scripts").glob("*.py")}
     for name in given.names or every:
         known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
@@ -61,6 +65,24 @@ def main(arguments: list[str]) -> int:
             known[name] = row
         print(f"{name}: {'right' if known[name]['right'] else 'WRONG'}: {known[name]['first']}", flush=True)
     return 0
+
+
+def table(known: Mapping[str, Mapping[str, Any]]) -> str:
+    """What is known, as Markdown."""
+    head = ("script or cause", "", "named first", "said", "truth", "minutes, asked and taken")
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, row in known.items():
+        sign, first = "✔" if row["right"] else "✘", row["first"].split(" (+")[0].rpartition("shown by ")[2][:110]
+        said, truth = (percentages(row[key]) if row[key] else "" for key in ("said", "truth"))
+        took = f"{row['asked_minutes']:g}, {row['call_seconds'] / 60:.1f}" if row.get("call_seconds") else ""
+        lines.append(f"| {name} | {sign} | {first} | {said} | {truth} | {took} |")
+    return "\n".join(lines)
+
+
+def percentages(ratios: list[float]) -> str:
+    """Ratios as gains in per cent: the estimate, and its ends where they are known."""
+    first, *ends = (f"{100 * (ratio - 1):.0f}" for ratio in ratios)
+    return f"+{first} %" + (f" [{', '.join(ends)}]" if ends else "")
 
 
 def planted() -> dict[str, dict[str, Any]]:
