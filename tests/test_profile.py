@@ -93,3 +93,13 @@ def test_the_probe_is_no_code_of_the_users() -> None:
 
     assert own
     assert "test_profile.py" in where
+
+
+def test_a_place_names_the_function_around_a_comprehension() -> None:
+    """A generator or a lambda has no name that anybody knows; the function in which it stands has one."""
+    (generated,) = (place_of(sys._getframe()) for _ in range(1))
+    by_lambda = (lambda: place_of(sys._getframe()))()
+
+    for where, own in (generated, by_lambda):
+        assert own
+        assert where.endswith("in test_a_place_names_the_function_around_a_comprehension")

@@ -74,8 +74,16 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
     there is none, since the loop is a library's, it is the innermost frame of all.
     """
     own = nearest(frame)
-    code, line = (own or frame).f_code, (own or frame).f_lineno
-    return f"{_shown(code.co_filename)}:{line} in {code.co_name}", own is not None
+    found = own or frame
+    return f"{_shown(found.f_code.co_filename)}:{found.f_lineno} in {_function(found)}", own is not None
+
+
+def _function(frame: FrameType) -> str:
+    """Return the name of the function that a frame runs: that around it for a comprehension or a lambda."""
+    file, outer = frame.f_code.co_filename, frame
+    while outer.f_code.co_name.startswith("<") and outer.f_back and outer.f_back.f_code.co_filename == file:
+        outer = outer.f_back
+    return outer.f_code.co_name if not outer.f_code.co_name.startswith("<") else frame.f_code.co_name
 
 
 def _shown(path: str) -> str:
