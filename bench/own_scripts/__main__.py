@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ NEAR = 1.2
 
 KEPT = dict(pair.split("=") for pair in ENVIRONMENT.split())
 """glibc's variables for keeping freed memory."""
+
+NOTHING = "nothing"
+"""What is named first where no cause was."""
 
 FAR = math.log(1.25)
 """Two estimates of a gain may differ by so much."""
@@ -113,13 +116,9 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
     first = seen.causes[0] if seen and seen.causes else None
     effect = first.effect if first else None
     said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
-    expected = scenario.get("expected", [])
-    named = first is not None and (first.factor in expected or any(part in first.text for part in expected))
-    right = named and agrees(said, truth) if expected else first is None
-    return {
-        "right": bool(right),
-        "named": bool(named),
-        "first": first.text if first else "nothing",
+    row = {
+        "first": first.text if first else NOTHING,
+        "factor": first.factor if first else None,
         "said": said,
         "truth": truth,
         "status": done.returncode,
@@ -128,6 +127,16 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         "seconds": round(seen.seconds, 1) if seen else None,
         "measured_seconds": round(seen.measured_seconds, 1) if seen else None,
     }
+    return row | scored(row, scenario.get("expected", []))
+
+
+def scored(row: Mapping[str, Any], expected: Sequence[str]) -> dict[str, bool]:
+    """Whether the first cause names what was planted, and is right: with a size that agrees, or nothing where there is
+    nothing."""
+    text = row["first"].lower()
+    named = any(part == row["factor"] or part.lower() in text for part in expected)
+    right = named and agrees(row["said"], row["truth"]) if expected else row["first"] == NOTHING
+    return {"named": named, "right": right}
 
 
 def changed(text: str, replace: Mapping[str, str]) -> str:
