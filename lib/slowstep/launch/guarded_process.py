@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.launch.warm_interpreter import WarmInterpreter
+from slowstep.processes.signals import held
 from slowstep_probe.processes.guard import END, PEAK, Ended, Order
 from slowstep_probe.processes.process_mark import mark
 from slowstep_probe.processes.tree import end_process_tree
@@ -45,6 +46,8 @@ class Guarded:
         self.pid: int | None = None
         """The number of the process; None if it was never started."""
         self.ended: Ended | None = None
+        self.guard: int | None = None
+        """The number of the guard's process, from which all that it starts descends."""
         self.connection, theirs = pair()
         self._report, reporting = pair()
         order = Order(
@@ -57,12 +60,16 @@ class Guarded:
             limit=limit,
         )
         try:
-            self.guard = interpreter.fork(order, theirs, reporting)
-            """The number of the guard's process, from which all that it starts descends."""
+            _ = interpreter.preloaded
+            with held():  # a signal that came between would end everything but what was just forked
+                self.guard = interpreter.fork(order, theirs, reporting)
+                atexit.register(self.end)  # before the interpreter's own
         except BaseException:
-            self._delete_folder()
+            if self.guard is None:
+                self._delete_folder()
+            else:
+                self.end()
             raise
-        atexit.register(self.end)  # before the interpreter's own
         with contextlib.suppress(EOFError, OSError):
             self.pid = self._report.receive().get("pid")
 

@@ -56,6 +56,28 @@ def unwinding() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Hold signals back while the block runs, and let them through afterwards: what it starts is known by then.
+
+    A signal that ends this process at once, since nothing handles it, is not held.
+    """
+    if not _in_main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, *ENDING) if callable(signal.getsignal(n))}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
 def watch(guest: object, end: Callable[[], None]) -> None:
     """Let SIGTERM and SIGHUP end this process in an orderly way, if nothing else handles them; `unwatch` undoes this.
 
