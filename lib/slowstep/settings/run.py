@@ -34,8 +34,14 @@ class Value:
 
 
 def training_default(name: str, known: Mapping[str, Any]) -> Any:
-    """Return the default of a training argument: as it is `known`, else that of the installed transformers."""
-    return known[name] if known else SECTIONS["training_arguments"].fields()[name].default
+    """Return the default of a training argument: as it is `known`, else that of the installed transformers.
+
+    None for an argument that the version of transformers does not have.
+    """
+    if known:
+        return known.get(name)
+    field = SECTIONS["training_arguments"].fields().get(name)
+    return field.default if field else None
 
 
 def training_defaults() -> dict[str, Any]:
