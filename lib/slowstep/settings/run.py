@@ -33,15 +33,17 @@ class Value:
     place: str = ""
 
 
+NEWER = frozenset({"train_sampling_strategy"})
+"""The training arguments that the kit asks for and that not all versions of transformers from 5.0 on have."""
+
+
 def training_default(name: str, known: Mapping[str, Any]) -> Any:
     """Return the default of a training argument: as it is `known`, else that of the installed transformers.
 
-    None for an argument that the version of transformers does not have.
+    None for an argument that older versions of transformers do not have. KeyError for one that none has.
     """
-    if known:
-        return known.get(name)
-    field = SECTIONS["training_arguments"].fields().get(name)
-    return field.default if field else None
+    defaults = known or {key: field.default for key, field in SECTIONS["training_arguments"].fields().items()}
+    return defaults.get(name) if name in NEWER else defaults[name]
 
 
 def training_defaults() -> dict[str, Any]:
