@@ -21,10 +21,11 @@ from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.baseline_facts import WAITS, baseline_facts, periodic_event_shares
 from slowstep.judgement.block_length import BlockLength, block_length
-from slowstep.judgement.comparison import change, result_of
+from slowstep.judgement.comparison import change, log_ratios, result_of
 from slowstep.judgement.devices import Peak, peak_of
-from slowstep.judgement.intervals import Interval
+from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.projection import project
+from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
@@ -221,6 +222,12 @@ class Evidence:
         between = (DISCARDED, START_UP) if record.by_turns else (DISCARDED,)
         spent = sum(trial.wall.get(part, 0.0) for trial in (record.baseline, record.treatment) for part in between)
         return block_length(record.pairs, spent / (2 * len(record.pairs)))
+
+    @cached_property
+    def launches_weigh(self) -> bool:
+        """True if one launch would weigh in an interval beside what the pairs of the A/A comparison scatter."""
+        pairs = self.noise.pairs
+        return launches_weigh(log_ratios(pairs), [0] * len(pairs), StopRule.launch_share)
 
     @cached_property
     def _stalling(self) -> dict[str, float]:

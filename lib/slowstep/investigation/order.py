@@ -9,9 +9,6 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import Evidence
 from slowstep.judgement.block_length import FIRST
 from slowstep.judgement.bounds import bound as bound_called
-from slowstep.judgement.comparison import log_ratios
-from slowstep.judgement.intervals import launches_weigh
-from slowstep.judgement.stopping import StopRule
 
 UNKNOWN = 1.2
 """The speed-up that a change without a bound is expected to bring at most, when the order is chosen."""
@@ -54,9 +51,7 @@ def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     """Return the seconds that a comparison takes at most: its pairs, and the launches of its trials."""
     budget = evidence.settings.budget
     launch = sum(evidence.noise.baseline.startup.values())
-    noise = evidence.noise.pairs
-    weigh = launches_weigh(log_ratios(noise), [0] * len(noise), StopRule.launch_share)
-    launches = max(1, min(budget.launches, budget.max_pairs)) if weigh else 1
+    launches = max(1, min(budget.launches, budget.max_pairs)) if evidence.launches_weigh else 1
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
     known = evidence.block_length
     block = budget.block_seconds or (known.seconds + known.turn_seconds if known else FIRST)

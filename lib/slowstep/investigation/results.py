@@ -158,7 +158,8 @@ class NotebookRun:
     determinants: str = ""
     """Identity of all that the run depends on. A run with an equal one need not be repeated."""
     seconds: float = 0.0
-    """The seconds from the start of its kernel to its report, without those in which it measured something itself."""
+    """The seconds that its kernel and its report took, without those in which it measured something itself. Notebooks
+    that ran beside each other have equal parts of the time that all took."""
     machine: str = ""
 
 

@@ -95,7 +95,7 @@ class Overview:
             whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
             return f"{whole}: {span(adopted.effect)} throughput{assumed}."
         if adopted:
-            changes = "the change" if len(self.actions) == 1 and not self.together else "the changes together"
+            changes = "the change" if self.single else "the changes together"
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
         if self.causes:
@@ -117,6 +117,11 @@ class Overview:
         single = {key for v in self.decision.parts for key in v.overrides | v.held_constant}
         return what(adopted) if adopted and set(adopted.overrides) - single else ""
 
+    @property
+    def single(self) -> bool:
+        """Return whether all that is adopted is one change, which was measured by itself."""
+        return len(self.actions) == 1 and not self.together
+
     @cached_property
     def confirmed(self) -> str:
         """Return what all that is adopted brings, and by which pairs, as a sentence; empty if nothing is adopted."""
@@ -124,7 +129,7 @@ class Overview:
         if adopted is None:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
-        if len(self.actions) == 1 and not self.together:
+        if self.single:
             return f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on."
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
 

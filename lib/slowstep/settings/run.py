@@ -42,8 +42,10 @@ def training_default(name: str, known: Mapping[str, Any]) -> Any:
 
     None for an argument that older versions of transformers do not have. KeyError for one that none has.
     """
-    defaults = known or {key: field.default for key, field in SECTIONS["training_arguments"].fields().items()}
-    return defaults.get(name) if name in NEWER else defaults[name]
+    every = known or SECTIONS["training_arguments"].fields()
+    if name in NEWER and name not in every:
+        return None
+    return known[name] if known else every[name].default
 
 
 def training_defaults() -> dict[str, Any]:
