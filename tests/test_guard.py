@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -17,7 +18,9 @@ import pytest
 
 import workloads_that_misbehave as w
 from slowstep.factors import Arm
+from slowstep.launch import guarded_process
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.launch.warm_interpreter import WarmInterpreter
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.log import CappedLog, log_tail
@@ -131,6 +134,46 @@ def test_what_escapes_ends_when_somebody_is_killed(
     assert failed.status in (Status.OUT_OF_MEMORY, Status.CRASHED)
     assert wait(lambda: not living(family))
     assert not trial.folder.exists()
+
+
+def test_a_trial_that_is_interrupted_as_it_begins_is_ended_by_its_guard(
+    arm: Make, budget: Budget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard has said which process it guards, and nobody has heard it yet: it is told to end all the same."""
+    without_guard: list[int] = []
+
+    @contextlib.contextmanager
+    def interrupted() -> Iterator[None]:
+        yield
+        time.sleep(0.5)  # the guard has spoken by then
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(guarded_process, "held", interrupted)
+    monkeypatch.setattr(WarmInterpreter, "end_orphans", lambda _, guard: without_guard.append(guard))
+    with pytest.raises(KeyboardInterrupt):
+        TrialProcess(arm(), tmp_path / "log", budget, cache=tmp_path / "cache")
+
+    assert not without_guard
+
+
+def test_a_temporary_folder_that_nobody_knows_is_removed_at_exit(tmp_path: Path) -> None:
+    """A signal may come when a folder is made and no variable holds it. Those of others stay."""
+    code = (
+        "import tempfile; from slowstep_probe.processes import scratch\n"
+        "tempfile.mkdtemp(prefix=scratch.folder_prefix('trial'))\nraise KeyboardInterrupt"
+    )
+    theirs = tmp_path / "slowstep-trial-someone-elses"
+    theirs.mkdir()
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+
+    assert done.returncode
+    assert [theirs] == list(tmp_path.iterdir())
 
 
 def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:

@@ -120,16 +120,22 @@ class Guarded:
         """Return the guard's last message. If the guard is gone, end the process tree without it and return None."""
         if self.ended:
             return self.ended
-        deadline = time.monotonic() + GUARD_SECONDS
-        with contextlib.suppress(EOFError, OSError, TimeoutError):
-            if not wait([self._report], grace):
+        with contextlib.suppress(EOFError, OSError):
+            with contextlib.suppress(TimeoutError):
+                return self._told_its_end(grace)
+            with contextlib.suppress(OSError):  # it has ended meanwhile, and said how
                 self._report.send({"asked": END})
-            while True:
-                told = self._report.receive(max(0.0, deadline - time.monotonic()))
-                if "over" in told:
-                    return Ended(**told)
+            with contextlib.suppress(TimeoutError):
+                return self._told_its_end(GUARD_SECONDS)
         self._end_without_guard()
         return None
+
+    def _told_its_end(self, seconds: float) -> Ended:
+        """Return the guard's last message. Messages before it, which nobody waited for in the end, are let go."""
+        deadline = time.monotonic() + seconds
+        while "over" not in (told := self._report.receive(max(0.0, deadline - time.monotonic()))):
+            pass
+        return Ended(**told)
 
     def _end_without_guard(self) -> None:
         """End what is left of the process tree of a guard that was killed.

@@ -19,6 +19,7 @@ from typing import IO, Any
 from slowstep.command.resolve import CommandError
 from slowstep.launch.of_command import ALONE
 from slowstep.launch.probe_entry import entry
+from slowstep.processes.signals import held
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.log import last_words
@@ -119,18 +120,20 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     mark = f"{MARKED}={uuid.uuid4()}"
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
-        process = subprocess.Popen(
-            words,
-            cwd=command.folder,
-            env=dict(env) | dict([mark.split("=")]) | command.env | (ALONE if command.protected else {}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            pass_fds=(write,),
-            start_new_session=True,
-        )
-        os.close(write)
+        process = None
         try:
+            with held():  # a signal that came between would leave the process without anybody who knows it
+                process = subprocess.Popen(
+                    words,
+                    cwd=command.folder,
+                    env=dict(env) | dict([mark.split("=")]) | command.env | (ALONE if command.protected else {}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(write,),
+                    start_new_session=True,
+                )
+            os.close(write)
             line = _line(told, order.startup + order.seconds + GRACE, process)
             if not line:  # a process whose end of the pipe is closed may be about to end
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -138,8 +141,9 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
             code = process.poll()
             left = not line and code is not None and select.select([told], [], [], 0)[0] == []
         finally:
-            end_process_tree(process.pid)
-            process.wait()
+            if process:
+                end_process_tree(process.pid)
+                process.wait()
             end_adopted(mark)
         output = _end_of(log)
     if left:

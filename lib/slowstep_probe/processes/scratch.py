@@ -6,7 +6,9 @@ made itself is ever removed, and only when its owner has provably ended.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -21,7 +23,11 @@ FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
 
 
 def folder_prefix(kind: str) -> str:
-    """Return the prefix of a temporary folder's name, for `tempfile.mkdtemp` and `TemporaryDirectory`."""
+    """Return the prefix of a temporary folder's name, for `tempfile.mkdtemp` and `TemporaryDirectory`.
+
+    What is left of such folders when this process exits is removed, in case a signal came before their owner knew them.
+    """
+    _remove_own_at_exit(os.getpid())
     return f"slowstep-{kind}-{mark()}-"
 
 
@@ -69,6 +75,19 @@ def remove_folder(folder: str) -> None:
                 with contextlib.suppress(OSError):
                     os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _remove_own_at_exit(pid: int) -> None:
+    """Remove this process's folders when it exits, after all that was registered later; a fork has none of them."""
+
+    def remove() -> None:
+        if os.getpid() == pid:
+            for path in [path for place in places() for path in _entries(place)]:
+                if (named := FOLDER.fullmatch(path.name)) and named["owner"] == mark():
+                    remove_folder(str(path))
+
+    atexit.register(remove)
 
 
 def _entries(folder: Path) -> list[Path]:
