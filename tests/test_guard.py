@@ -180,10 +180,11 @@ def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp
     """SIGKILL of the process that measures: what its trials had started in sessions of their own is gone, too."""
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.StartsOthers)], budget, str(tmp_path), 2)))
-    code = f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
-    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "holding", str(launch)], stdout=subprocess.PIPE, text=True, env=environment
+    )
     try:
         family = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
         escaped = [p for p in family if w.ESCAPED in p.cmdline()]

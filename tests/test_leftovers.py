@@ -15,20 +15,24 @@ from pathlib import Path
 import psutil
 import pytest
 
-import workloads_for_tests as w
 from slowstep.cli.main import main
+from slowstep.command.resolve import resolve
 from slowstep.environment.machine import versions
 from slowstep.factors import Arm
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.measure.local import here
 from slowstep.processes.lock import Busy, locked
 from slowstep.records import identity
 from slowstep.records.store import write_atomically
+from slowstep.settings import load
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes import process_mark, scratch
 
 ROOT = Path(__file__).resolve().parents[1]
 SOON = 120.0
 
+PROGRAM = ROOT / "tests" / "programs" / "plain_loop.py"
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
@@ -79,18 +83,24 @@ def run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def diagnose(tmp_path: Path) -> list[str]:
-    """The arguments of a diagnosis."""
-    return ["-m", "slowstep.cli", "diagnose", "params/smoke.yaml", "--outputs", str(tmp_path / "outputs")]
+    """The arguments of a diagnosis, of a program that imports nothing but torch."""
+    words = ["-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "outputs")]
+    return [*words, "--", sys.executable, str(PROGRAM)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Arm:
+    """An arm that trains that program."""
+    command = resolve([sys.executable, str(PROGRAM)], ROOT, os.environ)
+    seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+    return Arm(label="trial", settings=load(write(seen, tmp_path_factory.mktemp("surveyed"))).settings)
 
 
 def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     """The arguments of a plain Python that measures, and prints the numbers of all its processes."""
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm], budget, str(tmp_path / "logs"), 0)))
-    return [
-        "-c",
-        f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))",
-    ]
+    return ["-m", "holding", str(launch)]
 
 
 # -- told to end --
@@ -129,12 +139,12 @@ def test_a_diagnosis_ends_when_it_is_told_to(
 def test_a_plain_python_that_measures_ends_when_it_is_told_to(
     number: signal.Signals,
     run: Callable[..., subprocess.Popen[str]],
-    arm: Callable[..., Arm],
+    trained: Arm,
     budget: Budget,
     tmp_path: Path,
 ) -> None:
     """A script of one's own that measures: trials end, nothing is left, the status tells the signal."""
-    process = run(*holding(arm(w.Tiny), budget, tmp_path))
+    process = run(*holding(trained, budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     process.send_signal(number)
     _, said = process.communicate(timeout=SOON)
@@ -146,7 +156,7 @@ def test_a_plain_python_that_measures_ends_when_it_is_told_to(
     assert [] == made(tmp_path / "tmp")
 
 
-def test_a_notebook_kernel_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_notebook_kernel_ends_when_it_is_told_to(trained: Arm, budget: Budget, tmp_path: Path) -> None:
     """SIGTERM in the middle of a cell, which would take an exception for its own: kernel and trial are gone."""
     from jupyter_client.manager import KernelManager
 
@@ -159,9 +169,8 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(tmp_path: Path) -> None:
     try:
         client.wait_for_ready(timeout=SOON)
         client.execute(
-            "import workloads_for_tests as w; from slowstep.settings import load; from slowstep.factors import Arm\n"
-            "s = load('params/smoke.yaml').settings\n"
-            f"w.hold_measurer([Arm(label='x', settings=s)], s.budget, {str(tmp_path / 'logs')!r}, 0)"
+            "import pickle; from holding import hold; from pathlib import Path\n"
+            f"hold(*pickle.loads(Path({holding(trained, budget, tmp_path)[-1]!r}).read_bytes()))"
         )
         pid = kernel.provisioner.pid
         began = wait(lambda: list((tmp_path / "logs").glob("*")))
@@ -181,7 +190,7 @@ def test_a_notebook_kernel_ends_when_it_is_told_to(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed_at_the_next_start(
-    run: Callable[..., subprocess.Popen[str]], arm: Callable[..., Arm], budget: Budget, tmp_path: Path
+    run: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     """Folders and half-written files of a process that was killed go; those of one that lives, and others', stay."""
     temporary, outputs = tmp_path / "tmp", tmp_path / "outputs"
@@ -217,16 +226,16 @@ def test_what_a_killed_run_left_is_removed_at_the_next_start(
 
 
 def test_measuring_begins_by_removing_what_others_left(
-    run: Callable[..., subprocess.Popen[str]], arm: Callable[..., Arm], budget: Budget, tmp_path: Path
+    run: Callable[..., subprocess.Popen[str]], trained: Arm, budget: Budget, tmp_path: Path
 ) -> None:
     """Measurer and guard killed at once leave the trial's folder; the next start on the machine removes it."""
-    process = run(*holding(arm(w.Tiny), budget, tmp_path))
+    process = run(*holding(trained, budget, tmp_path))
     family = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
     for each in [psutil.Process(process.pid), *family]:
         each.kill()
     process.wait()
     left = made(tmp_path / "tmp")
-    following = run(*holding(arm(w.Tiny), budget, tmp_path))
+    following = run(*holding(trained, budget, tmp_path))
     following.stdout.readline()
     still = set(made(tmp_path / "tmp")) & set(left)
     following.send_signal(signal.SIGTERM)

@@ -59,7 +59,7 @@ def shown(page: Path) -> list[str]:
 @pytest.mark.trials
 def test_measuring_needs_no_notebook(tmp_path: Path) -> None:
     """Without Jupyter and plotly all that the notebooks would measure is measured, and verdicts are printed."""
-    overrides = ["--set", "budget.exhaustive=false", "data_loading={tokenize: [once]}", "compute={}", "overheads={}"]
+    overrides = ["--set", "budget.exhaustive=false", "data_loading={}", "compute={}", "overheads={}"]
     overrides += ["sequence_length={}", "gradient_checkpointing={gradient_checkpointing: [false]}"]
     here = without(tmp_path / "bare", NOTEBOOKS)
     measured = slowstep("measure", "params/smoke.yaml", *overrides, "--outputs", str(tmp_path / "box"), env=here)

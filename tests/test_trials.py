@@ -141,6 +141,7 @@ def test_nothing_is_fetched_while_a_trial_waits(measurer: LocalMeasurer, arm: Ma
     assert drawn.stat().st_size > behind
 
 
+EXHAUSTIVE = pytest.mark.exhaustive
 EAGER = {"model.attn_implementation": "eager"}
 
 
@@ -153,14 +154,14 @@ def same_samples(record: ComparisonRecord) -> bool:
 @pytest.mark.parametrize(
     ("both", "change"),
     [
-        ({}, {"training_arguments.dataloader_num_workers": 2}),
-        ({}, {"training_arguments.per_device_train_batch_size": 6}),
-        ({}, {"training_arguments.gradient_accumulation_steps": 3}),
-        ({"job.samples": 25}, EAGER),  # now and then a batch of one
-        ({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER),
-        ({"workload": "plain_loop"}, {"peft.r": 2}),
+        pytest.param({}, {"training_arguments.dataloader_num_workers": 2}, id="workers"),
+        pytest.param({}, {"training_arguments.gradient_accumulation_steps": 3}, id="accumulation"),
+        pytest.param({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER, id="packed"),
+        pytest.param({}, {"training_arguments.per_device_train_batch_size": 6}, id="batch", marks=EXHAUSTIVE),
+        # now and then a batch of one
+        pytest.param({"job.samples": 25}, EAGER, id="short batches", marks=EXHAUSTIVE),
+        pytest.param({"workload": "plain_loop"}, {"peft.r": 2}, id="plain loop", marks=EXHAUSTIVE),
     ],
-    ids=["workers", "batch", "accumulation", "short batches", "packed", "plain loop"],
 )
 def test_both_blocks_of_a_pair_train_on_the_same_samples(
     both: dict[str, object], change: dict[str, object], measurer: LocalMeasurer, arm: Make
@@ -470,10 +471,11 @@ def test_nothing_survives_the_process_that_measures(
     workers = {"training_arguments.dataloader_num_workers": 2}
     launch = tmp_path / "launch.pickle"
     launch.write_bytes(pickle.dumps(([arm(w.Tiny, workers)], budget, str(tmp_path), 2)))
-    code = f"import pickle, workloads_for_tests as w; w.hold_measurer(*pickle.load(open({str(launch)!r}, 'rb')))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)}
-    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "holding", str(launch)], stdout=subprocess.PIPE, text=True, env=environment
+    )
     try:
         pids = [int(pid) for pid in owner.stdout.readline().split()]
         folders = list(tmp_path.glob("slowstep-trial-*"))

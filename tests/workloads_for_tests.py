@@ -203,23 +203,3 @@ class NotHere(Tiny):
 
     def build_model(self) -> None:
         raise NotTestable("flux capacitors are not installed")
-
-
-def hold_measurer(arms: list[Any], budget: Any, logs: str, workers: int) -> None:
-    """Own a measurer with trials in the middle of a block, print all its processes, and wait to be killed."""
-    import psutil
-
-    from slowstep.measure.local import LocalMeasurer
-    from slowstep_probe.trial.messages import Run
-
-    measurer = LocalMeasurer(budget, Path(logs))
-    for key, arm in enumerate(arms):
-        measurer.pool.launch(arm, str(key))
-    for trial in measurer.pool.live.values():
-        trial.process.guarded.send(Run(steps=10**9))
-    trials = [psutil.Process(t.process.pid) for t in measurer.pool.live.values()]
-    while sum(len(p.children()) for p in trials) < workers:
-        time.sleep(0.05)
-    family = psutil.Process().children(recursive=True)
-    print(*(p.pid for p in family), flush=True)
-    time.sleep(600)

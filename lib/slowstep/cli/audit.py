@@ -58,11 +58,13 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     if loaded.settings.reported is None:
         raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
-    sizing = Sizing(loaded.settings, Store(folder / "records"))
+    store = Store(folder / "records")
+    sizing = Sizing(loaded.settings, store)
     try:
         found = audit_figures(loaded.settings, sizing.known)
     except SettingsError as error:
         raise SettingsError(placed(problem, loaded) for problem in error.problems) from None
+    store.make_room()
     # PyTorch takes some seconds to find out how large the model is; what does not wait for that is told at once
     early = sizing.judged_without(found)
     for line in claim_lines(found, early) if early else []:

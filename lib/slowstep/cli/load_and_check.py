@@ -38,6 +38,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
             problems += [placed(problem, loaded) for problem in error.problems]
     if not problems:
         for loaded in everything:
+            Store(outputs / loaded.settings.name / "records").make_room()
             problems += _tried(loaded, outputs)
     if problems:
         raise SettingsError(problems)

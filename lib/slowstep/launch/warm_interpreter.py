@@ -32,6 +32,7 @@ DESCRIBED = (
     "peft.tuners.lora",
     "peft.utils.transformers_weight_conversion",
     "scipy.io",  # datasets asks for it when it first reads a file
+    *("torch._inductor.compile_fx", "torch._dynamo.repro.after_dynamo"),  # bitsandbytes compiles when it is imported
     "slowstep.workloads.finetune",
 )
 """The modules that trials of described runs need besides."""

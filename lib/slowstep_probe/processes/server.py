@@ -29,6 +29,9 @@ from slowstep_probe.processes.wire import Wire
 HIDDEN = ("bitsandbytes",)
 """Packages that initialise a device when they are imported."""
 
+COMPILE_WORKERS = "TORCH_WARM_POOL"
+"""The environment variable by which torch._inductor.async_compile asks whether to start its processes at its import."""
+
 REAP_SECONDS = 1.0
 """The seconds after which the server lets go of guards that have ended."""
 
@@ -78,7 +81,7 @@ def preload(modules: Sequence[str]) -> dict[str, Any]:
     The moment is one of `time.monotonic()`, which all processes share.
     """
     began, failed = time.perf_counter(), {}
-    with hidden(HIDDEN):
+    with hidden(HIDDEN), _no_compile_workers():
         for name in modules:
             if any(hidden_one in name for hidden_one in HIDDEN):  # an integration that finds it absent stays without
                 continue
@@ -109,6 +112,19 @@ def hidden(packages: Sequence[str]) -> Iterator[None]:
             for name, value in list(vars(module).items()):
                 if ("bnb" in name or any(p in name for p in packages)) and hasattr(value, "cache_clear"):
                     value.cache_clear()
+
+
+@contextlib.contextmanager
+def _no_compile_workers() -> Iterator[None]:
+    """Let no module start Inductor's pool of processes while the block runs: a trial that needs one starts its own."""
+    before = os.environ.get(COMPILE_WORKERS)
+    os.environ[COMPILE_WORKERS] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[COMPILE_WORKERS]
+        if before is not None:
+            os.environ[COMPILE_WORKERS] = before
 
 
 def _forked(wire: Wire, order: Order) -> dict[str, Any]:
