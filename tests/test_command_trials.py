@@ -94,7 +94,7 @@ def content(folder: Path) -> dict[str, str]:
     [
         (("plain_loop.py", "--epochs", "1", "-b", "40"), 40),
         (("with_trainer.py", "out"), 8),
-        (("evaluates_and_saves.py",), 8),
+        pytest.param(("evaluates_and_saves.py",), 8, marks=pytest.mark.exhaustive),
         pytest.param(("tuples.py",), 16, marks=pytest.mark.exhaustive),
         pytest.param(("with_accelerate.py",), 16, marks=pytest.mark.exhaustive),
     ],

@@ -425,6 +425,7 @@ def test_the_script_trains_as_the_trial_did(
     assert list((tmp_path / "out").glob("*.safetensors"))
 
 
+@pytest.mark.exhaustive
 def test_the_script_trains_random_weights_in_four_bits(smoke: Settings, tmp_path: Path) -> None:
     """What was measured on random weights can be trained on them: they are stored, and quantised when loaded."""
     run = {"training_arguments.logging_steps": 1, "quantization": FOUR_BIT}

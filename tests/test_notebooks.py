@@ -128,7 +128,7 @@ def test_a_notebook_runs_by_itself_with_its_defaults_overridden(diagnosed):
         [sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, cwd=ROOT / "notebooks", check=True
     )
 
-    assert shown.stdout.split() == ["4", "0"]
+    assert shown.stdout.split() == ["3", "0"]
 
 
 def test_one_failing_notebook_fails_the_run_and_not_the_others(diagnosed, tmp_path, monkeypatch, capsys):

@@ -337,6 +337,7 @@ def test_the_plotting_library_is_the_basic_bundle_of_plotlys_own_version() -> No
 # -- trackers --
 
 
+@pytest.mark.exhaustive
 def test_mlflow_gets_verdicts_effects_and_reports_once(
     concluded: Concluded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -355,6 +356,7 @@ def test_mlflow_gets_verdicts_effects_and_reports_once(
     assert {"summary.json", "summary.md"} <= {f.path for f in client.list_artifacts(run.info.run_id)}
 
 
+@pytest.mark.exhaustive
 def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A real offline run is written, nothing is sent, and a second export finds the first."""
     pytest.importorskip("wandb")

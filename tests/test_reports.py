@@ -123,7 +123,13 @@ def test_a_report_can_be_read_without_scripts_and_on_paper(name, browser, report
     assert [True] * ALL[name] == on_paper
 
 
-@pytest.mark.parametrize("name", [*ALL, "index"])
+OFTEN = ("00_baseline", "90_final_config", AUDIT, "index")
+"""The pages that axe-core goes through in every test run: all kinds of charts and tables are among them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.exhaustive) for n in (*ALL, "index")]
+)
 def test_everybody_can_use_a_report(name, browser, report_of, diagnosed):
     """axe-core finds nothing: names, contrast, order of headings, what the keyboard reaches.
 
