@@ -13,6 +13,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from diagnosis import Interrupted, run_interrupted
 from slowstep.cli.main import main
+from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
@@ -28,11 +29,21 @@ PROCESSES = {
     *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
     *("test_guard.py", "test_script_guard.py", "test_survey.py", "test_command_trials.py", "test_workload.py"),
     *("test_workloads_beside.py", "test_final.py", "test_memory_limit.py", "test_untrusted_text.py"),
+    "test_damaged_inputs.py",
 }
-"""Files whose tests start trials, commands or notebooks by themselves."""
+"""Files whose tests start trials, commands or notebooks by themselves, or train in the process of the tests."""
 
 DIAGNOSIS = ("test_notebooks.py", "test_reports.py", "test_resume.py", "test_travel.py")
 """The files that share one whole diagnosis. It takes minutes, so one process of a test run gets all of them, first."""
+
+
+without_address_grammar()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of nothing but trials where those are not wanted: what they import takes seconds."""
+    wanted = config.getoption("markexpr")
+    return True if "not trials" in wanted and collection_path.name in PROCESSES else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -34,6 +34,7 @@ def run_interrupted(outputs: Path) -> Interrupted:
     comparisons = outputs / "smoke" / "records" / "comparisons"
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait(lambda: len(list(comparisons.glob("[0-9a-f]*.json"))) >= 2)
+    _wait(lambda: len(psutil.Process(run.pid).children(recursive=True)) >= 4)  # trials live only now and then
     family = psutil.Process(run.pid).children(recursive=True)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()

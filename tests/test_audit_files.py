@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ENDS = "{'train_runtime': 4130.0, 'train_samples_per_second': 15.02, 'train_steps_per_second': 0.4694}\n"
 
 
+@pytest.mark.trials
 def test_a_refused_file_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither a parameter file before it nor figures after it; each is told, and the exit status says so."""
     (tmp_path / "wrong.yaml").write_text("name: wrong\nreported: {rows: [{label: a, figures: {velocity: '1'}}]}\n")

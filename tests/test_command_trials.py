@@ -207,6 +207,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
                 Change("peft.use_dora", False, "use_dora", "LoraConfig("),
             ],
             id="experts, adapter",
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             TRAINER,
@@ -345,7 +346,7 @@ def counting(folder: Path, steps: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("steps", "pairs"), [(200, 5), (14, 0)])
+@pytest.mark.parametrize(("steps", "pairs"), [(200, 5), pytest.param(14, 0, marks=pytest.mark.exhaustive)])
 def test_training_that_counts_its_steps_is_launched_again(
     steps: int, pairs: int, home: Path, surveyed: Callable[..., Settings], tmp_path: Path
 ) -> None:
