@@ -252,9 +252,16 @@ SEEN = {"fused": True, "autocast": "bf16"}
     ("command", "name", "value", "before", "after"),
     [
         (("plain_loop.py", "-b4"), "--batch-size", 8, 4, 8),
-        (("plain_loop.py", "--batch-size=4"), "--batch-size", 2, 4, 2),
+        pytest.param(("plain_loop.py", "--batch-size=4"), "--batch-size", 2, 4, 2, marks=pytest.mark.exhaustive),
         (("with_config.py", "own.json"), "own.json:train.samples_at_once", 16, 4, 16),
-        (("with_config.py", "own.json", "samples_at_once=8"), "samples_at_once", 32, 8, 32),
+        pytest.param(
+            ("with_config.py", "own.json", "samples_at_once=8"),
+            "samples_at_once",
+            32,
+            8,
+            32,
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_value_that_the_command_is_given_is_seen_in_the_program(

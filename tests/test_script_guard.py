@@ -141,8 +141,8 @@ def test_no_value_becomes_code(changes: dict[str, Any]) -> None:
     known = {w for c in VARIANTS for w in words(script(validate(variant(c), "x")))} | {"float"}
     taken = 0
     for i, path in enumerate(leaves(base)):
-        # every value at every place of the full file; of its variants, every fifth at each
-        for value in VALUES[i % 5 :: 5] if changes else VALUES:
+        # every second value at each place of the full file; of its variants, every fifth
+        for value in VALUES[i % 5 :: 5] if changes else VALUES[i % 2 :: 2]:
             data = copy.deepcopy(base)
             place(data, path[:-1])[path[-1]] = value
             settings = accepted(data)

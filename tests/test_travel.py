@@ -57,6 +57,7 @@ def shown(page: Path) -> list[str]:
 
 
 @pytest.mark.trials
+@pytest.mark.exhaustive
 def test_measuring_needs_no_notebook(tmp_path: Path) -> None:
     """Without Jupyter and plotly all that the notebooks would measure is measured, and verdicts are printed."""
     overrides = ["--set", "budget.exhaustive=false", "data_loading={}", "compute={}", "overheads={}"]

@@ -464,6 +464,7 @@ def test_closing_ends_every_process_and_its_folder(
     assert [t.folder for t in trials if t.folder.exists()] == []
 
 
+@pytest.mark.exhaustive
 def test_nothing_survives_the_process_that_measures(
     arm: Make, budget: Budget, tmp_path: Path, alive: Callable[[list[int]], list[int]]
 ) -> None:
