@@ -34,8 +34,9 @@ def run_interrupted(outputs: Path) -> Interrupted:
     comparisons = outputs / "smoke" / "records" / "comparisons"
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait(lambda: len(list(comparisons.glob("[0-9a-f]*.json"))) >= 2)
-    _wait(lambda: len(psutil.Process(run.pid).children(recursive=True)) >= 4)  # trials live only now and then
-    family = psutil.Process(run.pid).children(recursive=True)
+    family: list[psutil.Process] = []
+    while len(family) < 4 and run.poll() is None:  # trials live only now and then
+        family = psutil.Process(run.pid).children(recursive=True)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     _wait(lambda: not _alive(family), 30.0)

@@ -353,24 +353,39 @@ def counting(folder: Path, steps: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("steps", "pairs"), [(200, 5), pytest.param(14, 0, marks=pytest.mark.exhaustive)])
-def test_training_that_counts_its_steps_is_launched_again(
-    steps: int, pairs: int, home: Path, surveyed: Callable[..., Settings], tmp_path: Path
-) -> None:
-    """Blocks, observation and profile go on over several lives; one that is too short for any block is said to be."""
-    settings = override(surveyed(counting(home, steps).name), {"budget.block_seconds": 0.15, "budget.max_pairs": 5})
+def five_pairs(settings: Settings) -> ComparisonRequest:
+    """A comparison of kept and returned memory."""
     arms = [Arm(label=kept, settings=override(settings, {"freed_memory": kept})) for kept in ("returned", "kept")]
-    request = ComparisonRequest(baseline=arms[0], treatment=arms[1], stop=StopRule(max_pairs=5))
+    return ComparisonRequest(baseline=arms[0], treatment=arms[1], stop=StopRule(max_pairs=5))
+
+
+SHORT = {"budget.block_seconds": 0.15, "budget.max_pairs": 5}
+
+
+def test_training_that_is_too_short_for_any_block_is_said_to_be(
+    home: Path, surveyed: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """It ends before one is measured, however often it is launched."""
+    settings = override(surveyed(counting(home, 14).name), SHORT)
+    with LocalMeasurer(settings.budget, tmp_path / "logs") as measurer:
+        record = measurer.compare(five_pairs(settings))
+
+    assert Status.ENDED in (record.baseline.status, record.treatment.status)
+
+
+def test_training_that_counts_its_steps_is_launched_again(
+    home: Path, surveyed: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Blocks, observation and profile go on over several lives."""
+    settings = override(surveyed(counting(home, 200).name), SHORT)
+    request = five_pairs(settings)
     with LocalMeasurer(settings.budget, tmp_path / "logs") as measurer:
         record = measurer.compare(request)
-        if not pairs:
-            assert record.baseline.status is Status.ENDED or record.treatment.status is Status.ENDED
-            return
-        observed = measurer.observe(arms[0], 400, 60.0)
-        profile = measurer.profile(arms[0], tmp_path / "trace.json.gz")
+        observed = measurer.observe(request.baseline, 400, 60.0)
+        profile = measurer.profile(request.baseline, tmp_path / "trace.json.gz")
 
     assert (record.baseline.status, record.treatment.status) == (Status.OK, Status.OK)
-    assert len(record.pairs) == pairs
+    assert len(record.pairs) == 5
     assert record.pairs[-1].launch > 0
     assert sum(len(steps) for steps in observed.trial.steps) >= 390
     assert observed.trial.status is Status.OK

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.launch.warm_interpreter import WarmInterpreter
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
+from slowstep_probe.processes import process_mark
 from slowstep_probe.processes.log import CappedLog, log_tail
 from slowstep_probe.processes.wire import wait as receivable
 from slowstep_probe.trial.messages import Failed, Observe, Run
@@ -141,6 +143,8 @@ def test_a_trial_that_is_interrupted_as_it_begins_is_ended_by_its_guard(
 ) -> None:
     """The guard has said which process it guards, and nobody has heard it yet: it is told to end all the same."""
     without_guard: list[int] = []
+    forked: list[int] = []
+    fork = WarmInterpreter.fork
 
     @contextlib.contextmanager
     def interrupted() -> Iterator[None]:
@@ -149,11 +153,16 @@ def test_a_trial_that_is_interrupted_as_it_begins_is_ended_by_its_guard(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(guarded_process, "held", interrupted)
+    monkeypatch.setattr(WarmInterpreter, "fork", lambda *given: forked.append(fork(*given)) or forked[-1])
     monkeypatch.setattr(WarmInterpreter, "end_orphans", lambda _, guard: without_guard.append(guard))
+    folders = set(Path(tempfile.gettempdir()).glob("slowstep-trial-*"))
     with pytest.raises(KeyboardInterrupt):
         TrialProcess(arm(), tmp_path / "log", budget, cache=tmp_path / "cache")
 
     assert not without_guard
+    assert len(forked) == 1
+    assert wait(lambda: not psutil.pid_exists(forked[0]) or not living([psutil.Process(forked[0])]))
+    assert folders == set(Path(tempfile.gettempdir()).glob("slowstep-trial-*"))
 
 
 def test_a_temporary_folder_that_nobody_knows_is_removed_at_exit(tmp_path: Path) -> None:
@@ -162,7 +171,7 @@ def test_a_temporary_folder_that_nobody_knows_is_removed_at_exit(tmp_path: Path)
         "import tempfile; from slowstep_probe.processes import scratch\n"
         "tempfile.mkdtemp(prefix=scratch.folder_prefix('trial'))\nraise KeyboardInterrupt"
     )
-    theirs = tmp_path / "slowstep-trial-someone-elses"
+    theirs = tmp_path / f"slowstep-trial-{process_mark.mark()}-abcdefgh"  # of the process of this test
     theirs.mkdir()
     path = os.pathsep.join(sys.path)
     done = subprocess.run(

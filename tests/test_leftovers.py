@@ -33,6 +33,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SOON = 120.0
 
 PROGRAM = ROOT / "tests" / "programs" / "plain_loop.py"
+"""A program that imports nothing but torch."""
+
+FILE = ROOT / "params" / "smoke.yaml"
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
@@ -82,15 +85,15 @@ def run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def diagnose(tmp_path: Path) -> list[str]:
-    """The arguments of a diagnosis, of a program that imports nothing but torch."""
+def diagnose(of: Path, tmp_path: Path) -> list[str]:
+    """The arguments of a diagnosis of a program or of a parameter file."""
     words = ["-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "outputs")]
-    return [*words, "--", sys.executable, str(PROGRAM)]
+    return [*words, "--", sys.executable, str(of)] if of.suffix == ".py" else [*words, str(of)]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Arm:
-    """An arm that trains that program."""
+    """An arm that trains the program."""
     command = resolve([sys.executable, str(PROGRAM)], ROOT, os.environ)
     seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
     return Arm(label="trial", settings=load(write(seen, tmp_path_factory.mktemp("surveyed"))).settings)
@@ -107,19 +110,20 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("signals", "status", "word"),
+    ("signals", "status", "word", "of"),
     [
-        ([signal.SIGTERM], 128 + signal.SIGTERM, "ended by SIGTERM"),
-        pytest.param([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP", marks=EXHAUSTIVE),
-        ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted"),
+        ([signal.SIGTERM], 128 + signal.SIGTERM, "ended by SIGTERM", PROGRAM),
+        ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted", PROGRAM),
+        pytest.param([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP", FILE, marks=EXHAUSTIVE),
+        pytest.param([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted", FILE, marks=EXHAUSTIVE),
     ],
-    ids=["TERM", "HUP and TERM", "Ctrl-C thrice"],
+    ids=["TERM", "Ctrl-C thrice", "HUP and TERM, a described run", "Ctrl-C thrice, a described run"],
 )
 def test_a_diagnosis_ends_when_it_is_told_to(
-    signals: list[int], status: int, word: str, run: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    signals: list[int], status: int, word: str, of: Path, run: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     """It says so, its status tells the signal, and neither process nor temporary folder is left."""
-    process = run(*diagnose(tmp_path))
+    process = run(*diagnose(of, tmp_path))
     began = wait(lambda: list((tmp_path / "tmp").glob("slowstep-trial-*")))
     family = psutil.Process(process.pid).children(recursive=True)
     for number in signals:
@@ -257,13 +261,23 @@ def test_a_mark_of_another_place_is_never_judged() -> None:
 
 
 def test_a_link_named_like_scratch_is_left_alone(tmp_path: Path) -> None:
-    """Neither it nor what it leads to."""
+    """Neither it nor what it leads to, whether its process was killed or came to its end."""
     here, pid, start = process_mark.mark().split("-")
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     (tmp_path / f"slowstep-run-{here}-{pid}-{int(start) + 1}-abcdefgh").symlink_to(tmp_path / "precious")
 
+    own = f"(Path({str(tmp_path)!r}) / (scratch.folder_prefix('run') + 'abcdefgh'))"
+    code = (
+        "from pathlib import Path; from slowstep_probe.processes import scratch\n"
+        f"{own}.symlink_to({str(tmp_path / 'precious')!r})"
+    )
+    path = os.pathsep.join(sys.path)
+    env = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+
     assert [] == scratch.remove_abandoned_folders(tmp_path)
+    assert 3 == len(list(tmp_path.iterdir()))
     assert (tmp_path / "precious" / "file").exists()
 
 

@@ -356,7 +356,6 @@ def test_mlflow_gets_verdicts_effects_and_reports_once(
     assert {"summary.json", "summary.md"} <= {f.path for f in client.list_artifacts(run.info.run_id)}
 
 
-@pytest.mark.exhaustive
 def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A real offline run is written, nothing is sent, and a second export finds the first."""
     pytest.importorskip("wandb")

@@ -133,16 +133,22 @@ def variant(changes: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=lambda c: " ".join(c) or "full")
-def test_no_value_becomes_code(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("changes", "every"),
+    [
+        # every second value at each place of the full file; of its variants, every fifth
+        *(pytest.param(c, 5 if c else 2, id=" ".join(c) or "full") for c in VARIANTS),
+        *(pytest.param(c, 1, id=f"all values, {' '.join(c)}", marks=pytest.mark.exhaustive) for c in VARIANTS),
+    ],
+)
+def test_no_value_becomes_code(changes: dict[str, Any], every: int) -> None:
     """Whatever text or number stands in place of any value, the script calls and names what it did before (an infinite
     number is a call of `float`), or the file is refused with the key's name."""
     base = variant(changes)
     known = {w for c in VARIANTS for w in words(script(validate(variant(c), "x")))} | {"float"}
     taken = 0
     for i, path in enumerate(leaves(base)):
-        # every second value at each place of the full file; of its variants, every fifth
-        for value in VALUES[i % 5 :: 5] if changes else VALUES[i % 2 :: 2]:
+        for value in VALUES[i % every :: every]:
             data = copy.deepcopy(base)
             place(data, path[:-1])[path[-1]] = value
             settings = accepted(data)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.cli.main import main
 from slowstep.environment.system_errors import explained
+from slowstep.measure import local
 from slowstep.records.store import write_atomically
 from slowstep.report.index import write_index
 
@@ -82,6 +84,17 @@ def test_outputs_that_can_not_be_written_are_named(command: str, place: Callable
     assert str(outputs) in line or "/proc/nowhere" in line
     assert "--outputs" in line or "make it" in line
     assert before == {p: p.read_text() for p in tmp_path.rglob("*")}
+
+
+def test_nothing_is_tried_for_a_folder_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking the real libraries takes seconds: not for results that have no place, of this file or of the next."""
+    asked = []
+    monkeypatch.setattr(local, "checked", lambda settings: asked.append(settings.name) or [])
+    (tmp_path / "smoke").write_text("mine")
+    files = [str(ROOT / "params" / f"{name}.yaml") for name in ("quick", "smoke")]
+    status = main(["check", *files, "--outputs", str(tmp_path)])
+
+    assert (status, asked) == (2, [])
 
 
 def test_a_report_that_can_not_be_written_is_named(tmp_path: Path) -> None:

@@ -492,7 +492,7 @@ def test_nothing_survives_the_process_that_measures(
     assert [folder.exists() for folder in folders] == [False]
 
 
-def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
+def test_a_script_ends_that_forgot_to_close(tmp_path: Path, alive: Callable[[list[int]], list[int]]) -> None:
     """Python's exit ends a resident trial instead of waiting for it.
 
     That trial waited for the imports as the first of all: the parts of its start are no more than there was.
@@ -503,14 +503,17 @@ def test_a_script_ends_that_forgot_to_close(tmp_path: Path) -> None:
         "from slowstep.measure.local import LocalMeasurer\n"
         f"settings = load(Path({str(ROOT / 'params' / 'smoke.yaml')!r})).settings\n"
         f"measurer = LocalMeasurer(settings.budget, Path({str(tmp_path)!r}))\n"
-        "start = measurer.pool.launch(Arm(label='baseline', settings=settings), 'one').record.startup\n"
-        "print(start['imports'], sum(start.values()), time.perf_counter() - began)"
+        "trial = measurer.pool.launch(Arm(label='baseline', settings=settings), 'one')\n"
+        "start = trial.record.startup\n"
+        "print(start['imports'], sum(start.values()), time.perf_counter() - began, trial.process.pid)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    imports, start, wall = map(float, shown.stdout.split())
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=120)
+    imports, start, wall, pid = map(float, shown.stdout.split())
 
     assert 0 < imports < start <= wall
+    assert gone([int(pid)], alive)
     assert list(tmp_path.glob("slowstep-trial-*")) == []
 
 

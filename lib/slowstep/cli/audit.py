@@ -17,6 +17,7 @@ from slowstep.audit.terminal_lines import claim_lines, finding_lines
 from slowstep.audit.unreadable_files import without_refused_files
 from slowstep.cli.load_and_check import placed
 from slowstep.cli.progress import Terminal
+from slowstep.processes.lock import require_writable
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError, from_data, load
@@ -58,13 +59,12 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     if loaded.settings.reported is None:
         raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
-    store = Store(folder / "records")
-    sizing = Sizing(loaded.settings, store)
+    sizing = Sizing(loaded.settings, Store(folder / "records"))
     try:
         found = audit_figures(loaded.settings, sizing.known)
     except SettingsError as error:
         raise SettingsError(placed(problem, loaded) for problem in error.problems) from None
-    store.make_room()
+    require_writable(folder)
     # PyTorch takes some seconds to find out how large the model is; what does not wait for that is told at once
     early = sizing.judged_without(found)
     for line in claim_lines(found, early) if early else []:

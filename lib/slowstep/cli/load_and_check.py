@@ -8,6 +8,7 @@ from pathlib import Path
 from slowstep.audit import audit as audit_figures
 from slowstep.environment.machine import this_machine, too_old, versions
 from slowstep.factors import check_levels
+from slowstep.processes.lock import require_writable
 from slowstep.records import Store, identity
 from slowstep.settings import Loaded, SettingsError, load
 
@@ -37,27 +38,38 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
         except SettingsError as error:
             problems += [placed(problem, loaded) for problem in error.problems]
     if not problems:
-        for loaded in everything:
-            Store(outputs / loaded.settings.name / "records").make_room()
+        untried = [loaded for loaded in everything if not _known(loaded, outputs)]
+        for loaded in untried:
+            require_writable(outputs / loaded.settings.name)
+        for loaded in untried:
             problems += _tried(loaded, outputs)
     if problems:
         raise SettingsError(problems)
     return everything
 
 
+def _known(loaded: Loaded, outputs: Path) -> bool:
+    """Return whether the installed libraries took these settings before: they are asked once."""
+    return _store(loaded, outputs).read(list, "checks", _key(loaded)) is not None
+
+
 def _tried(loaded: Loaded, outputs: Path) -> list[str]:
-    """Return what the installed libraries refuse. They are asked once for the same settings and versions."""
+    """Return what the installed libraries refuse; if that is nothing, it is recorded."""
     from slowstep.measure.local import checked
 
-    store = Store(outputs / loaded.settings.name / "records")
-    key = identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())
-    if store.read(list, "checks", key) is not None:
-        return []
     try:
         found = checked(loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
     problems = [f"{loaded.source}: {where}: {why}" for where, why in found]
     if not problems:
-        store.write([], "checks", key)
+        _store(loaded, outputs).write([], "checks", _key(loaded))
     return problems
+
+
+def _store(loaded: Loaded, outputs: Path) -> Store:
+    return Store(outputs / loaded.settings.name / "records")
+
+
+def _key(loaded: Loaded) -> str:
+    return identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())

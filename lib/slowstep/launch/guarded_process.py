@@ -64,14 +64,14 @@ class Guarded:
             with held():  # a signal that came between would end everything but what was just forked
                 self.guard = interpreter.fork(order, theirs, reporting)
                 atexit.register(self.end)  # before the interpreter's own
+            with contextlib.suppress(EOFError, OSError):
+                self.pid = self._report.receive().get("pid")
         except BaseException:
             if self.guard is None:
                 self._delete_folder()
             else:
                 self.end()
             raise
-        with contextlib.suppress(EOFError, OSError):
-            self.pid = self._report.receive().get("pid")
 
     def send(self, message: Any) -> None:
         """Send a message; OSError if it has ended."""
@@ -125,8 +125,7 @@ class Guarded:
                 return self._told_its_end(grace)
             with contextlib.suppress(OSError):  # it has ended meanwhile, and said how
                 self._report.send({"asked": END})
-            with contextlib.suppress(TimeoutError):
-                return self._told_its_end(GUARD_SECONDS)
+            return self._told_its_end(GUARD_SECONDS)
         self._end_without_guard()
         return None
 

@@ -134,6 +134,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
                     start_new_session=True,
                 )
             os.close(write)
+            write = -1
             line = _line(told, order.startup + order.seconds + GRACE, process)
             if not line:  # a process whose end of the pipe is closed may be about to end
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -141,6 +142,8 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
             code = process.poll()
             left = not line and code is not None and select.select([told], [], [], 0)[0] == []
         finally:
+            if write >= 0:
+                os.close(write)
             if process:
                 end_process_tree(process.pid)
                 process.wait()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from slowstep.environment.system_errors import naming
 
 
 class Busy(RuntimeError):
@@ -38,6 +41,18 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def require_writable(folder: Path) -> None:
+    """Make an investigation's folder and write a byte in it, so that nothing is tried or measured in vain.
+
+    Busy if it leads elsewhere, and OSError if the system refuses.
+    """
+    _refuse_links(folder)
+    with naming(folder, instead=True):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"room")
 
 
 def _refuse_links(folder: Path) -> None:

@@ -40,12 +40,6 @@ class Store:
         """Return the path of a record: records/<kind>/<name>.json."""
         return self.folder / kind / f"{name}.json"
 
-    def make_room(self) -> None:
-        """Make the folder and try to write in it; OSError, before anything is measured for it, if that can't be."""
-        with naming(self.folder, instead=True):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=self.folder).close()
-
     def read(self, record_type: type[T], kind: str, name: str) -> T | None:
         """Return the record; None where there is none, or none that can be used.
 

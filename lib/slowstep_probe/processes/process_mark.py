@@ -22,12 +22,20 @@ def mark() -> str:
     return f"{_place()}-{os.getpid()}-{_start(os.getpid()) or 0}"
 
 
-def is_dead(text: str) -> bool:
-    """Return whether the process that made the mark `text` has provably ended."""
+def is_known(text: str) -> bool:
+    """Return whether the mark `text` names one process of this place, and no other could have the same."""
     if not re.fullmatch(MARK, text):
         return False
-    place, pid, start = text.split("-")
-    return bool(_place().strip("0")) and place == _place() and int(start) > 0 and _start(int(pid)) != int(start)
+    place, _, start = text.split("-")
+    return bool(place.strip("0")) and place == _place() and int(start) > 0
+
+
+def is_dead(text: str) -> bool:
+    """Return whether the process that made the mark `text` has provably ended."""
+    if not is_known(text):
+        return False
+    _, pid, start = text.split("-")
+    return _start(int(pid)) != int(start)
 
 
 @functools.cache

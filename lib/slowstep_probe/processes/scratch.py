@@ -1,7 +1,7 @@
 """Temporary folders and files. Those of processes that were killed are removed at the next start.
 
 Their names hold the mark of the process that made them (`slowstep_probe.processes.process_mark`). So only what the kit
-made itself is ever removed, and only when its owner has provably ended.
+made itself is ever removed: by the process that made it, or when that has provably ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from slowstep_probe.processes.process_mark import MARK, is_dead, mark
+from slowstep_probe.processes.process_mark import MARK, is_dead, is_known, mark
 
 FOLDER = re.compile(rf"slowstep-[a-z]+-(?P<owner>{MARK})-[a-z0-9_]{{8}}")
 FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
@@ -25,7 +25,7 @@ FILE = re.compile(rf"\..+\.(?P<owner>{MARK})\.[a-z0-9_]{{8}}")
 def folder_prefix(kind: str) -> str:
     """Return the prefix of a temporary folder's name, for `tempfile.mkdtemp` and `TemporaryDirectory`.
 
-    What is left of such folders when this process exits is removed, in case a signal came before their owner knew them.
+    What is left of such folders when this interpreter exits is removed: a signal may come before anything holds them.
     """
     _remove_own_at_exit(os.getpid())
     return f"slowstep-{kind}-{mark()}-"
@@ -67,7 +67,12 @@ def remove_abandoned_files(folder: Path) -> list[Path]:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove a folder with all that is in it, as far as that is possible. An overlay leaves folders without rights."""
+    """Remove a folder with all that is in it, as far as that is possible. An overlay leaves folders without rights.
+
+    A link stays, and so does what it leads to.
+    """
+    if os.path.islink(folder):
+        return
     for parent, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(parent, name)
@@ -79,12 +84,13 @@ def remove_folder(folder: str) -> None:
 
 @functools.cache
 def _remove_own_at_exit(pid: int) -> None:
-    """Remove this process's folders when it exits, after all that was registered later; a fork has none of them."""
+    """Remove this process's folders when its interpreter exits, after what was registered later for its exit."""
+    own = mark()
 
     def remove() -> None:
-        if os.getpid() == pid:
+        if os.getpid() == pid and is_known(own):
             for path in [path for place in places() for path in _entries(place)]:
-                if (named := FOLDER.fullmatch(path.name)) and named["owner"] == mark():
+                if _ours(path, FOLDER, stat.S_ISDIR) == own:
                     remove_folder(str(path))
 
     atexit.register(remove)
@@ -98,11 +104,16 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _abandoned(path: Path, shape: re.Pattern[str], is_kind: object) -> bool:
+    return is_dead(_ours(path, shape, is_kind))
+
+
+def _ours(path: Path, shape: re.Pattern[str], is_kind: object) -> str:
+    """Return the mark in the name of what a process of this user made; empty if it is of another kind, or a link."""
     named = shape.fullmatch(path.name)
-    if not named or not is_dead(named["owner"]):
-        return False
+    if not named:
+        return ""
     try:
         found = path.lstat()
     except OSError:
-        return False
-    return is_kind(found.st_mode) and found.st_uid == os.getuid()
+        return ""
+    return named["owner"] if is_kind(found.st_mode) and found.st_uid == os.getuid() else ""

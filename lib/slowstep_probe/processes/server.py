@@ -30,7 +30,7 @@ HIDDEN = ("bitsandbytes",)
 """Packages that initialise a device when they are imported."""
 
 COMPILE_WORKERS = "TORCH_WARM_POOL"
-"""The environment variable by which torch._inductor.async_compile asks whether to start its processes at its import."""
+"""The environment variable by which Inductor asks whether to start its processes: older versions when imported."""
 
 REAP_SECONDS = 1.0
 """The seconds after which the server lets go of guards that have ended."""
@@ -122,7 +122,7 @@ def _no_compile_workers() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[COMPILE_WORKERS]
+        os.environ.pop(COMPILE_WORKERS, None)
         if before is not None:
             os.environ[COMPILE_WORKERS] = before
 
