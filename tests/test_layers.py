@@ -17,7 +17,7 @@ LEFT = {
     "text": set(),
     "environment": set(),
     "settings": set(),
-    "processes": {"text"},
+    "processes": {"text", "environment"},
     "command": {"settings"},
     "factors": {"settings", "environment", "text", "command"},
     "records": {"settings", "environment", "processes"},
