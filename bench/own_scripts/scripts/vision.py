@@ -64,7 +64,8 @@ def main():
         for images, labels in loader:
             images = images.to(memory_format=torch.channels_last)
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images), labels)
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = nn.functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
             steps += epoch > 0
