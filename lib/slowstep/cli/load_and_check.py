@@ -38,38 +38,31 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
         except SettingsError as error:
             problems += [placed(problem, loaded) for problem in error.problems]
     if not problems:
-        untried = [loaded for loaded in everything if not _known(loaded, outputs)]
-        for loaded in untried:
+        asked = [(loaded, Store(outputs / loaded.settings.name / "records"), _key(loaded)) for loaded in everything]
+        untried = [(loaded, store, key) for loaded, store, key in asked if store.read(list, "checks", key) is None]
+        for loaded, _, _ in untried:
             require_writable(outputs / loaded.settings.name)
-        for loaded in untried:
-            problems += _tried(loaded, outputs)
+        for loaded, store, key in untried:
+            found = _tried(loaded)
+            problems += found
+            if not found:
+                store.write([], "checks", key)
     if problems:
         raise SettingsError(problems)
     return everything
 
 
-def _known(loaded: Loaded, outputs: Path) -> bool:
-    """Return whether the installed libraries took these settings before: they are asked once."""
-    return _store(loaded, outputs).read(list, "checks", _key(loaded)) is not None
-
-
-def _tried(loaded: Loaded, outputs: Path) -> list[str]:
-    """Return what the installed libraries refuse; if that is nothing, it is recorded."""
+def _tried(loaded: Loaded) -> list[str]:
+    """Return what the installed libraries refuse."""
     from slowstep.measure.local import checked
 
     try:
         found = checked(loaded.settings)
     except RuntimeError as error:
         return [f"{loaded.source}: trying the settings with the real libraries did not finish: {error}"]
-    problems = [f"{loaded.source}: {where}: {why}" for where, why in found]
-    if not problems:
-        _store(loaded, outputs).write([], "checks", _key(loaded))
-    return problems
-
-
-def _store(loaded: Loaded, outputs: Path) -> Store:
-    return Store(outputs / loaded.settings.name / "records")
+    return [f"{loaded.source}: {where}: {why}" for where, why in found]
 
 
 def _key(loaded: Loaded) -> str:
+    """Return the name of the record that the installed libraries took these settings: they are asked once."""
     return identity("checked", loaded.settings, loaded.settings.local_content(), versions(), this_machine())

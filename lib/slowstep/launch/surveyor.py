@@ -119,7 +119,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     mark = f"{MARKED}={uuid.uuid4()}"
-    with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told:
+    with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told, open(write, "wb") as theirs:
         process = None
         try:
             with held():  # a signal that came between would leave the process without anybody who knows it
@@ -133,8 +133,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
                     pass_fds=(write,),
                     start_new_session=True,
                 )
-            os.close(write)
-            write = -1
+            theirs.close()
             line = _line(told, order.startup + order.seconds + GRACE, process)
             if not line:  # a process whose end of the pipe is closed may be about to end
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -142,8 +141,6 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
             code = process.poll()
             left = not line and code is not None and select.select([told], [], [], 0)[0] == []
         finally:
-            if write >= 0:
-                os.close(write)
             if process:
                 end_process_tree(process.pid)
                 process.wait()
