@@ -20,10 +20,11 @@ from slowstep.report.html import render
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.schema import content_of
 from slowstep.settings.sections import SECTIONS, Section
-from slowstep_probe.processes.tree import POLL_SECONDS
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 """The notebooks. In a clone this is a link to its notebooks/; an installed package holds them."""
+
+POLL_SECONDS = 0.05
 
 Teller = Callable[[str, Progress | None], None]
 """A function that is told a line, or the name of a notebook with the progress of its comparison."""
@@ -103,15 +104,15 @@ def run(notebooks: Sequence[Path], given: Given, tell: Teller, measure: bool = F
                 tell(running[-1].notebook.stem, None)
             for one in [r for r in running if not r.process.alive]:
                 running.remove(one)
-                ended[one.notebook.stem] = made = one.ended(beside=[r.process.pid for r in running])
+                ended[one.notebook.stem] = made = one.ended()
                 reason = f": {made.reason}" if made.reason else ""
                 after = "" if given.from_records else f" after {made.seconds:.0f} s"
                 tell(f"{made.notebook}: {made.status}{after}{reason}", None)
             if running:
-                time.sleep(POLL_SECONDS / 5)
+                time.sleep(POLL_SECONDS)
     finally:
         for one in running:
-            one.process.end(beside=[r.process.pid for r in running if r is not one])
+            one.process.end()
     if given.from_records or measure:
         return ended
     each = (time.monotonic() - began) / max(len(ended), 1)  # they ran beside each other
@@ -132,10 +133,10 @@ class _Running:
         target = given.folder / notebook.name
         self.process = NotebookProcess(notebook, target, given.parameters(measure))
 
-    def ended(self, beside: Sequence[int]) -> NotebookRun:
+    def ended(self) -> NotebookRun:
         """Return the notebook's run with its report, now that its process has ended; keep it."""
         name, store = self.notebook.stem, self.given.store
-        reason = self.process.end(beside)
+        reason = self.process.end()
         known = store.read(NotebookRun, "notebooks", name) or NotebookRun(notebook=name, status=INTERRUPTED)
         drawn = self._drawn(replace(known, status="failed" if reason else "ok", reason=reason))
         if not self.given.from_records:

@@ -73,6 +73,11 @@ class Guarded:
                 self.end()
             raise
 
+    @property
+    def has_spoken(self) -> bool:
+        """True if there is something to receive, or if it has ended."""
+        return bool(wait([self.connection, self._report], 0))
+
     def send(self, message: Any) -> None:
         """Send a message; OSError if it has ended."""
         self.connection.send(encoded(message))

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slowstep.command.given import arguments
-from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, own_interpreter, warm
+from slowstep.launch.warm_interpreter import (
+    ALWAYS,
+    Interpreter,
+    WarmInterpreter,
+    environment,
+    own_interpreter,
+    warm,
+)
 from slowstep.settings.command import Command
 from slowstep.settings.periodic_events import EVENTS, is_rare
 from slowstep.settings.schema import Settings
@@ -48,7 +55,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),
-        preload=tuple(_modules(settings.surveyed.record)),
+        preload=(*ALWAYS, *_modules(settings.surveyed.record)),
         env=environment(env),
     )
     return warm(about)

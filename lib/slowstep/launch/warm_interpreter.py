@@ -23,7 +23,7 @@ from slowstep_probe.processes.tree import end_descendants, end_process_tree
 from slowstep_probe.processes.wire import Wire, pair
 
 ALWAYS = ("torch", "torch.profiler", "slowstep_probe.trial.main")
-"""The modules that every warm interpreter imports."""
+"""The modules that every interpreter needs that trials are forked from."""
 
 DESCRIBED = (
     "encodings.idna",
@@ -88,7 +88,7 @@ class WarmInterpreter:
         atexit.register(self._close_at_exit)
         self._preloaded: Preloaded | None = None
         self._requests = 0
-        self._wire.send({"preload": [*ALWAYS, *about.preload], "request": 0})
+        self._wire.send({"preload": list(about.preload), "request": 0})
 
     @property
     def alive(self) -> bool:
@@ -187,7 +187,7 @@ def own_interpreter() -> WarmInterpreter:
         raise FileNotFoundError(NO_DIRECTORY) from None
     env = trial_environment(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(LIBRARY), env.get("PYTHONPATH"))))
-    return warm(Interpreter(python=sys.executable, preload=DESCRIBED, env=environment(env)))
+    return warm(Interpreter(python=sys.executable, preload=(*ALWAYS, *DESCRIBED), env=environment(env)))
 
 
 def own_path() -> list[str]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Collection
-
-POLL_SECONDS = 0.5
 
 PATIENCE = 60.0
 """Seconds after which a process that can't be killed (it waits in the kernel for a device) is left alone."""
@@ -90,23 +86,6 @@ def end_adopted(mark: str) -> None:
 def end_process_tree(pid: int) -> None:
     """Kill a process and all its descendants; of the calling process, only the descendants."""
     end_descendants(pid, itself=pid != os.getpid())
-
-
-def end_with_parent(parent: int, folder: str = "") -> None:
-    """End this process and its descendants when `parent` has ended, in whatever way, or had ended before.
-
-    The `folder` of temporary files that `parent` would have deleted is deleted then, too.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(POLL_SECONDS)
-        end_descendants(os.getpid())
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True, name="end with parent").start()
 
 
 def _running(pid: int, keep: Collection[int], itself: bool) -> list[int]:

@@ -1,0 +1,49 @@
+"""Execute one notebook with papermill, in a process of its own, and answer why it failed.
+
+papermill writes a dead kernel's notebook as if it were complete. Here every failure is answered in words.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from typing import Any
+
+from slowstep.environment.slow_imports import without_address_grammar
+
+without_address_grammar()
+
+import papermill  # noqa: E402
+from papermill.exceptions import PapermillExecutionError  # noqa: E402
+
+from slowstep.batch.forked_kernel import fork_kernel, is_default  # noqa: E402
+from slowstep.environment.system_errors import explained  # noqa: E402
+from slowstep_probe.processes.wire import Wire  # noqa: E402
+from slowstep_probe.trial.messages import Answer, encoded  # noqa: E402
+
+
+def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any], environment: dict[str, str]) -> None:
+    """Run `notebook` to `target` with `parameters`; answer an empty text if every cell ran, else why it failed."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # what it is told by the new environment
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    with is_default(fork_kernel()):
+        connection.send(encoded(Answer(value=_failure(notebook, target, parameters))))
+
+
+def _failure(notebook: str, target: str, parameters: dict[str, Any]) -> str:
+    """Run a notebook, and return why it failed; an empty text if it did not."""
+    try:
+        papermill.execute_notebook(
+            notebook, target, parameters, kernel_name="python3", progress_bar=False, autosave_cell_every=0
+        )
+    except PapermillExecutionError as error:
+        return " ".join(f"{error.ename}: {error.evalue}".split())
+    except OSError as error:
+        with_path = error if error.filename else OSError(error.errno, error.strerror, target)
+        return f"the notebook could not be run to its end: {explained(with_path)}"
+    except BaseException as error:
+        return " ".join(f"the notebook's kernel could not go on: {type(error).__name__}: {error}".split())
+    return ""
