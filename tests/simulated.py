@@ -183,6 +183,16 @@ def step_times(rng: np.random.Generator, comparisons: int, **habits: float) -> n
     return times.reshape(comparisons, PAIRS, 2, STEPS)
 
 
+def compared(
+    rng: np.random.Generator, times: np.ndarray, slowdown: float | np.ndarray = 1.0
+) -> tuple[np.ndarray, list[int]]:
+    """What `comparisons` come to: their log-ratios, shape (comparisons, PAIRS), and the launch of each pair."""
+    first = rng.random(times.shape[:2]) < 0.5
+    turns = np.where(first[..., None, None], times, times[:, :, ::-1])  # the baseline's turn, the treatment's
+    seconds = np.log([turns[:, :, 0].sum(-1), (turns[:, :, 1] * slowdown).sum(-1)])
+    return seconds[0] - seconds[1], [bisect.bisect_right(LOOKS, i) for i in range(times.shape[1])]
+
+
 def comparisons(rng: np.random.Generator, times: np.ndarray, slowdown: float | np.ndarray = 1.0) -> list[list[Pair]]:
     """Interleaved pairs in random order over `times`; the treatment's steps take `slowdown` times as long."""
     found = []

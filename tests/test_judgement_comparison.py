@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulated import around, block, comparisons, pairs, step_times
+from simulated import around, block, compared, comparisons, pairs, step_times
 from slowstep.judgement.comparison import (
     EQUAL,
     LOOKS,
@@ -37,11 +37,26 @@ REGIMES = {
 }
 
 
-def decided(compared: list[Pair]) -> Reading:
+def decided(ratios: np.ndarray, launches: list[int]) -> Reading:
     """The reading that measuring stops at: the first look that isn't inconclusive, or the last."""
-    ratios = log_ratios(compared)
-    kinds = (reading(ratios[:n]) for n in LOOKS if n <= len(ratios))
+    kinds = (reading(ratios[:n], launches[:n]) for n in LOOKS if n <= len(ratios))
     return next((kind for kind in kinds if kind is not Reading.INCONCLUSIVE), Reading.INCONCLUSIVE)
+
+
+def all_decided(rng: np.random.Generator, times: np.ndarray, slowdown: float = 1.0) -> list[Reading]:
+    """The readings of comparisons over so many step times."""
+    ratios, launches = compared(rng, times, slowdown)
+    return [decided(one, launches) for one in ratios]
+
+
+def test_the_short_way_to_the_ratios_is_the_same() -> None:
+    """Ratios from step times alone are those of pairs of whole blocks."""
+    times = step_times(np.random.default_rng(0), 3, drift=0.05)
+    ratios, launches = compared(np.random.default_rng(1), times[:1], slowdown=1.2)
+    (pairs_of_blocks,) = comparisons(np.random.default_rng(1), times[:1], slowdown=1.2)
+
+    assert log_ratios(pairs_of_blocks) == pytest.approx(ratios[0])
+    assert [p.launch for p in pairs_of_blocks] == launches
 
 
 def shares(found: list[Reading]) -> dict[Reading, float]:
@@ -54,7 +69,7 @@ def test_identical_arms_are_rarely_told_apart(regime: str) -> None:
     rng = np.random.default_rng(1)
     times = step_times(rng, COMPARISONS, **REGIMES[regime])
 
-    share = shares([decided(c) for c in comparisons(rng, times)])
+    share = shares(all_decided(rng, times))
 
     assert share[Reading.FASTER] + share[Reading.SLOWER] <= 0.05 + ALLOWANCE
 
@@ -65,7 +80,7 @@ def test_a_tenth_is_found(regime: str) -> None:
     rng = np.random.default_rng(2)
     times = step_times(rng, 300, **REGIMES[regime])
 
-    share = shares([decided(c) for c in comparisons(rng, times, slowdown=1 / 1.1)])
+    share = shares(all_decided(rng, times, slowdown=1 / 1.1))
 
     assert share[Reading.FASTER] > 0.9
     assert 0.0 == share[Reading.SLOWER] + share[Reading.EQUAL]

@@ -9,7 +9,7 @@ import pytest
 
 from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, pairs, record, step_times
 from slowstep.factors import Contrast, Meaning
-from slowstep.judgement.comparison import Reading
+from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, judge, percent, reconsidered
@@ -267,6 +267,40 @@ def test_measuring_stops_when_decided() -> None:
         stop(pairs(around(0.05, noise=0.1, n=3))),
         stop(pairs(around(0.3, n=4))),
     ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "n", "ends"),
+    [
+        (0.0, 0.3, 12, True),  # 30 such pairs could show 15 % and more
+        (0.0, 0.3, 5, False),  # their scatter may be luck
+        (0.15, 0.3, 9, False),
+        (0.05, 0.02, 9, False),  # near the minimum effect, in little noise
+        (0.03, 0.08, 24, True),
+    ],
+)
+def test_measuring_stops_when_it_would_hardly_be_decided(gain: float, noise: float, n: int, ends: bool) -> None:
+    """More pairs of such a scatter would leave open what is open; one that may still decide goes on."""
+    seen = pairs(around(gain, noise=noise, n=n))
+
+    assert ends == StopRule(max_pairs=30, minimum_effect=MINIMUM).met(seen)
+    assert not StopRule(max_pairs=30, minimum_effect=MINIMUM, futility=0.0).met(seen)
+
+
+def test_giving_up_loses_few_gains() -> None:
+    """A true gain of 20 % in pairs that scatter by 15 % is found as often, and no gain ends after fewer pairs."""
+
+    def ended(gain: float, futility: float) -> tuple[float, float]:
+        stop = StopRule(max_pairs=30, minimum_effect=MINIMUM, futility=futility)
+        found, spent = 0, 0
+        for d in np.log1p(gain) + 0.15 * np.random.default_rng(9).standard_normal((60, 30)):
+            compared = pairs(np.expm1(d))
+            n = next(n for n in LOOKS if stop.met(compared[:n]))
+            found, spent = found + (change(compared[:n]).lower > 0), spent + n
+        return found / 60, spent / 60
+
+    assert ended(0.2, 0.1)[0] >= ended(0.2, 0.0)[0] - 0.05
+    assert ended(0.0, 0.1)[1] < 0.8 * ended(0.0, 0.0)[1]
 
 
 def test_many_hypotheses_need_stronger_evidence() -> None:

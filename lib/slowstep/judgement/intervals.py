@@ -93,6 +93,16 @@ def one_launch(p: float = NOMINAL_P) -> float:
     return _z(p) * LAUNCH
 
 
+def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, float]:
+    """Return what `n` pairs in all will show: the standard deviation of their mean, and half their interval at `p`.
+
+    The mean is expected where it is now, give or take what the pairs so far leave open: predictive power with a flat
+    prior (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7, 1986).
+    """
+    error = effect.half / _t(NOMINAL_P, effect.n - 1)
+    return error * math.sqrt(max(0.0, 1 - effect.n / n)), _t(p, n - 1) * error * math.sqrt(effect.n / n)
+
+
 def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:
     """Return whether the launches' part of an interval is wider than a `share` of what scatter alone makes of it.
 
