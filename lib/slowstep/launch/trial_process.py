@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.factors import Arm
+from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import ALONE, intervention, program_of, warmed
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
@@ -47,7 +48,7 @@ class TrialEnded(Exception):
 class TrialProcess:
     """A running trial."""
 
-    def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path):
+    def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path, base: FrozenBase | None = None):
         self.arm, self.log, self.budget = arm, log, budget
         self.started = time.perf_counter()
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,9 @@ class TrialProcess:
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
         cache.mkdir(parents=True, exist_ok=True)
         launch = Launch(
-            program=program_of(command, arm.settings.given, folder / "given") if command else described(arm, folder),
+            program=program_of(command, arm.settings.given, folder / "given")
+            if command
+            else described(arm, folder, base),
             intervention=intervention(arm.settings, folder, [cache]) if command else None,
             env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else {}),
             freed_memory=arm.settings.freed_memory,
@@ -188,10 +191,10 @@ class TrialProcess:
         return TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory))
 
 
-def described(arm: Arm, folder: Path) -> Program:
+def described(arm: Arm, folder: Path, base: FrozenBase | None = None) -> Program:
     """Return the program that trains a described run. Its order is a file in the trial's `folder`."""
     order = folder / "order.json"
-    asked = {"settings": to_plain(arm.settings), "folder": str(folder)}
+    asked = {"settings": to_plain(arm.settings), "folder": str(folder), "base": to_plain(base) if base else None}
     order.write_text(json.dumps(asked), encoding="utf-8")
     return Program(arguments=["-m", "slowstep.workloads", str(order)], folder=os.getcwd())
 

@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from slowstep.factors import Arm
-from slowstep.launch.trial_process import TrialProcess
+from slowstep.launch.frozen_bases import FrozenBases
+from slowstep.launch.trial_process import TrialProcess, memory_limit
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
@@ -32,6 +33,7 @@ class TrialPool:
         """The log of each arm's last launch."""
         self.launches = 0
         self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
+        self._bases = FrozenBases(Path(self._caches.name), logs)
         self._pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
         self._left: dict[str, list[Steps]] = {}
@@ -56,7 +58,8 @@ class TrialPool:
         self.launches += 1
         log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
         self.log_of[key] = log
-        process = TrialProcess(arm, log, self.budget, cache=Path(self._caches.name) / key)
+        base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, memory_limit(self.budget))
+        process = TrialProcess(arm, log, self.budget, cache=Path(self._caches.name) / key, base=base)
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
         except BaseException:

@@ -21,12 +21,14 @@ from slowstep_probe.trial.told import told
 
 
 def main(order: Path) -> None:
-    """Train as an order says: the `settings`, and the `folder` to write to."""
+    """Train as an order says: the `settings`, the `folder` to write to, and the `base` that was built beforehand."""
     asked = json.loads(order.read_text(encoding="utf-8"))
     settings = from_plain(Settings, asked["settings"])
     flags = Flags(Wanted({key: value for key, value in settings.changes.items() if key.startswith(PROCESS)}))
     flags.attach(Patches())
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
+    if base := asked.get("base"):
+        workload.frozen_base, told.beforehand["model"] = Path(base["arena"]), base["seconds"]
     _timed("data", workload.prepare_data)
     _timed("model", workload.build_model)
     _timed("trainer", workload.build_trainer)

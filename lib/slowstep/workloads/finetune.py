@@ -20,7 +20,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 from slowstep.settings import Settings
 from slowstep.settings.library_arguments import REPORTERS
 from slowstep.settings.periodic_events import EVENTS, is_rare
-from slowstep.workloads import data, data_check, model
+from slowstep.workloads import data, data_check, frozen_base, model
 from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
 
@@ -81,6 +81,9 @@ class FineTune:
     encode: data.Encoder | None = None
     """The encoder of the examples; None for data without tokens."""
 
+    frozen_base: Path | None = None
+    """The file of a frozen base that was built beforehand (`slowstep.workloads.frozen_base`); None to build it."""
+
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
 
@@ -110,10 +113,17 @@ class FineTune:
         self.device = self.arguments.device.type
         set_seed(self.arguments.seed)
         try:
-            self.model = model.build(self.settings, self.arguments.device)
+            base = self._mapped() if self.frozen_base else model.base(self.settings, self.arguments.device)
+            self.model = model.with_adapter(base, self.settings)
         except ImportError as error:
             # an attention implementation or a quantisation whose package or device is missing
             raise NotTestable(str(error).splitlines()[0]) from error
+
+    def _mapped(self) -> torch.nn.Module:
+        base = frozen_base.mapped(self.frozen_base)
+        if self.settings.model.attn_implementation:
+            base.set_attn_implementation(self.settings.model.attn_implementation)
+        return base
 
     def build_trainer(self) -> None:
         more = self.settings.optimizer_kwargs
@@ -143,7 +153,7 @@ class FineTune:
             self.trainer.train()
 
     def observe(self) -> dict[str, Any]:
-        return trainer_facts(self)
+        return trainer_facts(self) | frozen_base.facts(self.model)
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         events = {"save": self._save, "evaluate": self._evaluate}

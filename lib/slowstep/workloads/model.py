@@ -25,10 +25,17 @@ def quantization_config(settings: Settings) -> BitsAndBytesConfig | None:
 
 def build(settings: Settings, device: torch.device) -> PreTrainedModel:
     """Return the model on `device`, ready for Trainer."""
+    return with_adapter(base(settings, device), settings)
+
+
+def base(settings: Settings, device: torch.device) -> PreTrainedModel:
+    """Return the model without adapters. Of a quantised one, what trains best in float32 is cast to it."""
     model = _pretrained(settings, device) if settings.model.init == "pretrained" else _random(settings, device)
     model.config.use_cache = False
-    if settings.peft:
-        model = _with_adapter(model, settings)
+    if settings.peft and settings.quantization:
+        from peft import prepare_model_for_kbit_training
+
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     return model
 
 
@@ -111,11 +118,12 @@ def _materialise(module: torch.nn.Module, model: PreTrainedModel, device: torch.
     module.to(device)
 
 
-def _with_adapter(model: PreTrainedModel, settings: Settings) -> Any:
-    from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+def with_adapter(model: PreTrainedModel, settings: Settings) -> Any:
+    """Return the model with its adapters, or as it is if there are none."""
+    if not settings.peft:
+        return model
+    from peft import LoraConfig, get_peft_model
 
-    if settings.quantization:
-        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     adapted = get_peft_model(model, LoraConfig(**({"task_type": "CAUSAL_LM"} | settings.peft)))
     if settings.training("gradient_checkpointing"):
         # the frozen embedding gives no gradient, and a checkpointed layer without one would be left out of backward

@@ -27,6 +27,8 @@ class Told:
 
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds of its start-up, by part."""
+    beforehand: dict[str, float] = field(default_factory=dict)
+    """Seconds that parts of its start-up took before the trial, once for all trials. Alone it would take them, too."""
     device: str = ""
     """The kind of device that it trains on, 'cpu' or 'cuda'; empty if it does not say."""
     facts: Callable[[], Mapping[str, Any]] = dict

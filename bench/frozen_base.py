@@ -1,0 +1,100 @@
+"""`python -m bench.frozen_base`: what it brings that a frozen base is built once, on a model of 316 million parameters.
+
+Two arms of the same run are compared: one maps the base that was built beforehand, the other builds its own (by an
+option of LoRA at its default, which the kit does not know to be harmless). Their pairs show whether mapped weights
+train as fast as a process's own; their launches, what is saved; their memory, what is shared. The results are in
+bench/results/frozen_base.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.validation.results import here_and_now
+from slowstep.environment.home import ROOT
+from slowstep.factors import Arm
+from slowstep.judgement.comparison import change
+from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.verdict import span
+from slowstep.launch.frozen_bases import is_shared
+from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
+from slowstep.records.store import write_atomically
+from slowstep.settings import Settings, load, override
+
+RESULTS = ROOT / "bench" / "results" / "frozen_base.json"
+
+MODEL = {
+    "vocab_size": 32000,
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "num_hidden_layers": 20,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "max_position_embeddings": 512,
+}
+FOUR_BIT = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+RUNS: dict[str, dict[str, Any]] = {
+    "bf16": {"model.dtype": "bfloat16", "training_arguments.bf16": True},
+    "NF4": {"quantization": FOUR_BIT | {"bnb_4bit_compute_dtype": "bfloat16"}, "training_arguments.bf16": True},
+}
+OWN = {"peft.lora_bias": False}
+"""An option of LoRA at its default. The kit does not know it, so the trial builds its own base."""
+
+
+def main() -> int:
+    """Measure all, and print it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.frozen_base", description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=9)
+    given = parser.parse_args()
+    found = {name: measured(changes, given.pairs) for name, changes in RUNS.items()}
+    write_atomically(RESULTS, json.dumps(found | here_and_now(), indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+    return 0
+
+
+def run(changes: dict[str, Any]) -> Settings:
+    """The run: the smoke file with a large model, and steps of some tenths of a second."""
+    smoke = load(ROOT / "params" / "smoke.yaml").settings
+    about = {f"model.config.{name}": value for name, value in MODEL.items()}
+    small = {"dataset.max_length": 32, "training_arguments.per_device_train_batch_size": 1}
+    return override(smoke, about | small | changes | {"budget.block_seconds": 3.0})
+
+
+def measured(changes: dict[str, Any], pairs: int) -> dict[str, Any]:
+    """Launches, memory and speed of arms that map the base and that build it."""
+    shared, own = (Arm(label=name, settings=run(changes | more)) for name, more in (("mapped", {}), ("own", OWN)))
+    assert is_shared(shared.settings)
+    assert not is_shared(own.settings)
+    with LocalMeasurer(shared.settings.budget, Path(tempfile.mkdtemp())) as measurer:
+        pool = measurer.pool
+        pool.launch(Arm(label="imports", settings=load(ROOT / "params" / "smoke.yaml").settings), "imports")
+        pool.keep_only(set())
+        rows: dict[str, Any] = {"seconds": {}, "memory": {}}
+        for label, arm in (("own", own), ("first that maps", shared), ("next that maps", shared)):
+            began = time.perf_counter()
+            first = pool.launch(arm, label)
+            rows["seconds"][label] = time.perf_counter() - began
+            one = first.process.host_memory()
+            second = pool.launch(arm, f"{label}, twin")
+            both = first.process.host_memory() + second.process.host_memory()
+            rows["memory"][label] = {"one arm": one, "two arms": both, "ratio": both / one}
+            rows["frozen"] = {k: v for k, v in second.record.observed.items() if k.startswith("frozen_bytes")}
+            pool.keep_only(set())
+        stop = StopRule(max_pairs=pairs)
+        record = measurer.compare(ComparisonRequest(baseline=own, treatment=shared, stop=stop))
+    effect = change(record.pairs)
+    return rows | {
+        "mapped against own": span(effect),
+        "mapped against own, ratio": [effect.ratio, effect.low, effect.high],
+        "losses equal": record.baseline.losses == record.treatment.losses,
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

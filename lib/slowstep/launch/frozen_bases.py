@@ -1,0 +1,125 @@
+"""The frozen bases of an investigation's models: each is built once, and every trial that trains over it maps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from slowstep.environment.machine import this_machine
+from slowstep.launch.guarded_process import Guarded
+from slowstep.launch.warm_interpreter import own_interpreter, own_path
+from slowstep.records import identity
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Model, Settings
+
+HOLD = "slowstep.workloads.frozen_base:hold"
+"""What builds a base, in a process of its own."""
+
+WORKLOADS = ("finetune", "plain_loop")
+"""The workloads that can train over a mapped base."""
+
+HARMLESS = frozenset(
+    {
+        *("r", "lora_alpha", "lora_dropout", "target_modules", "exclude_modules", "modules_to_save", "task_type"),
+        *("rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "use_rslora", "use_dora"),
+    }
+)
+"""The options of LoRA with any value of which the base is only read."""
+
+READ_ONLY_DRAWS = (True, False, "gaussian")
+"""The values of `init_lora_weights` that leave the base as it is. PiSSA and OLoRA subtract the adapter from it."""
+
+SMALL = 20e6
+"""The parameters below which a base is built in a moment, so that each trial may build its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenBase:
+    """A base that was built."""
+
+    arena: str
+    """The file that holds its tensors."""
+    seconds: float
+    """The seconds that building it took."""
+
+
+def is_shared(settings: Settings) -> bool:
+    """Return whether trials of these settings map one base: they only read it, for all that is known, and it is large.
+
+    A base on a device is not shared: the pages of a file are the host's.
+    """
+    if settings.command or settings.workload not in WORKLOADS or not settings.peft:
+        return False
+    if this_machine().gpu_count or (parameters(settings.model) or math.inf) < SMALL:
+        return False
+    return all(_only_reads(name, value) for name, value in settings.peft.items())
+
+
+def parameters(model: Model) -> float | None:
+    """Return about how many parameters a model of random weights has; None if its configuration does not tell.
+
+    A layer of width h has 4 h² in its attention and three times h by its inner width, as in a Llama.
+    """
+    width, layers = (_first(model.config, names) for names in (WIDTH, LAYERS))
+    if not width or not layers or model.init != "random":
+        return None
+    inner = _first(model.config, INNER) or 4 * width
+    return layers * (4 * width**2 + 3 * width * inner) + 2 * width * float(model.config.get("vocab_size") or 0)
+
+
+WIDTH, LAYERS = ("hidden_size", "n_embd", "d_model"), ("num_hidden_layers", "n_layer", "num_layers")
+INNER = ("intermediate_size", "n_inner", "ffn_dim", "d_ff")
+"""The names that architectures give to the sizes of their layers."""
+
+
+def _first(config: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    return next((float(config[name]) for name in names if isinstance(config.get(name), int | float)), None)
+
+
+def _only_reads(option: str, value: Any) -> bool:
+    known: Mapping[str, Any] = {"init_lora_weights": READ_ONLY_DRAWS, "bias": ("none",)}
+    return option in HARMLESS or any(value is one or value == one for one in known.get(option, ()))
+
+
+class FrozenBases:
+    """Builds bases when a trial first needs them."""
+
+    def __init__(self, folder: Path, logs: Path):
+        self.folder, self.logs = folder, logs
+        self._built: dict[str, FrozenBase | None] = {}
+        """By the identity of what a base follows from; None for one that could not be built."""
+
+    def of(self, settings: Settings, seconds: float, limit: int) -> FrozenBase | None:
+        """Return the base of these settings; None if a trial is to build its own, and to say what fails with it.
+
+        It may take so many `seconds` to build, and `limit` bytes of host memory.
+        """
+        if not is_shared(settings):
+            return None
+        alone = replace(
+            settings,
+            model=replace(settings.model, attn_implementation=None, sdpa_backend=None, torch_compile_dynamic=None),
+            peft={"r": 1},
+        )
+        key = identity(
+            alone.model, alone.quantization, alone.training("seed"), alone.training("use_cpu"), alone.local_content()
+        )
+        if key not in self._built:
+            self._built[key] = self._build(alone, key, seconds, limit)
+        return self._built[key]
+
+    def _build(self, settings: Settings, key: str, seconds: float, limit: int) -> FrozenBase | None:
+        arena = self.folder / f"base-{key}"
+        log = self.logs / f"base-{key}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        order = [to_plain(settings), str(arena)]
+        process = Guarded(own_interpreter(), HOLD, order, log=log, limit=limit, path=own_path())
+        try:
+            return FrozenBase(arena=str(arena), seconds=process.receive(seconds).value["seconds"])
+        except (EOFError, TimeoutError):
+            return None
+        finally:
+            process.end()
