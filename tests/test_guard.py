@@ -20,8 +20,9 @@ import pytest
 import workloads_that_misbehave as w
 from slowstep.factors import Arm
 from slowstep.launch import guarded_process
+from slowstep.launch.probe_entry import LIBRARY
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
-from slowstep.launch.warm_interpreter import WarmInterpreter
+from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes import process_mark
@@ -183,6 +184,33 @@ def test_a_temporary_folder_that_nobody_knows_is_removed_at_exit(tmp_path: Path)
 
     assert done.returncode
     assert [theirs] == list(tmp_path.iterdir())
+
+
+OPENS_A_DEVICE = """
+import os
+from pathlib import Path
+from slowstep_probe.processes import server
+server.DEVICES = ("/dev/full",)  # there need be no device on this machine
+opened = open("/dev/full", "w")
+Path(__file__).with_name("seen").write_text(str(os.getpid()))
+"""
+
+
+def test_an_interpreter_in_which_an_import_opened_a_device_is_replaced(tmp_path: Path) -> None:
+    """No process that is forked from it could use the device. The next one imports what came before, and no more."""
+    (tmp_path / "opens_a_device.py").write_text(OPENS_A_DEVICE)
+    (tmp_path / "comes_later.py").write_text(f"open({str(tmp_path / 'later')!r}, 'w')")
+    env = environment(os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(LIBRARY)])})
+    modules = ("json", "opens_a_device", "comes_later")
+    interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=modules, env=env))
+    try:
+        found, pid = interpreter.preloaded, interpreter.process.pid
+    finally:
+        interpreter.close()
+
+    assert (found.opened, found.failed) == ("", {})
+    assert int((tmp_path / "seen").read_text()) != pid
+    assert not (tmp_path / "later").exists()
 
 
 def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:

@@ -102,8 +102,6 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         script, text = scenario["script"], (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
         ill = changed(text, scenario.get("replace", {}))
         (home / script).write_text(ill)
-        (plain / script).write_text(changed(ill, scenario["cure"]) if "cure" in scenario else text)
-        truth = ratio(plain / script, home / script) if "replace" in scenario else None
         words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
         command = [*words, "--name", "found", "--", sys.executable, script]
         began = time.monotonic()
@@ -113,7 +111,11 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         shutil.copytree(
             Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True
         ) if seen else None
-    first = seen.causes[0] if seen and seen.causes else None
+        first = seen.causes[0] if seen and seen.causes else None
+        # a change is held against that change made by hand, and time that no change takes away against its cause undone
+        cured = first is not None and first.factor is not None and "cure" in scenario
+        (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
+        truth = ratio(plain / script, home / script) if "replace" in scenario else None
     effect = first.effect if first else None
     said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
     row = {

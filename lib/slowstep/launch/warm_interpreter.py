@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,8 @@ class Preloaded:
     """The time, by `time.monotonic()`, from which on it could fork."""
     failed: dict[str, str] = field(default_factory=dict)
     """The modules that could not be imported, with the reason."""
+    opened: str = ""
+    """The module whose import opened a device, after which nothing was imported; empty if none did."""
 
 
 class WarmInterpreter:
@@ -75,6 +77,12 @@ class WarmInterpreter:
         self.about = about
         self.guards: set[int] = set()
         """The numbers of the guards that it forked and that have not been let go."""
+        self._start(about.preload)
+        atexit.register(self._close_at_exit)
+
+    def _start(self, modules: Sequence[str]) -> None:
+        """Start the process, and have it import modules."""
+        about = self.about
         self._wire, theirs = pair()
         program = entry("processes.server", str(theirs.fileno()))
         self.process = subprocess.Popen(
@@ -85,10 +93,9 @@ class WarmInterpreter:
             start_new_session=True,
         )
         theirs.close()
-        atexit.register(self._close_at_exit)
         self._preloaded: Preloaded | None = None
         self._requests = 0
-        self._wire.send({"preload": list(about.preload), "request": 0})
+        self._wire.send({"preload": list(modules), "request": 0})
 
     @property
     def alive(self) -> bool:
@@ -102,9 +109,18 @@ class WarmInterpreter:
         return self._preloaded  # type: ignore[return-value]
 
     def wait(self, seconds: float) -> None:
-        """Wait for its imports; TimeoutError after so many seconds, EOFError if it ended meanwhile."""
-        if self._preloaded is None:
-            self._preloaded = Preloaded(**self._reply(0, seconds))
+        """Wait for its imports; TimeoutError after so many seconds, EOFError if it ended meanwhile.
+
+        Where an import opens a device, which no forked process could use any more, it begins anew with those before.
+        """
+        if self._preloaded is not None:
+            return
+        found = Preloaded(**self._reply(0, seconds))
+        if found.opened:
+            self._end()
+            self._start(self.about.preload[: self.about.preload.index(found.opened)])
+            found = Preloaded(**self._reply(0, seconds))
+        self._preloaded = found
 
     def fork(self, order: Order, connection: Wire, report: Wire) -> int:
         """Fork a guard that carries out an order; return its number. EOFError if the interpreter has ended.
@@ -141,13 +157,16 @@ class WarmInterpreter:
         """End it, with all that it forked. Repeating this is harmless."""
         if self._wire.closed:
             return
+        self._end()
+        atexit.unregister(self._close_at_exit)
+
+    def _end(self) -> None:
         self._wire.close()
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             end_process_tree(self.process.pid)
             self.process.wait()
-        atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
         with contextlib.suppress(ValueError):  # not the main thread

@@ -29,6 +29,9 @@ from slowstep_probe.processes.wire import Wire
 HIDDEN = ("bitsandbytes",)
 """Packages that initialise a device when they are imported."""
 
+DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel")
+"""The beginnings of the files of devices. A process that has one of them open has initialised the device's driver."""
+
 COMPILE_WORKERS = "TORCH_WARM_POOL"
 """The environment variable by which Inductor asks whether to start its processes: older versions when imported."""
 
@@ -78,9 +81,11 @@ def serve(wire: Wire) -> None:
 def preload(modules: Sequence[str]) -> dict[str, Any]:
     """Import modules. Return the seconds it took, the moment it was done, and why modules could not be imported.
 
-    The moment is one of `time.monotonic()`, which all processes share.
+    The moment is one of `time.monotonic()`, which all processes share. An import that opens a device ends it: no child
+    could use the device any more. Its module is told as the one that `opened` it, and the kit starts anew without it.
     """
-    began, failed = time.perf_counter(), {}
+    began, failed, opened = time.perf_counter(), {}, ""
+    before = open_devices()
     with hidden(HIDDEN), _no_compile_workers():
         for name in modules:
             if any(hidden_one in name for hidden_one in HIDDEN):  # an integration that finds it absent stays without
@@ -89,11 +94,24 @@ def preload(modules: Sequence[str]) -> dict[str, Any]:
                 importlib.import_module(name)
             except BaseException as error:  # the program will meet it too, and says so in its own words
                 failed[name] = f"{type(error).__name__}: {error}"[:300]
+            if open_devices() - before:
+                opened = name
+                break
     # A trial's first gc.collect() would walk half a million imported objects (0.2 s of its start) and unshare the pages
     # they lie on. Frozen, they are left alone.
     gc.collect()
     gc.freeze()
-    return {"seconds": time.perf_counter() - began, "ready": time.monotonic(), "failed": failed}
+    return {"seconds": time.perf_counter() - began, "ready": time.monotonic(), "failed": failed, "opened": opened}
+
+
+def open_devices() -> set[str]:
+    """Return the files of devices that this process has open (Linux)."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for number in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"/proc/self/fd/{number}"))
+    return {path for path in found if path.startswith(DEVICES)}
 
 
 @contextlib.contextmanager
