@@ -97,7 +97,7 @@ def test_a_base_that_can_not_be_built_is_the_trials_own_failure(
     launch: Launch, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who builds it fails; the trial then builds its own, and says in its own words what fails, or goes on."""
-    monkeypatch.setattr(frozen_bases, "HOLD", "slowstep.workloads.frozen_base:no_such_function")
+    monkeypatch.setattr(frozen_bases, "BUILD", "slowstep.workloads.build_base:no_such_function")
 
     assert "frozen_bytes_shared" not in launch(training_arguments__seed=7).observed
 

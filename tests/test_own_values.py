@@ -22,7 +22,7 @@ from slowstep.factors import Meaning, check_levels, plan
 from slowstep.final.patch import edited, patch
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
-from slowstep_probe.changing.given import Given
+from slowstep_probe.changing.given import Given, same
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
@@ -152,6 +152,36 @@ def test_the_new_command_names_the_changed_copies(tmp_path: Path, asked: Any) ->
     assert words == [sys.executable, "train.py", "--batch", "16", f"--config={tmp_path / 'final' / 'config.yml'}"]
     assert arguments == words[1:]
     assert (tmp_path / "final" / "config.yml").read_text() == "sequence_len: 512\n"
+
+
+def test_a_changed_copy_finds_what_lies_beside_the_original(tmp_path: Path) -> None:
+    """Its relative paths lead where those of the original do, below it, beside it and above it, and to no copy."""
+    home = tmp_path / "home"
+    (home / "configs" / "deep").mkdir(parents=True)
+    (home / "base.yml").write_text("a: 1")
+    (home / "configs" / "other.json").write_text("{}")
+    (home / "configs" / "deep" / "more.yml").write_text("b: 1")
+    (home / "configs" / "main.yml").write_text("include: [../base.yml, other.json, deep/more.yml]\nlr: 1\n")
+    (home / "train.py").write_text("print(1)")
+    command = resolve([sys.executable, "train.py", "configs/main.yml"], home, os.environ)
+    copies = home / "outputs" / "copies"
+    _, copy = given.arguments(command, {"configs/main.yml:lr": 2}, copies)
+    again = given.arguments(command, {"configs/main.yml:lr": 3}, copies)
+    folder = Path(copy).parent
+
+    assert "lr: 3" in Path(copy).read_text()
+    assert again == ["train.py", copy]
+    assert (home / "configs" / "main.yml").read_text().endswith("lr: 1\n")
+    found = [(folder / name).resolve() for name in ("../base.yml", "other.json", "deep/more.yml")]
+    assert found == [home / "base.yml", home / "configs" / "other.json", home / "configs" / "deep" / "more.yml"]
+    assert not (copies / "outputs").exists()  # a link to the folder that it lies in
+
+
+def test_one_value_of_an_option_that_takes_several_is_seen() -> None:
+    """`--sizes 3` of a parser with nargs="+" is held as [3]."""
+    assert same([3], 3)
+    assert same(["0.1"], 0.1)
+    assert not same([3, 4], 3)
 
 
 SOURCE = """import torch

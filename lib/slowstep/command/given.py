@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from slowstep.command import own_files
 from slowstep.command.options import current, rewritten
 from slowstep.settings.command import Command
 from slowstep.settings.errors import SettingsError
+
+MOST_BESIDE = 1000
+"""The most entries of a folder that links are made to. A folder with more holds data."""
 
 
 def split(name: str) -> tuple[str, str]:
@@ -67,7 +71,24 @@ def _given(
         copy = folder / (Path(*inside.parts[inside.parts.count("..") :]) if ".." in inside.parts else inside)
         if write:
             text = own_files.changed_text(Path(command.folder) / file, changes)
-            copy.parent.mkdir(parents=True, exist_ok=True)
+            _mirror(Path(command.folder) / file, copy, copy.relative_to(folder).parts)
             copy.write_text(text, encoding="utf-8")
         result = own_files.renamed(result, file, command.folder, copy)
     return result
+
+
+def _mirror(original: Path, copy: Path, inside: Sequence[str]) -> None:
+    """Make the folders of a copy, with links to what lies beside the original, so that its relative paths lead there.
+
+    `inside` holds the parts of the path that both have in common.
+    """
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    for _ in inside:
+        with contextlib.suppress(OSError):  # a folder that can't be listed, or no links in this file system
+            beside = list(original.parent.iterdir())
+            for path in beside if len(beside) <= MOST_BESIDE else []:
+                link = copy.parent / path.name
+                around = path.resolve() in link.resolve().parents  # a link to it would lead to itself
+                if path.name != original.name and not around and not os.path.lexists(link):
+                    link.symlink_to(path.absolute())
+        original, copy = original.parent, copy.parent

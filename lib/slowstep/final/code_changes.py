@@ -12,7 +12,7 @@ from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
-from slowstep.settings.command import Command
+from slowstep.settings.command import COPIES, Command
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.words import effect
@@ -49,7 +49,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     changed = choice.settings if choice.adopted else lab.settings
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
     if kept or values:
-        words = given.words(command, values, (lab.folder / "final").resolve())
+        words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
         parts += ["## The command", code(f"{ENVIRONMENT} {shlex.join(words)}" if kept else shlex.join(words))]
     return "\n\n".join(parts) + "\n"
 

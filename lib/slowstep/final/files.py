@@ -18,7 +18,7 @@ from slowstep.final.script import script
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
-from slowstep.settings.command import CHANGES
+from slowstep.settings.command import CHANGES, COPIES
 from slowstep.settings.convert import to_plain
 
 
@@ -38,7 +38,7 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
         }
         paths = _written(folder, pages)
         if s.given:
-            arguments(s.command, s.given, folder)  # the changed copies of its files
+            arguments(s.command, s.given, folder / COPIES)
         return paths
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}

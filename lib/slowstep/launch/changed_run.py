@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from slowstep.command.given import arguments
 from slowstep.launch.probe_entry import entry
-from slowstep.settings.command import CHANGES, Command
+from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
 
 MADE = ("values", "feeding", "freed_memory")
@@ -19,7 +19,7 @@ MADE = ("values", "feeding", "freed_memory")
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
-    words = arguments(command, changes["given"], changes["folder"])
+    words = arguments(command, changes["given"], changes["folder"] / COPIES)
     order = {
         "arguments": words,
         "folder": command.folder,

@@ -15,7 +15,7 @@ from slowstep.records import identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Model, Settings
 
-HOLD = "slowstep.workloads.frozen_base:hold"
+BUILD = "slowstep.workloads.build_base:main"
 """What builds a base, in a process of its own."""
 
 WORKLOADS = ("finetune", "plain_loop")
@@ -116,7 +116,7 @@ class FrozenBases:
         log = self.logs / f"base-{key}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         order = [to_plain(settings), str(arena)]
-        process = Guarded(own_interpreter(), HOLD, order, log=log, limit=limit, path=own_path())
+        process = Guarded(own_interpreter(), BUILD, order, log=log, limit=limit, path=own_path())
         try:
             return FrozenBase(arena=str(arena), seconds=process.receive(seconds).value["seconds"])
         except (EOFError, TimeoutError):

@@ -11,6 +11,9 @@ from pathlib import Path
 CHANGES = "changes.json"
 """The file in final/ with the changes that `slowstep run --with` makes."""
 
+COPIES = "files"
+"""The folder in final/ with changed copies of the configuration files that a command names."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:

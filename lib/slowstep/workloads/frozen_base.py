@@ -11,37 +11,17 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import set_seed
-
-from slowstep.settings import Settings
-from slowstep.settings.convert import from_plain
-from slowstep.workloads import model
-from slowstep_probe.processes.wire import Wire
-from slowstep_probe.trial.messages import Answer, encoded
 
 ALIGN = 64
 """The bytes of which each tensor's place in the arena is a multiple, as PyTorch's allocator has it."""
 
 STRUCTURE = "structure"
 """The ending of the file beside the arena that holds everything but the values of tensors."""
-
-
-def hold(wire: Wire, settings: dict[str, Any], arena: str) -> None:
-    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer seconds and bytes."""
-    from slowstep.workloads.finetune import training_arguments
-
-    described, began = from_plain(Settings, settings), time.perf_counter()
-    arguments = training_arguments(described, Path(arena).parent)
-    set_seed(arguments.seed)
-    base = model.base(described, arguments.device).requires_grad_(False)
-    seconds = time.perf_counter() - began
-    wire.send(encoded(Answer(value={"seconds": seconds, "bytes": write(base, Path(arena))})))
 
 
 def write(base: torch.nn.Module, arena: Path) -> int:

@@ -121,6 +121,8 @@ def same(found: Any, wanted: Any) -> bool:
     """Return whether a value is what was wanted, however a parser wrote it."""
     if isinstance(found, (list, tuple)) and isinstance(wanted, (list, tuple)):
         return len(found) == len(wanted) and all(map(same, found, wanted))
+    if isinstance(found, (list, tuple)) and len(found) == 1:  # an option that takes several values, given one
+        return same(found[0], wanted)
     if isinstance(found, bool) or isinstance(wanted, bool):
         return str(found).lower() == str(wanted).lower()
     try:
