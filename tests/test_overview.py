@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
 from slowstep.cli.main import main
+from slowstep.export.exported import exported, metrics_of
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
@@ -354,6 +356,21 @@ def test_mlflow_gets_verdicts_effects_and_reports_once(
     assert run.data.metrics["throughput_ratio/gradient_checkpointing_false"] == pytest.approx(1.4, rel=0.05)
     assert run.data.tags["verdict.gradient_checkpointing_false"] == "supported"
     assert {"summary.json", "summary.md"} <= {f.path for f in client.list_artifacts(run.info.run_id)}
+
+
+def test_what_a_tracker_gets_is_finite_and_the_kits_own(concluded: Concluded) -> None:
+    """No infinite end of an interval, and no file of the user's to which final/ has a link."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    (folder / "final" / "files").mkdir(parents=True)
+    (folder.parent / "secret.json").write_text("{}")
+    (folder / "final" / "files" / "secret.json").symlink_to(folder.parent / "secret.json")
+    found = overview(folder)
+    wide = [replace(v, effect=v.effect and replace(v.effect, upper=math.inf)) for v in found.verdicts]
+    metrics = metrics_of(replace(found, verdicts=wide))
+
+    assert [path for path in exported(folder).files if "secret" in path.name] == []
+    assert any(name.startswith("throughput_ratio_low/") for name in metrics)
+    assert not any(name.startswith("throughput_ratio_high/") for name in metrics)
 
 
 def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

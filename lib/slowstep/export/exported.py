@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def exported(folder: Path) -> Exported:
         name=found.name,
         identity=identity(told),
         tags=tags,
-        metrics=dict(_metrics(found)),
+        metrics=metrics_of(found),
         rows=[_row(v) for v in summary["hypotheses"]],
         files=sorted(_files(folder)),
         folder=folder,
@@ -56,7 +57,12 @@ def key(name: str) -> str:
     return re.sub(r"[^\w.\-/]+", "_", name).strip("_") or "unnamed"
 
 
-def _metrics(found: Overview) -> Iterator[tuple[str, float]]:
+def metrics_of(found: Overview) -> dict[str, float]:
+    """Return the figures by name. An end of an interval that is infinite, as that of two pairs, is none."""
+    return {name: value for name, value in _figures(found) if math.isfinite(value)}
+
+
+def _figures(found: Overview) -> Iterator[tuple[str, float]]:
     for v in found.verdicts:
         if v.effect:
             yield f"throughput_ratio/{key(v.name)}", v.effect.ratio
@@ -81,4 +87,5 @@ def _row(verdict: dict[str, Any]) -> dict[str, Any]:
 
 def _files(folder: Path) -> Iterator[Path]:
     yield from (p for p in folder.iterdir() if p.is_file() and (p.suffix == ".html" or p.stem == NAME))
-    yield from (p for p in (folder / "final").rglob("*") if p.is_file())
+    inside = (folder / "final").rglob("*")
+    yield from (p for p in inside if p.is_file() and not p.is_symlink())  # links lead to what is the user's

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from slowstep.export.exported import PROJECT, Exported
@@ -26,7 +25,7 @@ def to_wandb(one: Exported, folder: Path) -> str:
     )  # fmt: skip
     written = Path(run.dir).parent
     try:
-        run.summary.update({name: value for name, value in one.metrics.items() if math.isfinite(value)})
+        run.summary.update(one.metrics)
         if one.rows:
             columns = list(one.rows[0])
             run.log({"hypotheses": wandb.Table(columns=columns, data=[[row[c] for c in columns] for row in one.rows])})
