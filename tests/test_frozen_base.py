@@ -82,7 +82,7 @@ def test_a_trial_that_writes_to_the_base_disturbs_no_other(
 ) -> None:
     """It gets a copy of the pages that it writes to, and that is told. The others' losses stay as they are."""
     before = launch()
-    name = "workloads_that_misbehave:MergesItsAdapter"
+    name = "workloads_on_a_base:MergesItsAdapter"
     monkeypatch.setattr(frozen_bases, "WORKLOADS", (*frozen_bases.WORKLOADS, name))
     writes, after = launch(workload=name), launch()
     common = min(len(before.losses), len(after.losses))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 
-from slowstep.workloads.finetune import FineTune
 from workloads_for_tests import MIB, Tiny
 
 ESCAPED = "escaped-from-a-trial"
@@ -233,12 +232,3 @@ class ClockJumpsBack(Tiny):
     def fail(self) -> None:
         real = time.time
         time.time = lambda: real() - 86400.0
-
-
-class MergesItsAdapter(FineTune):
-    """Writes to the weights that it was to leave frozen, as merging an adapter does."""
-
-    def build_trainer(self) -> None:
-        super().build_trainer()
-        frozen = next(p for p in self.model.parameters() if not p.requires_grad)
-        frozen.data.add_(1.0)

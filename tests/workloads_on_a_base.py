@@ -1,0 +1,14 @@
+"""A workload that does to its frozen base what none should do. It is imported by its trials alone."""
+
+from __future__ import annotations
+
+from slowstep.workloads.finetune import FineTune
+
+
+class MergesItsAdapter(FineTune):
+    """Writes to the weights that it was to leave frozen, as merging an adapter does."""
+
+    def build_trainer(self) -> None:
+        super().build_trainer()
+        frozen = next(p for p in self.model.parameters() if not p.requires_grad)
+        frozen.data.add_(1.0)
