@@ -105,6 +105,19 @@ def test_a_suspect_names_what_it_consists_of(phase: str, named: str) -> None:
     assert named in one.consists_of[0]
 
 
+def test_the_line_that_calls_the_training_is_no_place_of_lost_time() -> None:
+    """`trainer.fit(model)` stands behind all that a library does; what the user's own line takes beside it counts."""
+    steps = HEALTHY | {"other": 0.25}
+    fit = {"backward": {"train.py:41 in <module>": 0.2}, "optimizer": {"train.py:41 in <module>": 0.2}}
+    called = profiled(places=fit | {"other": {"train.py:41 in <module>": 0.1}})
+    own = profiled(places=fit | {"other": {"train.py:41 in <module>": 0.1, "train.py:22 in training_step": 0.14}})
+    (one,) = suspects(facts(steps, profile=own), MINIMUM)
+
+    assert suspects(facts(steps, profile=called), MINIMUM) == []
+    assert one.share.mean == pytest.approx(0.14)
+    assert [part.partition(" in ")[0] for part in one.consists_of] == ["train.py:22"]
+
+
 def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     """A sleep in the forward pass of a model of unknown sizes shows as time in which no operator runs."""
     steps = facts(HEALTHY | {"forward": 0.59, "backward": 0.3}, profile=profiled(pauses={"forward": 0.3}))

@@ -59,7 +59,7 @@ if not os.path.exists("characters.bin"):
     np.random.default_rng(0).integers(0, 128, 200_000).astype(np.uint16).tofile("characters.bin")
 torch.manual_seed(0)
 model = GPT()
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 iter_num = 0
 while True:
     if iter_num == 40:

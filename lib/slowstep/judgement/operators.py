@@ -40,6 +40,9 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
+TRAINS = ("forward", "backward", "optimizer")
+"""The phases that train."""
+
 TINY = 2e-6
 """Seconds below which an operator does next to nothing: it touches single elements, or makes a view."""
 
@@ -111,8 +114,18 @@ def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
 
 
 def places(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
-    """Return the places in the code where a phase spends at least the share `least` of the time, largest first."""
-    return [Part(what=p.where, share=p.share) for p in profile.places if p.phase == phase and p.share >= least]
+    """Return the places in the code where a phase spends at least the share `least` of the time, largest first.
+
+    Between the phases, a line at which the training spends more in a pass or an optimizer is none of them: it calls all
+    of that, `trainer.fit(model)` say, and the time beside it is the way of a library from one phase to the next.
+    """
+    found = [p for p in profile.places if p.phase == phase and p.share >= least]
+    calls = {p.where for p in found if phase == "other" and p.share < _trained_at(profile, p.where)}
+    return [Part(what=p.where, share=p.share) for p in found if p.where not in calls]
+
+
+def _trained_at(profile: ProfileRecord, where: str) -> float:
+    return sum(p.share for p in profile.places if p.where == where and p.phase in TRAINS)
 
 
 def _matches(operator: Operator, kind: re.Pattern[str]) -> bool:
