@@ -18,7 +18,6 @@ class Autoencoder(L.LightningModule):
     def training_step(self, batch, index):
         (x,) = batch
         loss = nn.functional.mse_loss(self.decoder(self.encoder(x)), x)
-        self.log("loss", loss)
         return loss
 
     def on_train_batch_end(self, *_):

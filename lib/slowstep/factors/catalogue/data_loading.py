@@ -72,9 +72,12 @@ def _unknown_epoch(run: Run) -> str | None:
 
 
 def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
-    """Return one worker, a few, which may all wait for a disk at once, and as many as there are cores to spare."""
+    """Return one worker, a few, which may all wait for a disk at once, and as many as there are cores to spare.
+
+    A run that has workers may be better off without any, and that comes first.
+    """
     spare = max(1, machine.cores - 1)
-    return sorted({1, 4, min(8, spare)})
+    return sorted({1, 4, min(8, spare)} | ({0} if run["dataloader_num_workers"] else set()))
 
 
 FACTORS = (
