@@ -284,3 +284,25 @@ def test_a_level_that_cannot_be_is_refused(quick: Settings, levels: dict, key: s
 
     assert problem.startswith("my.yaml: data_loading." + key)
     assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("switched_on", "factor", "wanted", "never"),
+    [
+        ({"dataloader_num_workers": 2}, "dataloader_num_workers", 0, 0),
+        ({"torch_empty_cache_steps": 1}, "torch_empty_cache_steps", None, 4),
+        ({"gradient_checkpointing": True}, "gradient_checkpointing", False, True),
+        ({"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"offload": True}}, "offload", False, True),
+    ],
+)
+def test_what_a_run_has_switched_on_is_tried_without_it(
+    switched_on: dict, factor: str, wanted: object, never: object
+) -> None:
+    """Workers that take the training's cores, a cache that is emptied in each step, checkpoints that are copied away:
+    they are proposed to go. Where a run has none of it, nothing is proposed that can only cost time."""
+    on = override(QUICK, {f"training_arguments.{name}": value for name, value in switched_on.items()}).run
+    without = override(QUICK, {"training_arguments.gradient_checkpointing": False}).run
+    proposed = CATALOGUE[factor].proposes
+
+    assert wanted in proposed(on, GPU)
+    assert never not in [one for one in proposed(without, GPU) if type(one) is type(never)]

@@ -17,8 +17,7 @@ class Autoencoder(L.LightningModule):
 
     def training_step(self, batch, index):
         (x,) = batch
-        loss = nn.functional.mse_loss(self.decoder(self.encoder(x)), x)
-        return loss
+        return nn.functional.mse_loss(self.decoder(self.encoder(x)), x)
 
     def on_train_batch_end(self, *_):
         self.steps += 1

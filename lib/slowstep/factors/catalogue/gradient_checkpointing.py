@@ -92,6 +92,7 @@ FACTORS = (
         touches=COMPUTE,
         examples=(True,),
         requires=needs_cuda("offload to the host"),
+        proposes=only(False),
         accepts=switch,
     ),
     Factor(
@@ -134,6 +135,7 @@ FACTORS = (
         touches=COMPUTE,
         examples=(4,),
         requires=needs_cuda("PyTorch's caching allocator"),
+        proposes=lambda run, machine: (None,) if run["torch_empty_cache_steps"] else (),
         accepts=lambda value: None if value is None else whole(1)(value),
     ),
 )
