@@ -73,7 +73,8 @@ def test_training_on_a_shared_base_is_the_same_training(
     assert (held > 0, private, written) == (True, 0, 0)
     assert not own.observed.keys() & set(FACTS)
     assert shared.observed.get("attn_implementation") == own.observed.get("attn_implementation")
-    assert shared.startup["model"] < sum(shared.startup.values())
+    assert shared.startup["base"] > 0
+    assert "base" not in own.startup
 
 
 @pytest.mark.trials

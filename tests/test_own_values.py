@@ -154,27 +154,37 @@ def test_the_new_command_names_the_changed_copies(tmp_path: Path, asked: Any) ->
     assert (tmp_path / "final" / "config.yml").read_text() == "sequence_len: 512\n"
 
 
-def test_a_changed_copy_finds_what_lies_beside_the_original(tmp_path: Path) -> None:
-    """Its relative paths lead where those of the original do, below it, beside it and above it, and to no copy."""
-    home = tmp_path / "home"
-    (home / "configs" / "deep").mkdir(parents=True)
-    (home / "base.yml").write_text("a: 1")
-    (home / "configs" / "other.json").write_text("{}")
-    (home / "configs" / "deep" / "more.yml").write_text("b: 1")
-    (home / "configs" / "main.yml").write_text("include: [../base.yml, other.json, deep/more.yml]\nlr: 1\n")
-    (home / "train.py").write_text("print(1)")
-    command = resolve([sys.executable, "train.py", "configs/main.yml"], home, os.environ)
-    copies = home / "outputs" / "copies"
-    _, copy = given.arguments(command, {"configs/main.yml:lr": 2}, copies)
-    again = given.arguments(command, {"configs/main.yml:lr": 3}, copies)
-    folder = Path(copy).parent
+CHANGED = {"configs/main.yml:lr": 2, "configs/deep/more.yml:b": 5, "base.yml:a": 7, "../elsewhere/far.yml:c": 9}
 
-    assert "lr: 3" in Path(copy).read_text()
-    assert again == ["train.py", copy]
-    assert (home / "configs" / "main.yml").read_text().endswith("lr: 1\n")
-    found = [(folder / name).resolve() for name in ("../base.yml", "other.json", "deep/more.yml")]
-    assert found == [home / "base.yml", home / "configs" / "other.json", home / "configs" / "deep" / "more.yml"]
-    assert not (copies / "outputs").exists()  # a link to the folder that it lies in
+
+@pytest.mark.parametrize("links", [True, False])
+def test_changed_copies_find_what_lies_beside_their_originals(links: bool, tmp_path: Path) -> None:
+    """Several files, below one another and from elsewhere, twice into one folder: each copy holds its value, relative
+    paths lead to copies or to originals, never to the folder of the copies, and no original is written to."""
+    home, far = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "configs" / "deep").mkdir(parents=True)
+    far.mkdir()
+    (home / "train.py").write_text("print(1)")
+    (home / "configs" / "other.json").write_text("{}")
+    texts = {home / "base.yml": "a: 1\n", home / "configs" / "main.yml": "lr: 1\n"}
+    texts |= {home / "configs" / "deep" / "more.yml": "b: 1\n", far / "far.yml": "c: 1\n", far / "near.txt": "near"}
+    for path, text in texts.items():
+        path.write_text(text)
+    named = ["configs/main.yml", "configs/deep/more.yml", "base.yml", "../elsewhere/far.yml"]
+    command = resolve([sys.executable, "train.py", *named], home, os.environ)
+    copies = home / "outputs" / "copies"
+    for _ in range(2):
+        copies = copies / "again" if links else copies
+        _, main, more, base, other = map(Path, given.arguments(command, CHANGED, copies, links))
+
+        assert [path.read_text() for path in (main, more, base, other)] == ["lr: 2\n", "b: 5\n", "a: 7\n", "c: 9\n"]
+        assert {path: path.read_text() for path in texts} == texts
+        assert (main.parent / "../base.yml").resolve() == base
+        assert (main.parent / "other.json").exists() is (other.parent / "near.txt").exists() is links
+        assert not (copies / "outputs").exists()
+    if links:
+        with pytest.raises(FileExistsError):
+            given.arguments(command, CHANGED, copies, links)
 
 
 def test_one_value_of_an_option_that_takes_several_is_seen() -> None:

@@ -109,7 +109,7 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         took = time.monotonic() - began
         seen = overview(Path(folder) / "found") if (Path(folder) / "found").is_dir() else None
         shutil.copytree(
-            Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True
+            Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True, symlinks=True
         ) if seen else None
         first = seen.causes[0] if seen and seen.causes else None
         # a change is held against that change made by hand, and time that no change takes away against its cause undone

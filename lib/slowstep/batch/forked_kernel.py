@@ -114,9 +114,11 @@ class Provisioner(LocalProvisioner):
     waiting: list[Kernel] = []
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Have a waiting kernel begin. `cmd` is `python -m ipykernel_launcher` and the arguments."""
+        """Have a waiting kernel begin; start one as Jupyter does, by the command `cmd`, where none waits."""
+        if not self.waiting:
+            return await super().launch_kernel(cmd, **kwargs)
         kernel = self.waiting.pop()
-        kernel.begin(cmd[cmd.index("-f") :])
+        kernel.begin(["-f", self.parent.connection_file, f"--IPKernelApp.parent_handle={os.getpid()}"])
         self.process, self.pid, self.pgid = kernel, kernel.pid, kernel.pid
         self.cwd = kwargs.get("cwd", os.getcwd())
         return self.connection_info

@@ -9,6 +9,7 @@ from pathlib import Path
 from slowstep.batch.cleanup import forget_failures, unusable_records
 from slowstep.batch.measuring import measured, sections_asked
 from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
+from slowstep.batch.notebook_process import notebook_interpreter
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.opening import read_investigation
@@ -44,6 +45,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
 
 def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, tell: Teller) -> None:
     """Measure an investigation, and run the notebooks that are late, or that now say something else."""
+    notebook_interpreter()  # it makes its imports while measuring begins
     waiting, concluded, why = set(late), set(), dict[Section, object]()
     steps = measured(late, given.loaded, outputs, lambda progress: tell(progress.notebook, progress))
     try:
@@ -97,6 +99,7 @@ def draw(folder: Path, tell: Teller, interactive: bool = True) -> list[NotebookR
     Reports that are not `interactive` hold drawings alone, and are small. NotMeasured if its folder doesn't say what
     was measured. A notebook that had not come to its end is drawn, and still counts as one to be finished.
     """
+    notebook_interpreter()
     lab = read_investigation(folder)
     given = Given(loaded=lab.loaded, folder=folder, from_records=True, interactive=interactive)
     reported = lab.settings.reported

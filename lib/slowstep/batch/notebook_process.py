@@ -48,24 +48,29 @@ class NotebookProcess:
         self._scratch = tempfile.TemporaryDirectory(prefix=folder_prefix("run"), dir=place, ignore_cleanup_errors=True)
         self._log = Path(self._scratch.name, "log")
         arguments = [str(notebook), str(target), parameters, _environment(self._scratch.name)]
-        self._guarded = Guarded(notebook_interpreter(), EXECUTE, arguments, log=self._log, path=own_path())
+        self._guarded, self._failed = None, ""
+        try:
+            self._guarded = Guarded(notebook_interpreter(), EXECUTE, arguments, log=self._log, path=own_path())
+        except (EOFError, TimeoutError):
+            self._failed = f"{sys.executable} ended, or did not end, making the imports that notebooks need"
 
     @property
     def alive(self) -> bool:
         """True until the notebook has run to its end, or its process is gone."""
-        return not self._guarded.has_spoken
+        return self._guarded is not None and not self._guarded.has_spoken
 
     def end(self) -> str:
         """End the process and all that it started; return why it failed, or an empty text."""
         try:
-            return self._guarded.receive(0.0).value
+            return self._guarded.receive(0.0).value if self._guarded else self._failed
         except TimeoutError:
             return "the notebook was ended"
         except EOFError:
             code = self._guarded.end(grace=LAST_SECONDS).code
             return last_line(self._log) or f"the notebook's process ended with status {code}"
         finally:
-            self._guarded.end()
+            if self._guarded:
+                self._guarded.end()
             self._scratch.cleanup()
             remove_abandoned_folders()
 

@@ -45,9 +45,25 @@ def problem(command: Command, name: str) -> str | None:
     return None
 
 
-def arguments(command: Command, values: Mapping[str, object], folder: Path) -> list[str]:
-    """Return the arguments of a command with values given; changed copies of its files are written to a folder."""
+def arguments(command: Command, values: Mapping[str, object], folder: Path, links: bool = False) -> list[str]:
+    """Return the arguments of a command with values given; changed copies of its files are written to a folder.
+
+    With `links` the copies find what lies beside their originals. That is for a new folder that nobody keeps;
+    FileExistsError for one that is there, since a copy could be written through a link in it.
+    """
+    if links:
+        folder.mkdir(parents=True)
     first, *rest = command.arguments
+    files = list(dict.fromkeys(split(name)[0] for name in values if split(name)[0]))
+    for file in files:
+        changes = {split(name)[1]: value for name, value in values.items() if split(name)[0] == file}
+        copy, text = _copy_of(command, file, folder), own_files.changed_text(Path(command.folder) / file, changes)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.unlink(missing_ok=True)
+        with copy.open("x", encoding="utf-8") as written:
+            written.write(text)
+    for file in files if links else ():  # after all copies, so that none is written through a link
+        _mirror(Path(command.folder) / file, folder, _copy_of(command, file, folder), command.folder)
     return [first, *_given(command, rest, values, folder)]
 
 
@@ -56,39 +72,35 @@ def words(command: Command, values: Mapping[str, object], folder: Path) -> list[
     own = len(command.arguments) - 1
     tail = command.words[-own:] if own else []
     if tail == command.arguments[1:]:  # what stands before is the launcher's
-        return [*command.words[: len(command.words) - own], *_given(command, tail, values, folder, write=False)]
-    return _given(command, command.words, values, folder, write=False)
+        return [*command.words[: len(command.words) - own], *_given(command, tail, values, folder)]
+    return _given(command, command.words, values, folder)
 
 
-def _given(
-    command: Command, found: Sequence[str], values: Mapping[str, object], folder: Path, write: bool = True
-) -> list[str]:
+def _given(command: Command, found: Sequence[str], values: Mapping[str, object], folder: Path) -> list[str]:
     options = {name: value for name, value in values.items() if not split(name)[0]}
     result = rewritten(found, options) if options else list(found)
     for file in dict.fromkeys(split(name)[0] for name in values if split(name)[0]):
-        changes = {split(name)[1]: value for name, value in values.items() if split(name)[0] == file}
-        inside = Path(os.path.relpath(Path(command.folder) / file, command.folder))
-        copy = folder / (Path(*inside.parts[inside.parts.count("..") :]) if ".." in inside.parts else inside)
-        if write:
-            text = own_files.changed_text(Path(command.folder) / file, changes)
-            _mirror(Path(command.folder) / file, copy, copy.relative_to(folder).parts)
-            copy.write_text(text, encoding="utf-8")
-        result = own_files.renamed(result, file, command.folder, copy)
+        result = own_files.renamed(result, file, command.folder, _copy_of(command, file, folder))
     return result
 
 
-def _mirror(original: Path, copy: Path, inside: Sequence[str]) -> None:
-    """Make the folders of a copy, with links to what lies beside the original, so that its relative paths lead there.
+def _copy_of(command: Command, file: str, folder: Path) -> Path:
+    """Return the path of a file's copy: below `folder` it lies as it does below the command's own."""
+    inside = Path(os.path.relpath(Path(command.folder) / file, command.folder)).parts
+    return folder.joinpath(*(part for part in inside if part != ".."))
 
-    `inside` holds the parts of the path that both have in common.
+
+def _mirror(original: Path, root: Path, copy: Path, home: str) -> None:
+    """Make links beside a copy to what lies beside the original, so that its relative paths lead there.
+
+    The same is done in the folders above, up to the command's own; for a file from elsewhere, in its folder alone.
     """
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    for _ in inside:
+    own = Path(os.path.relpath(original, home)).parts
+    for _ in range(1 if ".." in own else len(own)):
         with contextlib.suppress(OSError):  # a folder that can't be listed, or no links in this file system
             beside = list(original.parent.iterdir())
             for path in beside if len(beside) <= MOST_BESIDE else []:
-                link = copy.parent / path.name
-                around = path.resolve() in link.resolve().parents  # a link to it would lead to itself
-                if path.name != original.name and not around and not os.path.lexists(link):
-                    link.symlink_to(path.absolute())
+                holds_copies = Path(os.path.realpath(root)).is_relative_to(os.path.realpath(path))
+                if not holds_copies and not os.path.lexists(copy.parent / path.name):
+                    (copy.parent / path.name).symlink_to(path.absolute())
         original, copy = original.parent, copy.parent

@@ -50,7 +50,7 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
 def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     """Return the seconds that a comparison takes at most: its pairs, and the launches of its trials."""
     budget = evidence.settings.budget
-    launch = sum(evidence.noise.baseline.startup.values())
+    launch = sum(s for part, s in evidence.noise.baseline.startup.items() if part != "base")  # built once for all
     launches = max(1, min(budget.launches, budget.max_pairs)) if evidence.launches_weigh else 1
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
     known = evidence.block_length

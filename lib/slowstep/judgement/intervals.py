@@ -97,7 +97,8 @@ def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, flo
     """Return what `n` pairs in all will show: the standard deviation of their mean, and half their interval at `p`.
 
     The mean is expected where it is now, give or take what the pairs so far leave open: predictive power with a flat
-    prior (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7, 1986).
+    prior (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7, 1986). The part of the
+    interval that launches make is taken to shrink like the rest.
     """
     error = effect.half / _t(NOMINAL_P, effect.n - 1)
     return error * math.sqrt(max(0.0, 1 - effect.n / n)), _t(p, n - 1) * error * math.sqrt(effect.n / n)

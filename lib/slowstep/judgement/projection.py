@@ -12,7 +12,7 @@ from slowstep.records import Block, ComparisonRecord, EventRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
 
-START_UP = ("imports", "process", "data", "model", "trainer", "first step boundary")
+START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
 
 

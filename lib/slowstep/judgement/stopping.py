@@ -51,7 +51,8 @@ class StopRule:
     def _chance(self, effect: Interval) -> float:
         """Return the chance that all `max_pairs` pairs will support or refute the hypothesis, from those so far.
 
-        Ending for a small chance can make no hypothesis look supported. It leaves open what would stay open.
+        Ending for a small chance can make no hypothesis look supported. It leaves open what would most likely stay
+        open.
         """
         least = math.log(1 + self.minimum_effect)
         sd, refuting = foreseen(effect, self.max_pairs)

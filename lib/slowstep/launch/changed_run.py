@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ from slowstep.command.given import arguments
 from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
+from slowstep_probe.processes.scratch import folder_prefix
 
 MADE = ("values", "feeding", "freed_memory")
 """What is done in the command's process."""
@@ -19,7 +21,8 @@ MADE = ("values", "feeding", "freed_memory")
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
-    words = arguments(command, changes["given"], changes["folder"] / COPIES)
+    scratch = tempfile.mkdtemp(prefix=folder_prefix("given"))  # removed by the next start after it has ended
+    words = arguments(command, changes["given"], Path(scratch) / COPIES, links=True)
     order = {
         "arguments": words,
         "folder": command.folder,

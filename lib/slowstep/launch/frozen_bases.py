@@ -116,10 +116,17 @@ class FrozenBases:
         log = self.logs / f"base-{key}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         order = [to_plain(settings), str(arena)]
-        process = Guarded(own_interpreter(), BUILD, order, log=log, limit=limit, path=own_path())
+        process = None
         try:
-            return FrozenBase(arena=str(arena), seconds=process.receive(seconds).value["seconds"])
+            interpreter = own_interpreter()
+            interpreter.wait(seconds)
+            process = Guarded(interpreter, BUILD, order, log=log, limit=limit, path=own_path())
+            built = process.receive(seconds).value
+            return FrozenBase(arena=str(arena), seconds=built["seconds"]) if built else None
         except (EOFError, TimeoutError):
+            for path in self.folder.glob(f"{arena.name}*"):  # half of it would only take up room
+                path.unlink(missing_ok=True)
             return None
         finally:
-            process.end()
+            if process:
+                process.end()

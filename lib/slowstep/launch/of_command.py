@@ -43,7 +43,7 @@ OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1
 
 def program_of(command: Command, given: Mapping[str, object], folder: Path) -> Program:
     """Return the program that a command starts, with values given; changed copies of its files go to a folder."""
-    words = arguments(command, given, folder) if given else command.arguments
+    words = arguments(command, given, folder, links=True) if given else command.arguments
     return Program(arguments=words, folder=command.folder, command=[command.python, *words])
 
 

@@ -28,7 +28,7 @@ def main(order: Path) -> None:
     flags.attach(Patches())
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
     if base := asked.get("base"):
-        workload.frozen_base, told.beforehand["model"] = Path(base["arena"]), base["seconds"]
+        workload.frozen_base, told.beforehand["base"] = Path(base["arena"]), base["seconds"]
     _timed("data", workload.prepare_data)
     _timed("model", workload.build_model)
     _timed("trainer", workload.build_trainer)

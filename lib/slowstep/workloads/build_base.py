@@ -17,9 +17,15 @@ from slowstep_probe.trial.messages import Answer, encoded
 
 
 def main(wire: Wire, settings: dict[str, Any], arena: str) -> None:
-    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer seconds and bytes."""
+    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer seconds and bytes.
+
+    The answer is None for a base that would lie on a device.
+    """
     described, began = from_plain(Settings, settings), time.perf_counter()
     arguments = training_arguments(described, Path(arena).parent)
+    if arguments.device.type != "cpu":
+        wire.send(encoded(Answer(value=None)))
+        return
     set_seed(arguments.seed)
     base = model.base(described, arguments.device).requires_grad_(False)
     seconds = time.perf_counter() - began

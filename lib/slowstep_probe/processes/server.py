@@ -29,8 +29,9 @@ from slowstep_probe.processes.wire import Wire
 HIDDEN = ("bitsandbytes",)
 """Packages that initialise a device when they are imported."""
 
-DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel")
-"""The beginnings of the files of devices. A process that has one of them open has initialised the device's driver."""
+DEVICES = ("/dev/nvidia-uvm", "/dev/kfd")
+"""The beginnings of the files that CUDA and ROCm open when they are initialised, and that asking for a device's name or
+number (NVML) does not."""
 
 COMPILE_WORKERS = "TORCH_WARM_POOL"
 """The environment variable by which Inductor asks whether to start its processes: older versions when imported."""

@@ -188,8 +188,7 @@ class Trial:
         told.before_first_step()
         self.startup |= told.seconds
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
-        for part, seconds in told.beforehand.items():
-            self.startup[part] += seconds
+        self.startup |= told.beforehand
         self.device = told.device or ("cuda" if torch.cuda.is_initialized() else "cpu")
         self.probe.clock = clock_for(self.device)
         if torch.cuda.is_initialized():
