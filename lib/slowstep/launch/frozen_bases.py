@@ -90,7 +90,7 @@ class FrozenBases:
     def __init__(self, folder: Path, logs: Path):
         self.folder, self.logs = folder, logs
         self._built: dict[str, FrozenBase | None] = {}
-        """By the identity of what a base follows from; None for one that could not be built."""
+        """The bases by the identity of what each follows from; None for one that could not be built."""
 
     def of(self, settings: Settings, seconds: float, limit: int) -> FrozenBase | None:
         """Return the base of these settings; None if a trial is to build its own, and to say what fails with it.
