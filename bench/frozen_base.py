@@ -2,8 +2,8 @@
 
 Two arms of the same run are compared: one maps the base that was built beforehand, the other builds its own (by an
 option of LoRA at its default, which the kit does not know to be harmless). Their pairs show whether mapped weights
-train as fast as a process's own; their launches, what is saved; their memory, what is shared. The results are written to
-bench/results/frozen_base.json.
+train as fast as a process's own; their launches, what is saved; their memory, what is shared. The results are written
+to bench/results/frozen_base.json.
 """
 
 from __future__ import annotations
