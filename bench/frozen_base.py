@@ -71,7 +71,7 @@ def measured(changes: dict[str, Any], pairs: int) -> dict[str, Any]:
     shared, own = (Arm(label=name, settings=run(changes | more)) for name, more in (("mapped", {}), ("own", OWN)))
     assert is_shared(shared.settings)
     assert not is_shared(own.settings)
-    with LocalMeasurer(shared.settings.budget, Path(tempfile.mkdtemp())) as measurer:
+    with tempfile.TemporaryDirectory() as logs, LocalMeasurer(shared.settings.budget, Path(logs)) as measurer:
         pool = measurer.pool
         pool.launch(Arm(label="imports", settings=load(ROOT / "params" / "smoke.yaml").settings), "imports")
         pool.keep_only(set())

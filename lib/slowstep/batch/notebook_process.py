@@ -10,8 +10,7 @@ from pathlib import Path
 from slowstep.environment.system_errors import temporary_folder
 from slowstep.launch.environment import without_errors
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.probe_entry import LIBRARY
-from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment, own_path, warm
+from slowstep.launch.warm_interpreter import WarmInterpreter, of_the_kit, own_path, warm
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
@@ -35,9 +34,7 @@ LAST_SECONDS = 5.0
 
 def notebook_interpreter() -> WarmInterpreter:
     """Return the interpreter that notebooks are forked from. It makes its imports while the caller goes on."""
-    own = os.environ | {"PYTHONWARNINGS": without_errors(os.environ.get("PYTHONWARNINGS", ""))}
-    own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(LIBRARY), own.get("PYTHONPATH"))))
-    return warm(Interpreter(python=sys.executable, preload=IMPORTED, env=environment(own)))
+    return warm(of_the_kit(IMPORTED, os.environ | _mild_warnings()))
 
 
 class NotebookProcess:
@@ -80,6 +77,11 @@ def _environment(scratch: str) -> dict[str, str]:
 
     With them it runs wherever the caller runs: without a home that can be written, or with strict warnings.
     """
-    own = {"TMPDIR": scratch, "PYTHONWARNINGS": without_errors(os.environ.get("PYTHONWARNINGS", ""))}
+    own = _mild_warnings() | {"TMPDIR": scratch}
     own |= {name: str(Path(scratch, name.lower())) for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
     return dict(os.environ) | own
+
+
+def _mild_warnings() -> dict[str, str]:
+    """Return the variable by which no library's warning is an error."""
+    return {"PYTHONWARNINGS": without_errors(os.environ.get("PYTHONWARNINGS", ""))}

@@ -122,7 +122,7 @@ class FrozenBases:
             interpreter.wait(seconds)
             process = Guarded(interpreter, BUILD, order, log=log, limit=limit, path=own_path())
             built = process.receive(seconds).value
-            return FrozenBase(arena=str(arena), seconds=built["seconds"]) if built else None
+            return None if built is None else FrozenBase(arena=str(arena), seconds=built)
         except (EOFError, TimeoutError):
             for path in self.folder.glob(f"{arena.name}*"):  # half of it would only take up room
                 path.unlink(missing_ok=True)

@@ -204,9 +204,13 @@ def own_interpreter() -> WarmInterpreter:
         os.getcwd()
     except FileNotFoundError:
         raise FileNotFoundError(NO_DIRECTORY) from None
-    env = trial_environment(os.environ)
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(LIBRARY), env.get("PYTHONPATH"))))
-    return warm(Interpreter(python=sys.executable, preload=(*ALWAYS, *DESCRIBED), env=environment(env)))
+    return warm(of_the_kit((*ALWAYS, *DESCRIBED), trial_environment(os.environ)))
+
+
+def of_the_kit(preload: tuple[str, ...], variables: Mapping[str, str]) -> Interpreter:
+    """Return the interpreter that runs this, with such an environment in which it finds the kit's own modules."""
+    path = os.pathsep.join(filter(None, (str(LIBRARY), variables.get("PYTHONPATH"))))
+    return Interpreter(python=sys.executable, preload=preload, env=environment({**variables, "PYTHONPATH": path}))
 
 
 def own_path() -> list[str]:

@@ -17,7 +17,7 @@ from slowstep_probe.trial.messages import Answer, encoded
 
 
 def main(wire: Wire, settings: dict[str, Any], arena: str) -> None:
-    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer seconds and bytes.
+    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer the seconds it took.
 
     The answer is None for a base that would lie on a device.
     """
@@ -29,4 +29,5 @@ def main(wire: Wire, settings: dict[str, Any], arena: str) -> None:
     set_seed(arguments.seed)
     base = model.base(described, arguments.device).requires_grad_(False)
     seconds = time.perf_counter() - began
-    wire.send(encoded(Answer(value={"seconds": seconds, "bytes": frozen_base.write(base, Path(arena))})))
+    frozen_base.write(base, Path(arena))
+    wire.send(encoded(Answer(value=seconds)))

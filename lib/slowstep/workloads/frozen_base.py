@@ -24,8 +24,8 @@ STRUCTURE = "structure"
 """The ending of the file beside the arena that holds everything but the values of tensors."""
 
 
-def write(base: torch.nn.Module, arena: Path) -> int:
-    """Write a model to `arena` and the file beside it, and return the bytes of its tensors.
+def write(base: torch.nn.Module, arena: Path) -> None:
+    """Write a model to `arena` and the file beside it.
 
     The random numbers that come next are kept, too: adapters are drawn from them.
     """
@@ -34,7 +34,6 @@ def write(base: torch.nn.Module, arena: Path) -> int:
         packer = _Packer(structure, file)
         packer.dump((base, torch.get_rng_state().tolist()))
     arena.with_suffix(f".{STRUCTURE}").write_bytes(structure.getvalue())
-    return packer.size
 
 
 def mapped(arena: Path) -> torch.nn.Module:
