@@ -156,14 +156,16 @@ def test_a_trial_that_is_interrupted_as_it_begins_is_ended_by_its_guard(
     monkeypatch.setattr(guarded_process, "held", interrupted)
     monkeypatch.setattr(WarmInterpreter, "fork", lambda *given: forked.append(fork(*given)) or forked[-1])
     monkeypatch.setattr(WarmInterpreter, "end_orphans", lambda _, guard: without_guard.append(guard))
-    folders = set(Path(tempfile.gettempdir()).glob("slowstep-trial-*"))
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
     with pytest.raises(KeyboardInterrupt):
         TrialProcess(arm(), tmp_path / "log", budget, cache=tmp_path / "cache")
 
     assert not without_guard
     assert len(forked) == 1
     assert wait(lambda: not psutil.pid_exists(forked[0]) or not living([psutil.Process(forked[0])]))
-    assert folders == set(Path(tempfile.gettempdir()).glob("slowstep-trial-*"))
+    assert not list(own.iterdir())
 
 
 def test_a_temporary_folder_that_nobody_knows_is_removed_at_exit(tmp_path: Path) -> None:
