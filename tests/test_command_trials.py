@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,34 @@ def test_a_program_trains_beyond_its_own_end(
 
     assert measured.block.steps == 60
     assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
+
+
+def test_what_makes_batches_beside_the_training_waits_with_it(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Threads and processes of the program's own fill no queue while another arm is measured, and then go on."""
+    trial = started(surveyed("makes_batches_beside.py"))
+    block(trial, 5)
+
+    def said() -> dict[str, int]:
+        lines = trial.log.read_text().split()
+        return {name: lines.count(name) for name in ("thread", "process")}
+
+    before = settled(said)
+    trial.ask(Run(steps=5), SOON)
+    after = settled(said)
+
+    assert all(after[name] > before[name] > 0 for name in before)
+
+
+def settled(look: Callable[[], Any]) -> Any:
+    """What is seen as soon as it stays the same for a while; an error if it never does."""
+    for _ in range(40):
+        seen = look()
+        time.sleep(0.3)
+        if look() == seen:
+            return seen
+    raise AssertionError(f"it goes on: {seen}")
 
 
 def test_nothing_of_the_users_is_changed(

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import torch
 
 from workloads_for_tests import MIB, Tiny
@@ -81,17 +82,23 @@ class HoardsInAStep(Tiny):
 
 
 class HoardsWhileIdle(Tiny):
-    """Takes more and more of the memory while it waits for its turn, by a thread."""
+    """Takes more and more of the memory while it waits for its turn, by a thread in one long call of a library."""
 
     def observe(self) -> dict:
         import threading
 
+        before = self._held()
         threading.Thread(target=self._hoard, daemon=True).start()
+        while self._held() < before + 32 * MIB:  # from then on it asks for no interpreter
+            time.sleep(0.001)
         return super().observe()
 
     def _hoard(self) -> None:
-        time.sleep(0.5)
-        self.taken = torch.ones(1024 * MIB, dtype=torch.uint8)
+        self.taken = torch.randn(256 * MIB)
+
+    @staticmethod
+    def _held() -> int:
+        return psutil.Process().memory_info().rss
 
 
 class HoardsInAWorker(Tiny):

@@ -1,14 +1,11 @@
-"""The loader workers of a trial that waits for its turn.
+"""The loader workers of a trial, and the batches that they have made beforehand.
 
-If they went on filling their queue, the first steps of the next block would find their batches ready, and a run that
-waits for its data would look as if it did not. So the workers are stopped (SIGSTOP) while the trial waits, and then go
-on. They can't be kept from filling the queue while the first steps are slow, but it can be asked how much lies ready.
+They stand still while the trial waits for its turn (`slowstep_probe.trial.standstill`). They can't be kept from filling
+their queue while the first steps of a block are slow, but it can be asked how much lies ready.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import time
 from typing import Any
@@ -25,16 +22,8 @@ class Workers:
         self._iterator: Any = None
 
     def belong_to(self, iterator: Any) -> None:
-        """Take the workers of `iterator` as those to stop from now on."""
+        """Take the workers of `iterator` as those that are asked about from now on."""
         self._iterator = iterator
-
-    def stop(self) -> None:
-        """Stop all workers where they stand."""
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let all workers go on."""
-        self._signal(signal.SIGCONT)
 
     @property
     def known(self) -> bool:
@@ -42,20 +31,26 @@ class Workers:
         return all(hasattr(self._iterator, name) for name in QUEUES_OF)
 
     @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes of workers that are alive."""
+        workers = getattr(self._iterator, "_workers", [])
+        return [w.pid for w in workers if w.pid is not None and w.is_alive()]
+
+    @property
     def number(self) -> int:
         """The number of workers that are alive."""
-        return len(self._pids())
+        return len(self.pids)
 
     @property
     def outstanding(self) -> int:
         """The number of batches that were asked for and not yet given: all that the queue may hold."""
-        return len(self._iterator._task_info) if self._pids() and self.known else 0
+        return len(self._iterator._task_info) if self.pids and self.known else 0
 
     @property
     def ready(self) -> int:
         """The number of batches that lie ready."""
         it = self._iterator
-        if not self._pids() or not self.known:
+        if not self.pids or not self.known:
             return 0
         received = sum(len(task) == 2 for task in it._task_info.values())  # (worker,) until its batch has come
         queues = {id(q): q for q in (it._worker_result_queue, it._data_queue)}  # two where a thread pins memory
@@ -74,12 +69,3 @@ class Workers:
             if found or time.monotonic() >= deadline:
                 return found
             time.sleep(0.01)
-
-    def _pids(self) -> list[int]:
-        workers = getattr(self._iterator, "_workers", [])
-        return [w.pid for w in workers if w.pid is not None and w.is_alive()]
-
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in self._pids():
-            with contextlib.suppress(OSError):
-                os.kill(pid, number)

@@ -26,7 +26,7 @@ def main():
     order = BatchSampler(RandomSampler(data), 128, drop_last=False)
     loader = DataLoader(data, sampler=order, batch_size=None)
     model = Table()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     for epoch in range(11):
         if epoch == 1:
             began = time.perf_counter()

@@ -8,8 +8,8 @@ The opinions here, and why:
   whole life.
 - The baseline stays resident from one comparison to the next, until it has served for longer than its launch took. The
   treatment begins with the first sample, and would have to train as far.
-- While an arm waits, its loader workers are stopped (`slowstep_probe.loader_workers`), so that no batch is made in a
-  time that does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
+- While an arm waits, what its program has started stands still (`slowstep_probe.trial.standstill`): no batch is made in
+  a time that does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair that was visibly interrupted by other processes is measured again, at most `budget.redo_blocks` times a

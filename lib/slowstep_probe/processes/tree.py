@@ -26,6 +26,17 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def state(pid: int) -> str:
+    """Return the letter of a process's state in the kernel; empty if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        if os.path.isdir("/proc/self"):
+            return ""
+    return next((row[2][0] for row in _listed() if int(row[0]) == pid), "")
+
+
 def resident(pid: int) -> int:
     """Return the bytes that a process holds in memory, on a system without /proc; 0 if it is gone."""
     return next((int(row[3]) * 1024 for row in _listed() if int(row[0]) == pid), 0)
@@ -69,7 +80,7 @@ def reap_adopted(keep: Collection[int] = ()) -> None:
     Nobody else waits for them, and each would stay in the table of processes for as long as this process lives.
     """
     for pid in _children(os.getpid()):
-        if pid not in keep and _state(pid) == "Z":
+        if pid not in keep and state(pid) == "Z":
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
@@ -93,18 +104,7 @@ def _running(pid: int, keep: Collection[int], itself: bool) -> list[int]:
     for each in keep:
         kept.update(descendants(each))
     found = [*([pid] if itself else []), *descendants(pid)]
-    return [each for each in found if each not in kept and _state(each) not in ("", "Z", "X")]
-
-
-def _state(pid: int) -> str:
-    """Return the letter of a process's state in the kernel; empty if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return ""
-    return next((row[2][0] for row in _listed() if int(row[0]) == pid), "")
+    return [each for each in found if each not in kept and state(each) not in ("", "Z", "X")]
 
 
 def _children(pid: int) -> list[int]:

@@ -53,6 +53,7 @@ from slowstep_probe.trial.messages import (
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
+from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.told import NotTestable, told
 
 EARLY = 4
@@ -99,6 +100,7 @@ class Trial:
         self.freed_memory = heap.settle(launch.freed_memory)
         self.shift = heap.shift()
         self.schedule = Schedule()
+        self.standstill = Standstill()
         self.passed = Steps()
         """Steady steps between the last block and the one that is open."""
         self.probe = Probe(at_step_boundary=self.at_step_boundary)
@@ -173,7 +175,7 @@ class Trial:
 
     def _begin(self, request: Run) -> None:
         then = self.schedule.begin(request, self.probe.position, self.probe.workers)
-        self.probe.workers.go_on()
+        self.standstill.end()
         self._go_on(then)
 
     def _go_on(self, then: Then) -> None:
@@ -229,9 +231,11 @@ class Trial:
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""
-        self.probe.workers.stop()
+        self.standstill.begin()
         while True:
             try:
+                if not self.wire.waits():
+                    self.standstill.wait(self.wire.fileno())
                 request = decoded(self.wire.receive())
             except EOFError:
                 end()
@@ -258,6 +262,7 @@ class Trial:
         return seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
 
     def _happen(self, event: str) -> PeriodicEventDone:
+        self.standstill.end(but=self.probe.workers.pids)  # an evaluation may have workers of its own, kept from before
         clock = self.probe.clock
         clock.synchronize()
         began = time.perf_counter()
@@ -265,6 +270,7 @@ class Trial:
         clock.synchronize()
         seconds = time.perf_counter() - began
         left.clear()
+        self.standstill.begin()
         return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
 
 

@@ -1,0 +1,138 @@
+"""Two ways from twelve levels to twelve verdicts: the kit's pairs, and runs that are repeated one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from bench.price.machines import STEP, Clock, Machine, Recorded
+from slowstep.judgement.block_length import FIRST, block_length
+from slowstep.judgement.comparison import OVERALL_P, change
+from slowstep.judgement.intervals import NOMINAL_P
+from slowstep.judgement.stopping import StopRule
+from slowstep.records import Block, Pair, Work
+from slowstep.settings.schema import Budget
+
+MINIMUM_EFFECT = 0.05
+LAUNCH_SECONDS = 3.0
+"""Seconds from the launch of an arm to its first steady step, whoever launches it."""
+
+TURN_SECONDS = 0.3
+"""Seconds of a turn beside its block."""
+
+SUPPORTED, REFUTED, OPEN = "supported", "refuted", "inconclusive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a way of measuring came to."""
+
+    seconds: float
+    verdicts: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What is known of one level's gain, as log-ratios."""
+
+    mean: float
+    upper: float
+    p: float
+
+
+def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[float]) -> Outcome:
+    """The kit's own rules: A/A pairs, the block that follows from them, and pairs of each level until it is decided."""
+    clock, budget = Clock(machine, rng), Budget()
+    alike = _pairs(clock, 0.0, FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
+    length = block_length(alike, TURN_SECONDS)
+    block = length.seconds if length else FIRST
+    rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
+    effects = [change(_pairs(clock, gain, block, rule, budget)) for gain in gains]
+    known = [Estimate(mean=e.mean, upper=e.upper, p=e.p) for e in effects]
+    return Outcome(seconds=clock.seconds, verdicts=judged(known, NOMINAL_P))
+
+
+def _pairs(clock: Clock, gain: float, seconds: float, rule: StopRule, budget: Budget) -> list[Pair]:
+    pairs: list[Pair] = []
+    launch, offsets = 0, [clock.launch(LAUNCH_SECONDS) for _ in range(2)]
+    while not rule.met(pairs):
+        if rule.anew(pairs) and launch + 1 < budget.launches:
+            launch, offsets = launch + 1, [clock.launch(LAUNCH_SECONDS) for _ in range(2)]
+        first, blocks = int(clock.rng.integers(2)), {}
+        for side in (first, 1 - first):
+            clock.wait(TURN_SECONDS)
+            pace = np.exp(offsets[side]) / (1 + gain * side)
+            blocks[side] = _block(clock.steps(max(budget.block_steps_min, round(seconds / STEP)), pace))
+        name = "treatment" if first else "baseline"
+        pairs.append(Pair(first=name, baseline=blocks[0], treatment=blocks[1], launch=launch))
+    return pairs
+
+
+def _block(steps: np.ndarray) -> Block:
+    n = len(steps)
+    work = Work(samples=n, padded_tokens=None, useful_tokens=None, loss_tokens=None, cut_tokens=None)
+    each = [float(s) for s in steps]
+    return Block(steps=n, seconds=sum(each), phases={}, step_seconds=each, work=work)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """Runs of every arm, all of one length, so many of each; the log of each run's seconds a step."""
+
+    seconds: float
+    """Seconds of a run, beside its launch."""
+    logs: np.ndarray
+    """Shape (arms, most rounds); the first arm is the run as it is."""
+    in_turn: bool
+    """True if every round runs all arms; False if an arm's runs follow each other."""
+
+    def judged(self, rounds: int) -> Outcome:
+        """What the first `rounds` runs of each arm come to: rounds are paired, runs that follow each other are not."""
+        base, arms = self.logs[0, :rounds], self.logs[1:, :rounds]
+        mean = (base - arms).mean(axis=1)
+        if self.in_turn:
+            error, freedom = (base - arms).std(axis=1, ddof=1) / np.sqrt(rounds), np.full(len(arms), rounds - 1.0)
+        else:  # Welch's test
+            parts = np.array([base.var(ddof=1) + np.zeros(len(arms)), arms.var(axis=1, ddof=1)]) / rounds
+            error, freedom = np.sqrt(parts.sum(axis=0)), (rounds - 1) * parts.sum(axis=0) ** 2 / (parts**2).sum(axis=0)
+        p = 2 * special.stdtr(freedom, -np.abs(mean) / error)
+        upper = mean - special.stdtrit(freedom, OVERALL_P / 2) * error
+        known = [Estimate(mean=m, upper=u, p=q) for m, u, q in zip(mean, upper, p, strict=True)]
+        seconds = len(self.logs) * rounds * (LAUNCH_SECONDS + self.seconds)
+        return Outcome(seconds=seconds, verdicts=judged(known, OVERALL_P))
+
+
+def repeated(
+    machine: Machine | Recorded,
+    rng: np.random.Generator,
+    gains: Sequence[float],
+    seconds: float,
+    rounds: int,
+    in_turn: bool,
+) -> Repeated:
+    """Run every arm `rounds` times, each time launched anew."""
+    clock, arms = Clock(machine, rng), [0.0, *gains]
+    order = [(arm, k) for arm in range(len(arms)) for k in range(rounds)]
+    if in_turn:
+        order = [(int(arm), k) for k in range(rounds) for arm in rng.permutation(len(arms))]
+    logs = np.empty((len(arms), rounds))
+    for arm, k in order:
+        pace = np.exp(clock.launch(LAUNCH_SECONDS)) / (1 + arms[arm])
+        logs[arm, k] = np.log(clock.steps(round(seconds / STEP), pace).mean())
+    return Repeated(seconds=seconds, logs=logs, in_turn=in_turn)
+
+
+def judged(known: Sequence[Estimate], nominal: float) -> list[str]:
+    """Verdicts by the kit's words, with Holm's correction of what is supported."""
+    least, verdicts = np.log(1 + MINIMUM_EFFECT), [OPEN] * len(known)
+    passed = True
+    for rank, i in enumerate(sorted(range(len(known)), key=lambda i: known[i].p)):
+        passed = passed and known[i].p * (len(known) - rank) <= nominal
+        if passed and known[i].mean >= least:
+            verdicts[i] = SUPPORTED
+        elif known[i].upper < least:
+            verdicts[i] = REFUTED
+    return verdicts

@@ -1,0 +1,71 @@
+"""The standstill of a trial that waits for its turn: nothing of its program goes on meanwhile.
+
+What makes batches beside the training would go on filling its queue. Then the first steps of the next block would find
+their batches ready, and a run that waits for its data would look as if it did not. It would also take the processor
+from the arm whose turn it is. So all processes that the program has started are stopped (SIGSTOP), loader workers
+among them, and the interpreter is held while the trial waits, so that no other thread of Python goes on. Threads that
+never ask for the interpreter, as those of a library in C++, can't be held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Collection
+
+from slowstep_probe.processes.tree import descendants, state
+
+RESTING = ("", "Z", "X", "T", "t")
+"""The states of processes that are gone, or that somebody has stopped already."""
+
+LOOK_MILLISECONDS = 60_000
+"""The time after which a wait begins anew."""
+
+
+class _Poll(ctypes.Structure):
+    """`struct pollfd` of poll(2)."""
+
+    _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
+
+
+_poll = ctypes.PyDLL(None).poll  # functions of a PyDLL, unlike those of a CDLL, keep the interpreter
+
+
+class Standstill:
+    """Stops what the program has started, and lets it go on."""
+
+    def __init__(self) -> None:
+        self._stopped: list[int] = []
+
+    def begin(self) -> None:
+        """Stop all processes that this one has started, also those that they start meanwhile."""
+        while new := [pid for pid in descendants(os.getpid()) if pid not in self._stopped]:
+            running = [pid for pid in new if state(pid) not in RESTING]
+            if not running:
+                return
+            self._signal(running, signal.SIGSTOP)
+            self._stopped += running
+
+    def end(self, but: Collection[int] = ()) -> None:
+        """Let them go on, except those of `but`."""
+        self._signal([pid for pid in self._stopped if pid not in but], signal.SIGCONT)
+        self._stopped = [pid for pid in self._stopped if pid in but]
+
+    @staticmethod
+    def wait(descriptor: int) -> None:
+        """Wait until something can be read from a socket, or its other end is gone. No other thread runs meanwhile.
+
+        A signal's handler runs as in any wait.
+        """
+        about = _Poll(descriptor, select.POLLIN, 0)
+        while _poll(ctypes.byref(about), 1, LOOK_MILLISECONDS) <= 0:
+            continue
+
+    @staticmethod
+    def _signal(pids: Collection[int], number: signal.Signals) -> None:
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
