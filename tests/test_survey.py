@@ -69,7 +69,14 @@ def test_a_plain_loop_is_surveyed(look: Look) -> None:
 @pytest.mark.parametrize(
     ("program", "batch"),
     [
-        *(("index_sampling.py", 16), ("closure.py", 16), ("two_optimizers.py", 16), ("functions.py", 1)),
+        *(
+            ("index_sampling.py", 16),
+            ("closure.py", 16),
+            ("two_optimizers.py", 16),
+            ("functions.py", 1),
+            ("transformed.py", 16),
+        ),
+        pytest.param("for_each_sample.py", 16, marks=EXHAUSTIVE),
         pytest.param("tuples.py", 16, marks=EXHAUSTIVE),
         pytest.param("own_update.py", 8, marks=EXHAUSTIVE),
         pytest.param("whole_batch.py", 256, marks=EXHAUSTIVE),
@@ -77,7 +84,8 @@ def test_a_plain_loop_is_surveyed(look: Look) -> None:
 )
 def test_steps_and_their_work_are_found(program: str, batch: int, look: Look) -> None:
     """Tuples with an evaluation first, batches cut from an array, a closure, two optimizers, updates by hand, a closure
-    over all of the data, functions over bare parameters: in each the steps are found, and the samples of each."""
+    over all of the data, functions over bare parameters, gradients by torch.func, one for each sample: in each the
+    steps are found, and the samples of each."""
     seen = look(program)
     count = len(seen.training["step_seconds"])
 

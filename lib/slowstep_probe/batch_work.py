@@ -34,12 +34,21 @@ def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
 
     A tensor of whole numbers with two dimensions, (batch, length), is a batch of tokens.
     """
+    args, kwargs = tuple(map(unwrapped, args)), {name: unwrapped(value) for name, value in kwargs.items()}
     if "input_ids" in kwargs:
         return count(kwargs)
     first = args[0] if args else next((v for v in kwargs.values() if isinstance(v, torch.Tensor)), None)
     if isinstance(first, torch.Tensor) and first.dim() == 2 and not first.is_floating_point():
         return Work(samples=first.shape[0], padded_tokens=first.numel(), useful_tokens=first.numel())
-    return count(args or dict(kwargs))
+    return count(args or kwargs)
+
+
+def unwrapped(value: Any) -> Any:
+    """Return the tensor within those that torch.func's transformations hand to a function; anything else as it is."""
+    known = getattr(torch._C, "_functorch", None)
+    while known is not None and isinstance(value, torch.Tensor) and known.is_functorch_wrapped_tensor(value):
+        value = known.get_unwrapped(value)
+    return value
 
 
 def total(works: list[Work]) -> Work:

@@ -16,6 +16,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   pass. Several optimizers that step on one batch make one step.
 - Gradients that are dropped by `zero_grad` after a backward pass end a step, too: loops that update their parameters by
   hand have no optimizer, and a GradScaler leaves steps out. Where neither is ever seen, each backward pass ends a step.
+- Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
+  makes no other; beside one they are a part of it, as a penalty on gradients is.
 - What an optimizer's closure computes is no part of the optimizer.
 - Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
   of it within a closure), nothing tells where a step begins, and a step ends where its optimizer's step does.
@@ -104,10 +106,14 @@ class Probe:
         """Backward passes in the last optimizer step."""
         self.device: str | None = None
         """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
+        self._backwards = False
+        """True if a backward pass was made; gradients can also be asked for by themselves."""
         self._in_closure = False
         """True while an optimizer calls its closure."""
         self._stepped = False
         """True if a step was ever ended by an optimizer or by dropped gradients."""
+        self._unsigned = False
+        """True if nothing ever ended a step, and each backward pass is taken for one."""
         self._since_asked = 0
         """Optimizer steps since a loader was last asked for data."""
         self._unannounced = 0
@@ -242,7 +248,8 @@ class Probe:
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
-        self._wrap(torch.Tensor, "backward", "backward", before=self._keep_loss)
+        self._wrap(torch.Tensor, "backward", "backward", before=self._backward)
+        self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
         self._wrap(torch.amp.GradScaler, "scale", "backward", before=self._before_scaling)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
@@ -278,6 +285,8 @@ class Probe:
 
         @functools.wraps(original)
         def marked(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return original(*args, **kwargs)
             self._enter(phase, before(*args))
             try:
                 result = original(*args, **kwargs)
@@ -328,16 +337,30 @@ class Probe:
     def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
         self._unscaled = loss
 
-    def _keep_loss(self, loss: torch.Tensor, *_: Any) -> None:
+    def _backward(self, loss: torch.Tensor, *_: Any) -> None:
         if self._depth and self._marks[-1].phase == "backward":
             return  # a subclass of Tensor passes a call on, and it comes here once more
+        if not self._backwards:
+            self._parts = []  # gradients that were asked for before are no training by themselves
+        self._backwards = True
+        self._keep_loss(loss)
+
+    def _gradients_asked(self, outputs: Any = None, *_: Any) -> None:
+        """Take gradients that are asked for as a backward pass, in training that never makes one (torch.func)."""
+        if not self._backwards and self._depth == 0:
+            first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
+            if isinstance(loss := batch_work.unwrapped(first), torch.Tensor):
+                self._keep_loss(loss.detach().float().mean())
+
+    def _keep_loss(self, loss: torch.Tensor) -> None:
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
         self._unannounced += 1
-        if not self._stepped and len(self._parts) >= UNSEEN:
-            self._step_ended()
         self._parts.append(true.detach())
         self._fed.add(self._asked)
         self._batch_begins = True
+        if not self._stepped and (self._unsigned or len(self._parts) >= UNSEEN):
+            self._unsigned = True
+            self._step_ended()
 
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
