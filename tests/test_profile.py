@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
 from slowstep_probe.trial.profiling import covered
-from slowstep_probe.trial.stack_sampler import place_of
+from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
 
 
@@ -103,3 +104,34 @@ def test_a_place_names_the_function_around_a_comprehension() -> None:
     for where, own in (generated, by_lambda):
         assert own
         assert where.endswith("in test_a_place_names_the_function_around_a_comprehension")
+
+
+def test_a_loop_in_python_is_looked_at_as_often_as_an_operator() -> None:
+    """A thread that looks gets the interpreter where an operator lets go of it. A loop of some milliseconds that never
+    does is seen in its own share of the time all the same."""
+    spent = {"loop": 0.0, "operator": 0.0}
+    places = Places(lambda: 0)
+    places.start()
+    while sum(spent.values()) < 1.5:
+        for act in (loop, operator):
+            began = time.perf_counter()
+            act()
+            spent[act.__name__] += time.perf_counter() - began
+    found = places.stop(["other"])
+    seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
+
+    assert seen["loop"] == pytest.approx(spent["loop"] / sum(spent.values()), abs=0.15)
+
+
+def loop() -> None:
+    """Some milliseconds in which the interpreter is never let go of."""
+    total = 0
+    for i in range(60_000):
+        total += i
+
+
+def operator() -> None:
+    """Short operators that let go of it."""
+    for _ in range(20):
+        np.linalg.norm(np.ones((64, 64)) @ np.ones((64, 64)))
+        time.sleep(0)

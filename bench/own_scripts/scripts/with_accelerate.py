@@ -34,7 +34,7 @@ class Classifier(nn.Module):
 
 def main(epochs=9):
     torch.manual_seed(0)
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator(cpu=True, mixed_precision="bf16")
     model = Classifier()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     data = Events()

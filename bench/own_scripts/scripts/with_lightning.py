@@ -34,5 +34,5 @@ class Autoencoder(L.LightningModule):
 L.seed_everything(0, verbose=False)
 data = TensorDataset(torch.rand(2048, 784))
 quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-trainer = L.Trainer(max_epochs=7, accelerator="cpu", **quiet)
+trainer = L.Trainer(max_epochs=7, accelerator="cpu", precision="bf16-mixed", **quiet)
 trainer.fit(Autoencoder(), DataLoader(data, batch_size=32, shuffle=True))

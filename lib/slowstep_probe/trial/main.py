@@ -50,7 +50,7 @@ from slowstep_probe.trial.messages import (
     decoded,
     encoded,
 )
-from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
+from slowstep_probe.trial.profiling import ANNOTATION, Profiling, step_ends, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
@@ -156,6 +156,8 @@ class Trial:
         if not self.ready:
             self._be_ready()
         else:
+            if self.profiling:
+                step_ends()
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
             if self.changes and self.schedule.all_trained <= EARLY:
                 self.changes.after_early_step()

@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
 
@@ -26,6 +27,9 @@ PAUSE = 1e-3
 
 ANNOTATION = "slowstep phase: "
 """The beginning of the names that phases have in a trace."""
+
+STEP_ENDS = "the end of a step"
+"""The name that stands in a trace, as those of phases do, where a step ends."""
 
 GAP = 10e-6
 """The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
@@ -52,7 +56,7 @@ class Profiling:
             seconds=seconds,
             operators=self._operators(),
             by_phase=self._by_phase(),
-            pauses={} if self.on_device else self._pauses(),
+            pauses={} if self.on_device else self._pauses(steps),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -89,16 +93,22 @@ class Profiling:
                 found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds))
         return dict(found)
 
-    def _pauses(self) -> dict[str, float]:
-        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs."""
-        phases, found = self._phases(), Counter[str]()
+    def _pauses(self, steps: int) -> dict[str, float]:
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps.
+
+        A step in which the machine did something else must not speak for all. So each phase has the median over the
+        steps, times their number.
+        """
+        phases, found = self._phases(), defaultdict[str, Counter[int]](Counter)
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
+        steps_end = [end for name, _, end in self._stretches() if name == STEP_ENDS]
         for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
             stretches = covered([(begin, begin), *spans, (end, end)])
             for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
-                    found[phases((a + b) / 2)] += 1e-6 * (b - a)
-        return dict(found)
+                    found[phases((a + b) / 2)][bisect.bisect(steps_end, (a + b) / 2)] += 1e-6 * (b - a)
+        medians = {phase: steps * median(times[i] for i in range(steps)) for phase, times in found.items()}
+        return {phase: seconds for phase, seconds in medians.items() if seconds > 0}
 
     def _stretches(self) -> list[tuple[str, float, float]]:
         """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""
@@ -135,6 +145,12 @@ class Profiling:
             for e in self.profiler.events()
             if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
         )
+
+
+def step_ends() -> None:
+    """Note in the trace that a step has ended."""
+    with record_function(ANNOTATION + STEP_ENDS):
+        return
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

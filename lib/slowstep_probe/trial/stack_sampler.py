@@ -19,6 +19,10 @@ from slowstep_probe.places import LIBRARIES, nearest, real
 PERIOD = 0.002
 """Seconds between two looks."""
 
+SWITCH = 1e-4
+"""Seconds after which the thread that trains hands over the interpreter to the one that looks. By Python's own 5 ms, a
+look would mostly happen where an operator lets go of the interpreter, and loops in Python would not be seen."""
+
 KEPT = 12
 """The most places that are kept for each phase."""
 
@@ -36,6 +40,8 @@ class Places:
 
     def start(self) -> None:
         """Begin to look at the stack."""
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH, self._switch))
         self._thread.start()
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
@@ -45,6 +51,7 @@ class Places:
         """
         self._ended.set()
         self._thread.join()
+        sys.setswitchinterval(self._switch)
         looks = self.found.total() or 1
         told = Counter[tuple[str, str, bool]]()
         for (mark, where, own), count in self.found.items():
