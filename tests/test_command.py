@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.cli.main import main
 from slowstep.command.options import rewritten
 from slowstep.command.resolve import CommandError, resolve
 
@@ -126,3 +127,22 @@ def test_accelerate_with_one_process_is_the_program_that_it_starts(folder: Path)
 def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict, wanted: list[str]) -> None:
     """What the user wrote stays but for the values that are changed."""
     assert wanted == rewritten(arguments, changes)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["diagnose", "python", "train.py"], "put -- before the command: slowstep diagnose -- python train.py"),
+        (["measure", "train.py"], "put -- before the command"),
+        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "0 minutes are no time"),
+        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "soon"),
+    ],
+)
+def test_a_command_line_that_can_not_be_meant_is_refused_at_once(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program without `--` is no parameter file, and no survey begins for a time that can't be."""
+    with pytest.raises(SystemExit):
+        main(words)
+
+    assert said in capsys.readouterr().err

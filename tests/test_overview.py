@@ -33,8 +33,10 @@ from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
 from slowstep.report.index import page
 from slowstep.report.overview import overview
+from slowstep.report.prose import final_conclusion
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
+from slowstep.text.numbers import signed
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -392,3 +394,34 @@ def test_an_export_without_tracker_or_investigation_is_refused(tmp_path: Path, c
     assert "--mlflow URI or by --wandb FOLDER" in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--wandb", str(tmp_path / "w")]) == 2
     assert "there is no investigation" in capsys.readouterr().err
+
+
+def test_what_no_time_was_left_for_is_not_called_inconclusive(concluded: Concluded) -> None:
+    """It is counted by itself wherever hypotheses are counted, and no noise is blamed for it."""
+    found = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    supported = found.of(Outcome.SUPPORTED)
+    late = replace(supported[0], outcome=Outcome.INCONCLUSIVE, effect=None, reason="not reached within 3 minutes")
+    found = replace(found, verdicts=[*found.verdicts, late])
+
+    assert late not in found.of(Outcome.INCONCLUSIVE)
+    assert found.untried == [late]
+    assert "1 not reached in the time given" in as_markdown(found)
+    assert "noise leaves undecided" not in final_conclusion(None, [late], [], []).markdown
+    assert "no time was left" in final_conclusion(None, [late], [], []).markdown
+
+
+def test_time_in_code_is_the_answer_where_no_setting_helps(concluded: Concluded) -> None:
+    """The first sentence names the phase, the line and the most that it could bring, and not that nothing was found."""
+    found = overview(concluded({}, SHARES | {"data": 0.5, "backward": 0.1}))
+
+    assert found.causes[0].factor is None
+    assert found.answer.startswith("Data wait takes 50 %")
+    assert "at most" in found.answer
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"), [(1.052, "+5.2"), (1.523, "+52"), (0.004, "-99.6"), (1e-9, "below -99.9"), (1e5, "over +10,000")]
+)
+def test_a_change_is_told_in_figures_that_can_be(ratio: float, said: str) -> None:
+    """Nothing is slower by 100 %, and beyond a hundred times as fast nobody reads the digits."""
+    assert signed(ratio) == said

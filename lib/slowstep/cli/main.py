@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -80,6 +82,10 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     given.words = words
     if getattr(given, "minutes", None) is not None:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
+    programs = [p for p in getattr(given, "params", ()) if Path(p).suffix == ".py" or _runs(p)]
+    if programs and given.command in OF_COMMANDS:
+        whole = shlex.join(given.params)
+        parser.error(f"{programs[0]} is a program; put -- before the command: slowstep {given.command} -- {whole}")
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
     if given.command in ("survey", "run") and not words:
@@ -87,6 +93,15 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
     return given
+
+
+def _runs(name: str) -> bool:
+    """Return whether a name is that of a program, and no parameter file."""
+    path = Path(name)
+    kind = path.suffix.lower()
+    return kind not in (".yaml", ".yml", ".json") and (
+        shutil.which(name) is not None if not path.exists() else path.is_file() and os.access(path, os.X_OK)
+    )
 
 
 OF_COMMANDS = ("survey", "run", "diagnose", "measure")
@@ -130,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
             command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
             if name in OF_COMMANDS:
-                command.add_argument("--minutes", type=float, help="how long measuring may take (a command: 15)")
+                command.add_argument("--minutes", type=_above_zero, help="how long measuring may take (a command: 15)")
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
@@ -142,6 +157,13 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
+
+
+def _above_zero(text: str) -> float:
+    """Return a number of minutes; an error of the command line if it is none, or not above 0."""
+    if not 0 < (number := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} minutes are no time to measure in")
+    return number
 
 
 def _diagnose(given: argparse.Namespace) -> int:

@@ -71,4 +71,4 @@ def _say_verdicts(title: str, verdicts: Sequence[Verdict]) -> None:
         say(f"{title}:")
     for verdict in verdicts:
         said = f"{verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}"
-        say(f"  {SIGNS[verdict.outcome]} {verdict.shown}: {said}")
+        say(f"  {SIGNS[verdict.outcome][0]} {verdict.shown}: {said}")

@@ -109,14 +109,15 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         if seen.standing:
             yield "step", f"none within the time; it stands at {_standing(seen.standing)}"
         else:
-            yield "step", f"none: {seen.ended}"
+            yield "step", f"none was seen, so there is nothing to measure: {seen.ended}"
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0
     parts = f", {told['micro_batches']} micro-batches each" if told["micro_batches"] > 1 else ""
     yield (
         "step",
-        f"{len(times)} of {middle * 1e3:.3g} ms (median){parts}; the first after {seen.first_step_boundary:.1f} s",
+        f"{len(times)} were seen, {middle * 1e3:.3g} ms each (median){parts}; "
+        f"the first after {seen.first_step_boundary:.1f} s",
     )
     shares = {p: s / whole for p, s in told["phases"].items() if s / whole >= 0.005}
     yield "time", " · ".join(f"{PHASE_NAMES[p]} {percentage(s)}" for p, s in shares.items())

@@ -93,9 +93,12 @@ def _doubts(lab: Lab, choice: Choice) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
     lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
     lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
-    open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
+    untried = [escape(v.name) for v in choice.verdicts if v.untried]
     if open_ones:
         lines += [f"More pairs on a quieter machine could still decide: {', '.join(open_ones)}."]
+    if untried:
+        lines += [f"No time was left for: {', '.join(untried)}."]
     return "\n\n".join(lines)
 
 

@@ -24,6 +24,9 @@ from slowstep.text.numbers import percentage, signed
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
+HOPELESS = 2.0
+"""The ratio from which on a detectable effect is none that anybody hopes for."""
+
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
 
@@ -71,6 +74,11 @@ class Verdict(Shown):
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
+
+    @property
+    def untried(self) -> bool:
+        """Return whether no trial was made that could have decided it: no time was left for one."""
+        return self.outcome is Outcome.INCONCLUSIVE and self.effect is None
 
     @property
     def shown(self) -> str:
@@ -271,10 +279,12 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
             Outcome.SUPPORTED,
             f"the interval excludes no gain, and the gain reaches the minimum effect of {percent(least)}",
         )
+    hidden = f"an effect below {percent(read.detectable)}" if read.detectable < HOPELESS else "no effect of any size"
+    verb = "could not" if read.detectable < HOPELESS else "could"
     return (
         Outcome.INCONCLUSIVE,
         f"after {effect.n} pairs neither no gain nor the minimum effect of {percent(least)} is excluded; "
-        f"in this noise an effect below {percent(read.detectable)} could not have been seen",
+        f"in this noise {hidden} {verb} have been seen",
     )
 
 

@@ -98,10 +98,13 @@ class Overview:
             changes = "the change" if self.single else "the changes together"
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
+        if self.causes and self.causes[0].factor is None:
+            return f"{self.causes[0].headline} No change of a setting was shown and confirmed to be faster."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
-        open_ones = [v for v in self.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+        open_ones = self.of(Outcome.INCONCLUSIVE)
         undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
+        undecided += f" For {len(self.untried)} no time was left." if self.untried else ""
         found = f"; {self.headline}" if self.headline else ""
         return f"No cause was shown{found}.{undecided}"
 
@@ -139,8 +142,13 @@ class Overview:
         return sorted(self.decision.refused, key=lambda one: -one.verdict.gain)
 
     def of(self, outcome: Outcome) -> list[Verdict]:
-        """Return the hypotheses with this outcome."""
-        return [v for v in self.verdicts if v.outcome is outcome]
+        """Return the hypotheses with this outcome; those for which no time was left have none."""
+        return [v for v in self.verdicts if v.outcome is outcome and not v.untried]
+
+    @cached_property
+    def untried(self) -> list[Verdict]:
+        """Return the hypotheses for which no time was left."""
+        return [v for v in self.verdicts if v.untried]
 
     @cached_property
     def certainty(self) -> str:

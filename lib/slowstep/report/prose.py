@@ -33,9 +33,12 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
     if refuted:
         parts.append("Not the cause: " + "; ".join(f"{escape(v.name)} ({_refutation(v)})" for v in refuted) + ".")
-    undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    undecided = [v for v in verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     if undecided:
         parts.append("Undecided: " + "; ".join(f"{escape(v.name)} ({_undecided(v)})" for v in undecided) + ".")
+    untried = [v for v in verdicts if v.untried]
+    if untried:
+        parts.append("Not tried: " + "; ".join(f"{escape(v.name)} ({escape(v.reason)})" for v in untried) + ".")
     untestable = [v for v in verdicts if v.outcome is Outcome.NOT_TESTABLE]
     if untestable:
         parts.append(
@@ -118,13 +121,17 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
 
 def _no_change(tested: Sequence[Verdict]) -> str:
     """Write why nothing is changed: nothing pays, what pays may not be changed, or it is not known yet."""
-    undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE]
+    undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
+    untried = [escape(v.name) for v in tested if v.untried]
     refused = [escape(v.title_in_full) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
-    text = f"**Change nothing{' yet' * bool(undecided)}.** Nothing that may be acted on was shown to bring anything."
+    yet = " yet" * bool(undecided or untried)
+    text = f"**Change nothing{yet}.** Nothing that may be acted on was shown to bring anything."
     if refused:
         text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
     if undecided:
         text += f" This machine's noise leaves undecided: {', '.join(undecided)}."
+    if untried:
+        text += f" For these no time was left: {', '.join(untried)}."
     return text
 
 

@@ -59,6 +59,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
     counts = [f"{len(found.of(outcome))} {outcome}" for outcome in Outcome if found.of(outcome)]
+    counts += [f"{len(found.untried)} not reached in the time given"] * bool(found.untried)
     rests = [f"Hypotheses: {', '.join(counts)}."] if counts else []
     rests += [f"{escape(found.machine)}." if found.machine else "", escape(found.certainty)]
     rests.append(f"Measured by slowstep {__version__}.")

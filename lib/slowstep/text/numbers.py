@@ -13,7 +13,15 @@ def digits(share: float) -> str:
     return f"{100 * share:.1f}" if abs(share) < 0.0995 else f"{100 * share:.0f}"
 
 
+MOST, LEAST = 101.0, 0.001
+"""The ratios beyond which a change is not told any closer: +10,000 % and -99.9 %."""
+
+
 def signed(ratio: float) -> str:
-    """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52."""
+    """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52, 0.004 -> -99.6."""
+    if not LEAST <= ratio <= MOST:
+        return "over +10,000" if ratio > MOST else "below -99.9"
     change = round(100 * (ratio - 1), 1) + 0.0  # never -0.0
+    if change < -99:
+        return f"{change:+.1f}"
     return f"{change:+.1f}" if abs(change) < 9.95 else f"{change:+,.0f}"

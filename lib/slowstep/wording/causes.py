@@ -32,6 +32,8 @@ class Cause:
     """The effect of a factor's change, as a log-ratio."""
     share: Interval | None = None
     """The share of the wall time, 0 to 1, that a phase loses."""
+    headline: str = ""
+    """A phase's cause in one short sentence: its share, the place, and what it would bring at most."""
 
 
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
@@ -96,14 +98,18 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], ch
     if changed and stays < suspect.share.mean:
         explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
     else:
-        explained = "no change that was tried explains it"
+        relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
+        explained = "no change that was tried " + ("was shown to bring it back" if relieved else "explains it")
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
         f"{_phase(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}, and {explained}.{consists} "
         f"Without what stays the run would be {percent(ratio)} faster than today. {_where_it_goes(suspect, verdicts)}"
     )
-    return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share)
+    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
+    headline = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time{where}; without it the run would be "
+    headline += f"{percent(ratio)} faster at most."
+    return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share, headline=headline)
 
 
 def _phase(suspect: Suspect) -> str:
@@ -114,15 +120,20 @@ def _phase(suspect: Suspect) -> str:
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
-    relieving = [v for v in verdicts if suspect.phase in touched_by(v.factor) and gone(suspect, v.leaves)]
+    relieving = _relieving(suspect, verdicts)
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
     if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in relieving):
         return f"It is gone under {', '.join(shown)}."
     if shown:
-        return f"It is gone under {', '.join(shown)}; none of these was shown to bring it as a change to train with."
+        return f"It is gone under {', '.join(shown)}: there it went elsewhere, or these pairs could not tell."
     if suspect.consists_of:
         return "No change tested here removes it; fix it in that code."
     return "No change tested here removes it: look at what your code does there."
+
+
+def _relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the changes that act on the phase and under which its time is gone."""
+    return [v for v in verdicts if suspect.phase in touched_by(v.factor) and gone(suspect, v.leaves)]
 
 
 def _outcome(v: Verdict) -> str:
