@@ -15,6 +15,7 @@ from slowstep.investigation.results import Measured
 from slowstep.settings.command import COPIES, Command
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
+from slowstep.wording.causes import causes
 from slowstep.wording.words import effect
 from slowstep_probe.changing.intervention import given_name
 
@@ -38,7 +39,11 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         parts += ["Train with these changes before a line is edited:"]
         parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {shlex.join(command.words)}\n```"]
     else:
-        parts += ["No change was shown to pay. Nothing is proposed."]
+        parts += ["No change of a setting was shown to pay, so none is proposed."]
+    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
+    lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline]
+    if lines:
+        parts += ["## Code to look at", "\n".join(lines)]
     taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()
     others = [m for m in choice.tested if m.verdict.outcome == "supported" and m.verdict.factor not in taken]
     if others:

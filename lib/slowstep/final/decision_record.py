@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from slowstep.factors import Meaning
@@ -13,7 +14,7 @@ from slowstep.judgement.verdict import Outcome, best_levels
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
-from slowstep.wording.causes import causes
+from slowstep.wording.causes import Cause, causes
 from slowstep.wording.words import effect, hours, loss_change, money, proviso
 
 
@@ -27,9 +28,10 @@ def decision(lab: Lab, choice: Choice) -> str:
     parts += ["## Options", _options(option_table(options(lab, choice)))]
     if choice.head_to_heads:
         parts += ["Finalists against each other:", hypotheses([m.verdict for m in choice.head_to_heads]).markdown]
-    parts += ["## Decision", _decided(choice)]
+    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
+    parts += ["## Decision", _decided(choice, lost)]
     parts += ["## Consequences", _consequences(choice)]
-    parts += ["## What would change this decision", _doubts(lab, choice)]
+    parts += ["## What would change this decision", _doubts(choice, lost)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -49,7 +51,7 @@ def _options(table: Table) -> str:
     return f"{table.markdown}\n\n{how}"
 
 
-def _decided(choice: Choice) -> str:
+def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
     verdict = choice.verdict
     if choice.adopted:
         lines = [
@@ -62,7 +64,8 @@ def _decided(choice: Choice) -> str:
     else:
         said = f"{verdict.name}: {verdict.reason}" if verdict else ""
         why = escape(said) or "nothing that may be acted on was shown to pay."
-        lines = [f"Change nothing: {why}"]
+        in_code = next((c.headline for c in lost if c.headline), "")
+        lines = [f"Change {'no setting' if in_code else 'nothing'}: {why} {escape(in_code)}".rstrip()]
     if choice.left_out:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(map(escape, choice.left_out))}"]
     kept = {v.factor for v in choice.candidates}
@@ -89,9 +92,8 @@ def _consequences(choice: Choice) -> str:
     return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
 
 
-def _doubts(lab: Lab, choice: Choice) -> str:
+def _doubts(choice: Choice, lost: Sequence[Cause]) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
-    lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
     lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
     open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     untried = [escape(v.name) for v in choice.verdicts if v.untried]
