@@ -107,12 +107,6 @@ def training(profile: ProfileRecord, phase: str) -> float:
     return sum(o.seconds for o in found if _matches(o, PRODUCTS) or _matches(o, LOSS)) / profile.seconds
 
 
-def computed_beside(profile: ProfileRecord, phase: str) -> float:
-    """Return the share of the time, 0 to 1, that all other operators take within a phase."""
-    every = sum(o.seconds for o in profile.by_phase.get(phase, ())) / profile.seconds
-    return every - training(profile, phase)
-
-
 def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
     """Return the share of the time, 0 to 1, that operators of a kind take in all phases together."""
     every: Iterable[Operator] = (o for operators in profile.by_phase.values() for o in operators)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import Part, beside, computed_beside, looped, pause, places, training
+from slowstep.judgement.operators import Part, beside, looped, pause, places, training
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
@@ -165,8 +165,6 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
     share, profile = facts.shares["other"], facts.profile
     named = places(profile, "other", NAMED * least) if profile else []
     at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
-    if named:  # looking at the stack misses much of a line that calls many short operators
-        at_places = max(at_places, computed_beside(profile, "other"))
     in_stalls = facts.timeline.in_stalls("other")
     if at_places >= in_stalls:
         known = min(at_places, share.upper)
