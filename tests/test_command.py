@@ -132,10 +132,18 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["diagnose", "python", "train.py"], "put -- before the command: slowstep diagnose -- python train.py"),
+        (
+            ["diagnose", "python", "train.py"],
+            "put -- before the command that trains: slowstep diagnose -- python train.py",
+        ),
         (["measure", "train.py"], "put -- before the command"),
-        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "0 minutes are no time"),
-        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "soon"),
+        (
+            ["diagnose", "--minutes", "5", "python", "train.py", "--lr", "1e-4"],
+            "--minutes 5 -- python train.py --lr 1e-4",
+        ),
+        (["survey", "python", "train.py"], "slowstep survey -- python train.py"),
+        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is no number of minutes"),
+        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is no number of minutes"),
     ],
 )
 def test_a_command_line_that_can_not_be_meant_is_refused_at_once(

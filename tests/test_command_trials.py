@@ -119,7 +119,7 @@ def test_what_makes_batches_beside_the_training_waits_with_it(
 
     def said() -> dict[str, int]:
         lines = trial.log.read_text().split()
-        return {name: lines.count(name) for name in ("thread", "process")}
+        return {name: lines.count(name) for name in ("thread", "process", "orphan")}
 
     before = settled(said)
     trial.ask(Run(steps=5), SOON)

@@ -118,19 +118,6 @@ def test_the_line_that_calls_the_training_is_no_place_of_lost_time() -> None:
     assert [part.partition(" in ")[0] for part in one.consists_of] == ["train.py:22"]
 
 
-def test_many_short_operators_between_the_phases_are_no_less_than_they_take() -> None:
-    """The stack, looked at now and then, shows little of the line that calls them. Without a line none is said."""
-    steps, operators = (
-        HEALTHY | {"other": 0.2},
-        {"other": {"aten::histc": 0.09, "aten::sum": 0.03, "aten::mse_loss": 0.02}},
-    )
-    line = {"other": {"train.py:21 in training_step": 0.06}}
-    (one,) = suspects(facts(steps, profile=profiled(by_phase=operators, places=line)), MINIMUM)
-
-    assert one.share.mean == pytest.approx(0.12)
-    assert suspects(facts(steps, profile=profiled(by_phase=operators)), MINIMUM) == []
-
-
 def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     """A sleep in the forward pass of a model of unknown sizes shows as time in which no operator runs."""
     steps = facts(HEALTHY | {"forward": 0.59, "backward": 0.3}, profile=profiled(pauses={"forward": 0.3}))
@@ -244,7 +231,8 @@ def test_an_undecided_change_is_named_where_its_time_is_gone(change: dict, facto
     (cause,) = causes([undecided], found(save=0.2), MINIMUM)
 
     assert (factor, "save") == (cause.factor, cause.phase)
-    assert ("no change that was tried" in cause.text) is (factor is None)
+    none = ("no change that was tried explains it", "no change that was tried was shown to save that time")
+    assert any(words in cause.text for words in none) is (factor is None)
     assert ("Under save_steps=x it is gone" in cause.text) is (factor is not None)
 
 

@@ -27,7 +27,7 @@ from slowstep.investigation.results import NotebookRun, Refused
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
-from slowstep.records import Store
+from slowstep.records import Status, Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
@@ -400,10 +400,13 @@ def test_what_no_time_was_left_for_is_not_called_inconclusive(concluded: Conclud
     """It is counted by itself wherever hypotheses are counted, and no noise is blamed for it."""
     found = overview(concluded({"gradient_checkpointing=false": 0.4}))
     supported = found.of(Outcome.SUPPORTED)
-    late = replace(supported[0], outcome=Outcome.INCONCLUSIVE, effect=None, reason="not reached within 3 minutes")
-    found = replace(found, verdicts=[*found.verdicts, late])
+    late = replace(
+        supported[0], outcome=Outcome.INCONCLUSIVE, effect=None, status=None, reason="not reached within 3 minutes"
+    )
+    crashed = replace(late, status=Status.CRASHED, reason="the baseline itself failed")
+    found = replace(found, verdicts=[*found.verdicts, late, crashed])
 
-    assert late not in found.of(Outcome.INCONCLUSIVE)
+    assert [v for v in (late, crashed) if v in found.of(Outcome.INCONCLUSIVE)] == [crashed]
     assert found.untried == [late]
     assert "1 not reached in the time given" in as_markdown(found)
     assert "noise leaves undecided" not in final_conclusion(None, [late], [], []).markdown
@@ -416,11 +419,19 @@ def test_time_in_code_is_the_answer_where_no_setting_helps(concluded: Concluded)
 
     assert found.causes[0].factor is None
     assert found.answer.startswith("Data wait takes 50 %")
-    assert "at most" in found.answer
+    assert "faster" in found.answer
 
 
 @pytest.mark.parametrize(
-    ("ratio", "said"), [(1.052, "+5.2"), (1.523, "+52"), (0.004, "-99.6"), (1e-9, "below -99.9"), (1e5, "over +10,000")]
+    ("ratio", "said"),
+    [
+        (1.052, "+5.2"),
+        (1.523, "+52"),
+        (0.004, "-99.6"),
+        (1e-9, "below -99.9"),
+        (1e5, "over +10,000"),
+        (math.nan, "unknown"),
+    ],
 )
 def test_a_change_is_told_in_figures_that_can_be(ratio: float, said: str) -> None:
     """Nothing is slower by 100 %, and beyond a hundred times as fast nobody reads the digits."""

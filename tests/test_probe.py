@@ -531,3 +531,49 @@ def test_every_step_is_timed_by_itself() -> None:
     assert [2 * BATCH, 3 * BATCH, 4 * BATCH] == steps.position
     assert block.phases == {p: sum(steps.phases.get(p, [0.0])) for p in PHASES}
     assert steps.seconds == block.step_seconds
+
+
+# -- what ends a step --
+
+
+def trained(micro_batches: int, gradients: Callable[[torch.Tensor, list], Any]) -> Callable[[], None]:
+    """A loop over one tensor, whose gradients are made as asked and used after so many of them."""
+
+    def train() -> None:
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        inputs = torch.randn(2, 4)
+        while True:
+            for _ in range(micro_batches):
+                gradients(model(inputs).square().mean(), list(model.parameters()))
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return train
+
+
+def by_backward(loss: torch.Tensor, _: list) -> None:
+    loss.backward()
+
+
+def by_asking(loss: torch.Tensor, parameters: list) -> None:
+    for parameter, gradient in zip(parameters, torch.autograd.grad(outputs=loss, inputs=parameters), strict=True):
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+def after_asking(loss: torch.Tensor, parameters: list) -> None:
+    for _ in range(60):
+        torch.autograd.grad(loss, parameters, retain_graph=True)
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("micro_batches", "gradients"),
+    [(1, by_backward), (64, by_backward), (128, by_backward), (1, by_asking), (4, by_asking), (2, after_asking)],
+)
+def test_only_an_optimizer_ends_a_step_where_there_is_one(micro_batches: int, gradients: Callable) -> None:
+    """However many micro-batches come before its first step, and whatever gradients are asked for beside."""
+    recorded = record(trained(micro_batches, gradients), 6)
+
+    assert recorded.block.work.samples == 6 * micro_batches * 2
+    assert len(recorded.losses) == 6

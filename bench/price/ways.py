@@ -46,26 +46,51 @@ class Estimate:
 def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[float]) -> Outcome:
     """The kit's own rules: A/A pairs, the block that follows from them, and pairs of each level until it is decided."""
     clock, budget = Clock(machine, rng), Budget()
-    alike = _pairs(clock, 0.0, FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
+    baseline = Baseline(clock)
+    alike = _pairs(baseline, 0.0, FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
     length = block_length(alike, TURN_SECONDS)
     block = length.seconds if length else FIRST
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
-    effects = [change(_pairs(clock, gain, block, rule, budget)) for gain in gains]
+    effects = [change(_pairs(baseline, gain, block, rule, budget)) for gain in gains]
     known = [Estimate(mean=e.mean, upper=e.upper, p=e.p) for e in effects]
     return Outcome(seconds=clock.seconds, verdicts=judged(known, NOMINAL_P))
 
 
-def _pairs(clock: Clock, gain: float, seconds: float, rule: StopRule, budget: Budget) -> list[Pair]:
+class Baseline:
+    """The launch of the run as it is, which serves several comparisons as long as that pays (`measure.interleaved`)."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+        self.launch()
+
+    def launch(self) -> None:
+        """Launch it anew."""
+        self.offset, self.trained = self.clock.launch(LAUNCH_SECONDS), 0.0
+
+    def joined(self) -> float:
+        """Launch a treatment and let it train as far; return what its launch keeps for its life."""
+        if self.trained > LAUNCH_SECONDS:
+            self.launch()
+        offset = self.clock.launch(LAUNCH_SECONDS)
+        self.clock.wait(self.trained)
+        return offset
+
+
+def _pairs(baseline: Baseline, gain: float, seconds: float, rule: StopRule, budget: Budget) -> list[Pair]:
     pairs: list[Pair] = []
-    launch, offsets = 0, [clock.launch(LAUNCH_SECONDS) for _ in range(2)]
+    clock, launch = baseline.clock, 0
+    treatment = baseline.joined()  # which may have launched the baseline anew
+    offsets = [baseline.offset, treatment]
     while not rule.met(pairs):
         if rule.anew(pairs) and launch + 1 < budget.launches:
-            launch, offsets = launch + 1, [clock.launch(LAUNCH_SECONDS) for _ in range(2)]
+            baseline.launch()
+            launch, offsets = launch + 1, [baseline.offset, baseline.joined()]
         first, blocks = int(clock.rng.integers(2)), {}
         for side in (first, 1 - first):
             clock.wait(TURN_SECONDS)
             pace = np.exp(offsets[side]) / (1 + gain * side)
             blocks[side] = _block(clock.steps(max(budget.block_steps_min, round(seconds / STEP)), pace))
+        baseline.trained += seconds
         name = "treatment" if first else "baseline"
         pairs.append(Pair(first=name, baseline=blocks[0], treatment=blocks[1], launch=launch))
     return pairs

@@ -48,7 +48,7 @@ from slowstep_probe.measured import PHASES, Block, Steps, Work
 
 LOSSES_KEPT = 64
 
-UNSEEN = 32
+UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
 
 WITHOUT_ASKING = 8
@@ -278,7 +278,7 @@ class Probe:
         owner: Any,
         name: str,
         phase: str,
-        before: Callable[..., int | None] = lambda *_: None,
+        before: Callable[..., int | None] = lambda *_, **__: None,
         after: Callable[..., None] = lambda *_: None,
     ) -> None:
         original = owner.__dict__[name]
@@ -287,7 +287,7 @@ class Probe:
         def marked(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
-            self._enter(phase, before(*args))
+            self._enter(phase, before(*args, **kwargs))
             try:
                 result = original(*args, **kwargs)
             finally:
@@ -334,18 +334,18 @@ class Probe:
         self._samples += done.samples
         self._batch_begins = False
 
-    def _before_scaling(self, _: Any, loss: torch.Tensor) -> None:
-        self._unscaled = loss
+    def _before_scaling(self, _: Any, outputs: torch.Tensor) -> None:
+        self._unscaled = outputs
 
-    def _backward(self, loss: torch.Tensor, *_: Any) -> None:
+    def _backward(self, loss: torch.Tensor, *_: Any, **__: Any) -> None:
         if self._depth and self._marks[-1].phase == "backward":
             return  # a subclass of Tensor passes a call on, and it comes here once more
-        if not self._backwards:
-            self._parts = []  # gradients that were asked for before are no training by themselves
+        if not self._backwards:  # gradients that were asked for before are no training by themselves
+            self._parts, self._unsigned = [], False
         self._backwards = True
         self._keep_loss(loss)
 
-    def _gradients_asked(self, outputs: Any = None, *_: Any) -> None:
+    def _gradients_asked(self, outputs: Any = None, *_: Any, **__: Any) -> None:
         """Take gradients that are asked for as a backward pass, in training that never makes one (torch.func)."""
         if not self._backwards and self._depth == 0:
             first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
@@ -358,7 +358,7 @@ class Probe:
         self._parts.append(true.detach())
         self._fed.add(self._asked)
         self._batch_begins = True
-        if not self._stepped and (self._unsigned or len(self._parts) >= UNSEEN):
+        if not self._stepped and (self._unsigned or len(self._parts) > UNSEEN):
             self._unsigned = True
             self._step_ended()
 

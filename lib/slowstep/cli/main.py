@@ -78,14 +78,15 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         at = arguments.index("--")
         own, words = arguments[:at], arguments[at + 1 :]
     parser = _parser()
+    if not words and own and own[0] in (*OF_COMMANDS, "survey", "run"):
+        at = next((i for i in range(1, len(own)) if _is_program(own, i)), None)
+        if at is not None:
+            meant = shlex.join(["slowstep", *own[:at], "--", *own[at:]])
+            parser.error(f"{own[at]} is a program; put -- before the command that trains: {meant}")
     given = parser.parse_args(own)
     given.words = words
     if getattr(given, "minutes", None) is not None:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
-    programs = [p for p in getattr(given, "params", ()) if Path(p).suffix == ".py" or _runs(p)]
-    if programs and given.command in OF_COMMANDS:
-        whole = shlex.join(given.params)
-        parser.error(f"{programs[0]} is a program; put -- before the command: slowstep {given.command} -- {whole}")
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
     if given.command in ("survey", "run") and not words:
@@ -95,14 +96,19 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     return given
 
 
-def _runs(name: str) -> bool:
-    """Return whether a name is that of a program, and no parameter file."""
-    path = Path(name)
-    kind = path.suffix.lower()
-    return kind not in (".yaml", ".yml", ".json") and (
-        shutil.which(name) is not None if not path.exists() else path.is_file() and os.access(path, os.X_OK)
-    )
+def _is_program(arguments: Sequence[str], at: int) -> bool:
+    """Return whether an argument names a program, and is neither a parameter file nor an option or its value."""
+    word, before = arguments[at], arguments[at - 1]
+    if word.startswith("-") or (before.startswith("--") and before != "--unprotected") or "=" in word:
+        return False
+    path = Path(word)
+    if path.is_file():
+        return path.suffix.lower() not in DESCRIBING and (path.suffix == ".py" or os.access(path, os.X_OK))
+    return path.suffix == ".py" or (path.suffix.lower() not in DESCRIBING and shutil.which(word) is not None)
 
+
+DESCRIBING = (".yaml", ".yml", ".json")
+"""The endings of files that describe a run."""
 
 OF_COMMANDS = ("survey", "run", "diagnose", "measure")
 """What can be done with a command that trains."""
@@ -161,9 +167,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _above_zero(text: str) -> float:
     """Return a number of minutes; an error of the command line if it is none, or not above 0."""
-    if not 0 < (number := float(text)) < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} minutes are no time to measure in")
-    return number
+    with contextlib.suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"'{text}' is no number of minutes to measure in; give one above 0")
 
 
 def _diagnose(given: argparse.Namespace) -> int:

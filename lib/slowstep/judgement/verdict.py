@@ -20,12 +20,9 @@ from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.text.numbers import percentage, signed
+from slowstep.text.numbers import MOST, percentage, signed
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
-
-HOPELESS = 2.0
-"""The ratio from which on a detectable effect is none that anybody hopes for."""
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -78,7 +75,7 @@ class Verdict(Shown):
     @property
     def untried(self) -> bool:
         """Return whether no trial was made that could have decided it: no time was left for one."""
-        return self.outcome is Outcome.INCONCLUSIVE and self.effect is None
+        return self.outcome is Outcome.INCONCLUSIVE and self.effect is None and self.status is None
 
     @property
     def shown(self) -> str:
@@ -279,12 +276,10 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
             Outcome.SUPPORTED,
             f"the interval excludes no gain, and the gain reaches the minimum effect of {percent(least)}",
         )
-    hidden = f"an effect below {percent(read.detectable)}" if read.detectable < HOPELESS else "no effect of any size"
-    verb = "could not" if read.detectable < HOPELESS else "could"
     return (
         Outcome.INCONCLUSIVE,
         f"after {effect.n} pairs neither no gain nor the minimum effect of {percent(least)} is excluded; "
-        f"in this noise {hidden} {verb} have been seen",
+        f"in this noise an effect below {percent(min(read.detectable, MOST))} could not have been seen",
     )
 
 

@@ -143,8 +143,10 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
         return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
-    if any(v.outcome is Outcome.INCONCLUSIVE for v in verdicts):
+    if any(v.outcome is Outcome.INCONCLUSIVE and not v.untried for v in verdicts):
         return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
+    if any(v.untried for v in verdicts):
+        return f"**{subject}: no gain was shown**, and for part of the question no time was left."
     return f"**{subject}: not what limits this run.** Nothing tested brings the minimum effect."
 
 

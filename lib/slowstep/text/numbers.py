@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def percentage(share: float) -> str:
     """Return a share, 0 to 1, with two or three digits: "46 %", "4.6 %"."""
@@ -19,6 +21,8 @@ MOST, LEAST = 101.0, 0.001
 
 def signed(ratio: float) -> str:
     """Return a ratio as a signed change in per cent, without the sign: 1.052 -> +5.2, 1.523 -> +52, 0.004 -> -99.6."""
+    if math.isnan(ratio):
+        return "unknown"
     if not LEAST <= ratio <= MOST:
         return "over +10,000" if ratio > MOST else "below -99.9"
     change = round(100 * (ratio - 1), 1) + 0.0  # never -0.0

@@ -33,7 +33,7 @@ class Cause:
     share: Interval | None = None
     """The share of the wall time, 0 to 1, that a phase loses."""
     headline: str = ""
-    """A phase's cause in one short sentence: its share, the place, and what it would bring at most."""
+    """A phase's cause in one short sentence: its share, the place, and about what it would bring."""
 
 
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
@@ -99,7 +99,7 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], ch
         explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
-        explained = "no change that was tried " + ("was shown to bring it back" if relieved else "explains it")
+        explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
     ratio = speed_up(stays)
     consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
     text = (
@@ -107,8 +107,9 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], ch
         f"Without what stays the run would be {percent(ratio)} faster than today. {_where_it_goes(suspect, verdicts)}"
     )
     where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
-    headline = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time{where}; without it the run would be "
-    headline += f"{percent(ratio)} faster at most."
+    without = "what stays of it" if changed and stays < suspect.share.mean else "it"
+    headline = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time{where}; without {without} the run "
+    headline += f"would be about {percent(ratio)} faster."
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share, headline=headline)
 
 
@@ -125,7 +126,7 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     if shown and all(v.meaning is Meaning.DIAGNOSTIC for v in relieving):
         return f"It is gone under {', '.join(shown)}."
     if shown:
-        return f"It is gone under {', '.join(shown)}: there it went elsewhere, or these pairs could not tell."
+        return f"It is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
     if suspect.consists_of:
         return "No change tested here removes it; fix it in that code."
     return "No change tested here removes it: look at what your code does there."

@@ -38,11 +38,15 @@ class Standstill:
     """Stops what the program has started, and lets it go on."""
 
     def __init__(self) -> None:
+        self._guard = os.getppid()
+        """The trial's guard, which adopts processes whose own parent has ended."""
         self._stopped: list[int] = []
 
     def begin(self) -> None:
         """Stop all processes that this one has started, also those that they start meanwhile."""
-        while new := [pid for pid in descendants(os.getpid()) if pid not in self._stopped]:
+        own = os.getpid()
+        root = self._guard if os.getppid() == self._guard else own
+        while new := [pid for pid in descendants(root) if pid != own and pid not in self._stopped]:
             running = [pid for pid in new if state(pid) not in RESTING]
             if not running:
                 return
