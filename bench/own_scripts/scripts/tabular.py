@@ -12,8 +12,8 @@ CATEGORIES, COLUMNS = 20_000, 8
 class Table(nn.Module):
     def __init__(self):
         super().__init__()
-        self.categories = nn.EmbeddingBag(CATEGORIES, 128, mode="mean")
-        self.net = nn.Sequential(nn.Linear(128 + 24, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
+        self.categories = nn.EmbeddingBag(CATEGORIES, 256, mode="mean")
+        self.net = nn.Sequential(nn.Linear(256 + 24, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
 
     def forward(self, categories, numbers):
         return self.net(torch.cat([self.categories(categories), numbers], 1)).squeeze(1)
