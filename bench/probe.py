@@ -1,4 +1,5 @@
-"""The probe's own cost: interleaved pairs of blocks of one bare Trainer, with the probe attached and without.
+"""The probe's own cost: interleaved pairs of blocks, with the probe attached and without, of a bare Trainer and of a
+plain loop.
 
 One process, one model, one stream of batches; the probe is attached and detached between blocks, in random order
 within a pair. So nothing but the probe differs between the two blocks of a pair.
@@ -17,16 +18,28 @@ from slowstep.settings import load, override
 
 PAIRS = 150
 STEPS = 5
+PLAIN_STEPS = 25
+"""The steps of a plain loop's block."""
+
+PLAIN_WIDTH = 1024
+"""The width of the plain loop's layers, by which a step takes about 20 ms on one core."""
 
 
 def measure() -> dict[str, object]:
     """For people: `make bench`."""
-    found = cost()
+    found, plain = cost(), plain_cost()
+    return {
+        **_shown(found),
+        "marks of one step, µs": round(1e6 * found["marks_seconds"], 1),
+        "plain loop": _shown(plain),
+    }
+
+
+def _shown(found: dict[str, float]) -> dict[str, object]:
     return {
         "pairs": found["pairs"],
         "bare step, ms": round(1e3 * found["bare_step_seconds"], 1),
         "cost": f"{found['cost']:+.2%} [{found['cost_low']:+.2%}, {found['cost_high']:+.2%}]",
-        "marks of one step, µs": round(1e6 * found["marks_seconds"], 1),
     }
 
 
@@ -81,7 +94,55 @@ def cost() -> dict[str, float]:
         workload.build_trainer()
         workload.trainer.add_callback(Alternate())
         workload.train()
-    # pair up blocks that follow each other and differ in the probe
+    return _paired(blocks, STEPS) | {"marks_seconds": _marks()}
+
+
+def plain_cost() -> dict[str, float]:
+    """The same for a loop that a person wrote: a DataLoader, layers, AdamW, steps of about 20 ms."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from slowstep_probe.probe import Probe
+
+    torch.manual_seed(0)
+    samples, classes = 32, 10
+    layers = [torch.nn.Sequential(torch.nn.Linear(PLAIN_WIDTH, PLAIN_WIDTH), torch.nn.ReLU()) for _ in range(4)]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(PLAIN_WIDTH, classes))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    count = samples * (PLAIN_STEPS + 1)
+    data = TensorDataset(torch.randn(count, PLAIN_WIDTH), torch.randint(classes, (count,)))
+    loader = DataLoader(data, batch_size=samples)
+
+    def block() -> float:
+        """Train over the loader once, and return the seconds of all steps but the first."""
+        began = 0.0
+        for i, (inputs, labels) in enumerate(loader):
+            if i == 1:
+                began = time.perf_counter()
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+        return time.perf_counter() - began
+
+    order = random.Random(0)
+    blocks: list[tuple[bool, float]] = []
+    for _ in range(3):
+        block()
+    for _ in range(PAIRS):
+        first = order.random() < 0.5
+        for attached in (first, not first):
+            if not attached:
+                blocks.append((False, block()))
+                continue
+            probe = Probe()
+            with probe.attached():
+                probe.open()
+                blocks.append((True, block()))
+    return _paired(blocks, PLAIN_STEPS)
+
+
+def _paired(blocks: list[tuple[bool, float]], steps: int) -> dict[str, float]:
+    """Return the cost by blocks that follow each other and differ in the probe, each of so many steps."""
     ratios, step, i = [], [], 0
     while i + 1 < len(blocks):
         (a, s), (b, t) = blocks[i], blocks[i + 1]
@@ -90,7 +151,7 @@ def cost() -> dict[str, float]:
             continue
         bare, probed = (t, s) if a else (s, t)
         ratios.append(math.log(probed / bare))
-        step.append(bare / STEPS)
+        step.append(bare / steps)
         i += 2
     effect = paired(ratios, range(len(ratios)), 0.05)
     return {
@@ -99,7 +160,6 @@ def cost() -> dict[str, float]:
         "cost": effect.ratio - 1,
         "cost_low": effect.low - 1,
         "cost_high": effect.high - 1,
-        "marks_seconds": _marks(),
     }
 
 
