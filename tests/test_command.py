@@ -154,3 +154,24 @@ def test_a_command_line_that_can_not_be_meant_is_refused_at_once(
         main(words)
 
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("train.py", "train.py"),
+        ("src/model.py", "src/model.py"),
+        ("venv/lib/python3.11/site-packages/trl/scripts/sft.py", "trl/scripts/sft.py"),
+        ("../elsewhere/lib/python3/dist-packages/trainer/loop.py", "trainer/loop.py"),
+    ],
+)
+def test_a_place_is_written_as_its_user_would(file: str, shown: str, folder: Path) -> None:
+    """A file of an installed package is known by its package, wherever that is installed."""
+    command = resolve([sys.executable, "train.py"], folder, PATHS)
+    assert command.shown(os.path.realpath(folder / file)) == shown
+
+
+def test_a_place_elsewhere_keeps_its_path(folder: Path) -> None:
+    """It can't be found by anything less."""
+    command = resolve([sys.executable, "train.py"], folder, PATHS)
+    assert command.shown("/elsewhere/common/loop.py") == "/elsewhere/common/loop.py"

@@ -139,7 +139,7 @@ def test_what_a_cpu_cannot_show_is_not_testable_there(level: dict[str, object], 
         ({"peft": None}, {"lora_r": [4]}, "the run trains no LoRA adapter"),
         ({"peft": None}, {"weights": ["16bit", "4bit"]}, "quantised weights need LoRA"),
         ({}, {"bnb_4bit_quant_type": ["nf4"]}, "the run has no 4-bit weights"),
-        ({}, {"gradient_accumulation_steps": [3]}, "effective batch of 4 samples can't be accumulated in 3"),
+        ({}, {"gradient_accumulation_steps": [3]}, "a batch of 4 samples can't be accumulated in 3"),
         ({}, {"eval_steps": [50]}, "the run never evaluates"),
         (
             {"training_arguments.optim": "adamw_torch_fused"},

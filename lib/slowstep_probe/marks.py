@@ -13,7 +13,7 @@ from slowstep_probe.measured import PHASES, Steps
 STEP = "step"
 """The name of the mark between two steps. What follows it is 'other' until a phase begins."""
 
-WAITS = ("data", "host_to_device", "other")
+WAITS = ("data", "host_to_device", "communication", "other")
 """Phases that belong to an evaluation if they lie within one."""
 
 OFTEN = 0.9

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-PHASES = ("data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate", "other")
+PHASES = (
+    "data",
+    "host_to_device",
+    "forward",
+    "backward",
+    "communication",
+    "optimizer",
+    "log",
+    "save",
+    "evaluate",
+    "other",
+)
 """The phases that a step's time can go to, in the order of a step. Together they are the wall time of a block."""
 
 
@@ -30,6 +41,20 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfRank:
+    """A block as one of several ranks saw it."""
+
+    seconds: float
+    phases: dict[str, float]
+    """Seconds of each phase that took any."""
+    collectives: dict[str, float] = field(default_factory=dict)
+    """Seconds in calls of collectives, by the phase in which they were called."""
+    samples: int = 0
+    memory: int | None = None
+    """The most memory that the rank held, in bytes: on its device, or in its host where it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """Consecutive optimizer steps of one trial, measured as a whole: the sampling unit of all statistics."""
 
@@ -43,6 +68,8 @@ class Block:
     """Seconds within `seconds` that stand for periodic events: the block's share of each, measured beside the block."""
     interrupted: str | None = None
     """The way other processes interrupted the block, in words; None if they did not, or if it was measured again."""
+    ranks: list[OfRank] = field(default_factory=list)
+    """The block as each of several ranks saw it; empty where one process trains."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no block can have and that nothing could be computed from: ValueError."""

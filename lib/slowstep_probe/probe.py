@@ -203,9 +203,25 @@ class Probe:
                 self._annotated = None
             self._mark("other")
 
+    @contextmanager
+    def within(self, phase: str) -> Iterator[str]:
+        """Mark a phase while the block runs. Gives the phase that the time belongs to: an outer one, if one is open."""
+        outer = self._marks[-1].phase if self._depth and self._marks else phase
+        self._enter(phase)
+        try:
+            yield outer
+        finally:
+            self._leave()
+
     def last_mark(self) -> int:
         """Return the number of the last mark, counted from 0 where the block began."""
         return len(self._marks) - 1
+
+    @property
+    def phase(self) -> str:
+        """The phase that training is in now."""
+        last = self._marks[-1].phase if self._marks else "other"
+        return "other" if last == STEP else last
 
     def phases(self) -> list[str]:
         """Return the phase that follows each mark of the open block."""

@@ -20,11 +20,11 @@ import torch.utils.data
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.launchers import run_here
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.plain import shown
+from slowstep_probe.ranks.launchers import Launchers
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
@@ -48,9 +48,10 @@ class Constructed:
 
 
 class Survey:
-    """Notes what a program constructs while it is attached."""
+    """Notes what a program constructs while it is attached, and takes over the launchers that it calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, launchers: Launchers) -> None:
+        self._launchers = launchers
         self.constructed: list[Constructed] = []
         self.options: dict[str, Any] = {}
         """The options that the program's own parser knows, with the values it found."""
@@ -81,9 +82,11 @@ class Survey:
             for owner, name in flag.setters:
                 patches.after(owner, name, self._called("flag", flag.call, key))
         if torch.distributed.is_available():
+            patches.after(torch.nn.parallel.DistributedDataParallel, "__init__", self._made("ddp", _no_values))
             patches.after(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
         patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
-        run_here(self._late)
+        self._launchers.taken_over = self.options.clear  # those were the launcher's own
+        self._launchers.attach(patches, self._late)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
@@ -211,6 +214,10 @@ def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:
         "sampler": _name(type(sampler_of(loader))),
         "collate_fn": _name(loader.collate_fn),
     }
+
+
+def _no_values(*_: Any, **__: Any) -> dict[str, Any]:
+    return {}
 
 
 def _optimizer_values(optimizer: Any, *_: Any, **__: Any) -> dict[str, Any]:

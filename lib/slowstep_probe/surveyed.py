@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 SHORT_EPOCH = 200
 """The most steps of an epoch whose end is waited for."""
@@ -42,20 +43,33 @@ def main(order: str) -> None:
             with os.fdopen(asked["result"], "w") as out:
                 out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
             os._exit(1)
+    own = None
+    if asked["processes"]:
+        own = _rank_of(asked)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
+    if own is not None and asked["launcher"] == "environment":
+        os.environ.update(own.environment)
     program.enter()
+    from slowstep_probe.changing.data_parallel import GradientExchange
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe import Probe
+    from slowstep_probe.ranks.launchers import Launchers
+    from slowstep_probe.ranks.meeting import Meeting
     from slowstep_probe.survey import Survey
 
-    survey = Survey()
-    watched = Watched(survey, asked, began)
+    before = dict(os.environ)
+    patches = Patches()
+    watched = Watched(asked, began)
+    survey = watched.survey = Survey(Launchers(own, lambda *many: watched.tell_several(*many, before)))
     watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.start()
     survey.attach()
-    patches = Patches()
+    if own is not None:
+        watched.exchange = GradientExchange()
+        watched.exchange.attach(patches)
+        Meeting(asked["meeting"], own.size).attach(patches)
     watched.effects.attach(patches)
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
@@ -68,6 +82,22 @@ def main(order: str) -> None:
             traceback.print_exc()
             ended = f"{type(error).__name__}: {error}"[:500]
     watched.tell(ended)
+
+
+def _rank_of(asked: dict[str, Any]) -> Any:
+    """Return the rank of this process, one of those that are forked here. The process that leads them never returns.
+
+    Each rank tells what it saw over its wire; `asked["result"]` becomes the descriptor of that.
+    """
+    from slowstep_probe.ranks.fork import Ranks, forked
+    from slowstep_probe.ranks.surveyed_together import tell_together
+
+    told = forked(asked["processes"])
+    if isinstance(told, Ranks):
+        tell_together(told, asked["result"])
+    own, wire, _ = told
+    asked["wire"] = wire
+    return own
 
 
 class Collector:
@@ -91,9 +121,12 @@ class Collector:
 class Watched:
     """The survey of a program that runs: it counts steps, and ends the process when it has seen enough."""
 
-    def __init__(self, survey: Any, asked: dict[str, Any], began: float):
-        self.survey, self.asked, self.began = survey, asked, began
+    def __init__(self, asked: dict[str, Any], began: float):
+        self.asked, self.began = asked, began
+        self.survey: Any = None
         self.probe: Any = None
+        self.exchange: Any = None
+        """What is seen of the exchange of gradients between ranks; None if this process is no rank."""
         self.protection: Any = None
         """The overlays of this process; None if what is written stays."""
         self.boundaries = 0
@@ -160,10 +193,24 @@ class Watched:
         }
         if self.protection is not None:
             found["written"] = self.protection.written()[:MOST_FILES]
-        with os.fdopen(self.asked["result"], "w") as out:
-            out.write(json.dumps(found, default=str) + "\n")
+        self._send(found)
+
+    def tell_several(self, processes: int, launcher: str, launched: list[str], before: Mapping[str, str]) -> NoReturn:
+        """Tell that the program would start several processes now, with what its launcher put into the environment."""
+        self._told.acquire()
+        env = {name: value for name, value in os.environ.items() if before.get(name) != value}
+        self._send({"processes": processes, "launcher": launcher, "launched": launched, "env": env})
+
+    def _send(self, found: dict[str, Any]) -> NoReturn:
+        """Write what is told, and end the process; one of several ranks waits until all are ended."""
         sys.stdout.flush()
         sys.stderr.flush()
+        if "wire" in self.asked:
+            self.asked["wire"].send(json.loads(json.dumps(found, default=str)))
+            while True:
+                threading.Event().wait()
+        with os.fdopen(self.asked["result"], "w") as out:
+            out.write(json.dumps(found, default=str) + "\n")
         os._exit(0)
 
     def _training(self) -> dict[str, Any]:
@@ -187,7 +234,9 @@ class Watched:
             "device": probe.device,
             "losses": probe.losses[:3],
             "loader": None,
-            "facts": self.effects.facts(probe.models) | observed(probe),
+            "facts": self.effects.facts(probe.models)
+            | observed(probe)
+            | (self.exchange.facts(probe.models) if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
             "arguments": self.survey.arguments,
             "eval_samples": eval_samples(trainer) if trainer is not None else None,

@@ -45,6 +45,7 @@ KINDS = (
     "checkpointing",
     "flag",
     "processes",
+    "ddp",
 )
 """The kinds of objects, in the order in which they are shown."""
 
@@ -129,8 +130,19 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         if work["samples"]
         else "no batch tells its samples",
     )
+    if command_of := seen.command.processes:
+        waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
+        where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
+        yield "ranks", f"{command_of} processes train together, started by {seen.command.launcher}; {where}"
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+def _largest(phases: dict[str, float]) -> str:
+    """Return the three largest phases of a rank with their shares."""
+    whole = sum(phases.values()) or 1.0
+    largest = sorted(phases, key=lambda phase: -phases[phase])[:3]
+    return ", ".join(f"{PHASE_NAMES[phase]} {percentage(phases[phase] / whole)}" for phase in largest)
 
 
 def _options(seen: SurveyRecord) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,8 @@ PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """The interpreter's own options that take a value."""
 
-SEVERAL = ("torchrun", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
-SEVERAL_MODULES = ("torch.distributed.run", "torch.distributed.launch")
-"""Launchers of several processes."""
+SEVERAL = ("mpirun", "mpiexec", "srun", "horovodrun")
+"""Launchers of several processes that are no Python programs, and start theirs where nobody can follow."""
 
 MINIMA = {"python": (3, 10), "torch": (2, 6)}
 
@@ -41,10 +40,10 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils.launch import prepare_simple_launcher_cmd_env
 given = launch_command_parser().parse_args(json.loads(sys.argv[1]))
 given = _validate_launch_command(given)[0]
-processes = given.num_processes or 1
-command, env = prepare_simple_launcher_cmd_env(given) if processes == 1 and not given.multi_gpu else ([], {})
+alone = not (given.multi_gpu or given.use_fsdp or given.use_deepspeed) and given.mpirun_hostfile is None
+command, env = prepare_simple_launcher_cmd_env(given) if alone else ([], {})
 changed = {name: value for name, value in env.items() if os.environ.get(name) != value}
-print("\\n" + json.dumps({"processes": processes, "command": command, "env": changed}))
+print("\\n" + json.dumps({"command": command, "env": changed}))
 """
 
 
@@ -64,8 +63,8 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
             given[name] = value
     if not rest:
         raise CommandError("no command was given; put it after --, as in `slowstep survey -- python train.py`")
+    _refuse_several(rest[0])
     python, options, arguments = _python_of(rest, folder, dict(env) | given)
-    _refuse_several(rest[0], arguments)
     command = Command(words=words, python=python, options=options, arguments=arguments, folder=str(folder), env=given)
     command = _installed(command, dict(env) | given)
     if _is_accelerate(arguments):
@@ -154,13 +153,12 @@ def _shebang(path: str) -> list[str] | None:
     return words or None
 
 
-def _refuse_several(name: str, arguments: Sequence[str]) -> None:
+def _refuse_several(name: str) -> None:
     launcher = os.path.basename(name)
-    module = arguments[1] if arguments[0] == "-m" and len(arguments) > 1 else ""
-    if launcher in SEVERAL or module in SEVERAL_MODULES:
+    if launcher in SEVERAL:
         raise CommandError(
-            f"{module or launcher} starts several processes, which can't be diagnosed yet; give the command of one "
-            "process: `python train.py …`"
+            f"{launcher} starts several processes in its own way, which can't be diagnosed yet; give the command that "
+            "starts them on one node: `torchrun --nproc-per-node 2 train.py …`"
         )
 
 
@@ -173,14 +171,14 @@ def _is_accelerate(arguments: Sequence[str]) -> bool:
 
 
 def _unwrapped(command: Command, env: Mapping[str, str]) -> Command:
-    """Return the command that `accelerate launch` would start, with the environment that it would set."""
+    """Return the command that `accelerate launch` would start, with the environment that it would set.
+
+    One that starts several processes stays as it is.
+    """
     after = command.arguments.index("launch") + 1 if "launch" in command.arguments else 2
     told = _ask(command, LAUNCHED, env, json.dumps(command.arguments[after:]))
-    if told["processes"] != 1 or not told["command"]:
-        raise CommandError(
-            f"accelerate launches {told['processes']} processes here, and several processes can't be diagnosed yet; "
-            "add `--num_processes 1`"
-        )
+    if not told["command"]:  # it starts several, as the survey will see
+        return command
     options, arguments = _split(told["command"][1:])
     return Command(
         words=command.words,

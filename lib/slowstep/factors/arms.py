@@ -242,6 +242,11 @@ def touched_by(factor: str) -> frozenset[str]:
     return CATALOGUE[factor].touches if factor in CATALOGUE else ALL_PHASES
 
 
+def limited_by(factor: str) -> str:
+    """Return the changes whose limit a factor's diagnostic level shows, in words."""
+    return (CATALOGUE[factor].limits if factor in CATALOGUE else "") or "changes of this kind"
+
+
 def _listed_factors(settings: Settings, section: str) -> list[tuple[Factor, list]]:
     if section == OWN:
         return own_factors(settings)

@@ -10,8 +10,9 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.settings.run import Run
+from slowstep_probe.measured import PHASES
 
-ALL_PHASES = frozenset({"data", "host_to_device", "forward", "backward", "optimizer", "log", "save", "evaluate"})
+ALL_PHASES = frozenset(PHASES) - {"other"}
 
 
 class Meaning(StrEnum):
@@ -37,6 +38,7 @@ class Binding(StrEnum):
     TORCH = "torch"
     ENVIRONMENT = "environment"
     OPTION = "an option of the command"
+    PROCESSES = "the processes that train"
     WORKLOAD = "the kit's own workload"
 
 
@@ -49,6 +51,9 @@ BINDS = {
     "dataset": Binding.WORKLOAD,
     "optimizer_kwargs": Binding.OPTIMIZER,
     "process": Binding.TORCH,
+    "processes": Binding.PROCESSES,
+    "ddp": Binding.MODEL,
+    "fsdp": Binding.MODEL,
     "process.expandable_segments": Binding.ENVIRONMENT,
     "process.garbage_collection": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,
@@ -121,6 +126,8 @@ class Factor:
     """True if its proposals are tried although they are another training: the run does without something."""
     undoes: bool = False
     """True if its proposals undo what costs time and is seldom needed. They are tried before all others."""
+    limits: str = ""
+    """The changes that a level of class diagnostic shows the limit of, in words: "all changes of data loading"."""
     startup_seconds: float = 0.0
     """The seconds, roughly, by which a trial with the change starts later."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import Arm, Contrast, Meaning, plan
+from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
@@ -24,7 +24,7 @@ from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import change, log_ratios, result_of
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
-from slowstep.judgement.projection import project
+from slowstep.judgement.projection import devices, project
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
@@ -47,6 +47,9 @@ from slowstep.settings import TESTED_SECTIONS, Settings
 from slowstep.settings.convert import from_plain
 
 T = TypeVar("T")
+
+CEILING = CATALOGUE["cached_batches"]
+"""The factor whose trial shows the most that data loading can bring."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
@@ -180,7 +183,7 @@ class Evidence:
         facts = replace(
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
-            peak_flops=self.peak.most if self.peak else None,
+            peak_flops=self.peak.most * devices(record) if self.peak else None,
             profile=None if profile.failed else profile,
         )
         return Baseline(
@@ -268,7 +271,7 @@ class Evidence:
     def ceilings(self) -> list[Contrast]:
         """The contrasts of listed levels that show a limit: the cached-batch ceiling."""
         every = [c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine)]
-        return [c for c in every if c.meaning is Meaning.DIAGNOSTIC]
+        return [c for c in every if c.meaning is Meaning.DIAGNOSTIC and any(f is CEILING for f, _ in c.levels)]
 
     def _cached_batch_ceiling(self, contrast: Contrast) -> Interval | None:
         """Return the cached-batch ceiling; None if it was not measured, or if the contrast itself shows a limit."""

@@ -14,7 +14,7 @@ from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Profi
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import EVENTS, is_rare, of_whole, steps_between
 
-WAITS = ("data", "host_to_device", "log", "save", "evaluate", "other")
+WAITS = ("data", "host_to_device", "communication", "log", "save", "evaluate", "other")
 """The phases in which a run waits for something, perhaps only now and then."""
 
 
@@ -132,5 +132,6 @@ def mean_length(blocks: Sequence[Block], observed: dict[str, object]) -> float |
     """Return the mean positions a sequence, padding included; None where there are no tokens."""
     padded = [b.work.padded_tokens for b in blocks]
     micro_batches = sum(b.steps for b in blocks) * int(observed.get("gradient_accumulation_steps") or 1)
+    micro_batches *= int(observed.get("world_size") or 1)  # each rank has its own
     sequences = micro_batches * int(observed.get("per_device_train_batch_size") or 0)
     return sum(padded) / sequences if sequences and None not in padded else None

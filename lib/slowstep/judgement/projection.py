@@ -27,12 +27,20 @@ class Projection:
     steps: int
     price_per_hour: float | None
     currency: str
+    devices: int = 1
+    """The devices that an hour is paid for, each with the price of an hour."""
     assumed: str = ""
     """The assumption made where the parameter file says nothing; empty if there is none."""
 
     def cost(self, seconds: float) -> float | None:
         """Return the cost of `seconds`, in `currency`; None without a price."""
-        return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour
+        return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour * self.devices
+
+
+def devices(noise: ComparisonRecord) -> int:
+    """Return the number of devices that a run trains on: one for each of its processes. A host counts as one."""
+    seen = noise.baseline.observed
+    return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
 
 
 def project(
@@ -96,6 +104,7 @@ def project(
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
+        devices=devices(noise),
         assumed=assumed,
     )
 

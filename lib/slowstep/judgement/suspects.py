@@ -24,11 +24,13 @@ from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
+from slowstep.judgement.ranks import WAITING as WHERE_RANKS_WAIT
+from slowstep.judgement.ranks import Skew, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
 
-WAITING = ("data", "host_to_device", "log", "save", "evaluate")
+WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
 
 PASSES = ("forward", "backward")
@@ -102,6 +104,9 @@ def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
     found = [_suspect_wait(facts, phase, least) for phase in WAITING]
     found.append(_suspect_between_phases(facts, least))
     found += [_suspect_pass(facts, phase, least) for phase in PASSES]
+    slow = skew(facts.blocks, least)
+    if slow is not None:
+        found = [_of_slow_rank(slow, found)] + [s for s in found if s and s.phase != slow.phase]
     return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
 
 
@@ -149,6 +154,13 @@ def achieved(facts: BaselineFacts, phase: str) -> float | None:
         return None
     work = facts.flops.forward if phase == "forward" else facts.flops.backward
     return work * tokens / facts.share(phase) / peak
+
+
+def _of_slow_rank(slow: Skew, found: Sequence[Suspect | None]) -> Suspect:
+    """Return the suspect of a rank that the others wait for, with what is known of the phase in which it is slow."""
+    known = next((s for s in found if s and s.phase == slow.phase), None)
+    why = f"rank {slow.rank} alone takes that much longer there than the others, which wait for it meanwhile"
+    return Suspect(phase=slow.phase, share=slow.share, why=why, consists_of=known.consists_of if known else [])
 
 
 def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:
@@ -200,7 +212,8 @@ def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequenc
 
 def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
     """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
-    known, why = pause(facts.profile, phase), "no operator runs there for milliseconds"
+    waits = phase in WHERE_RANKS_WAIT and int(facts.observed.get("world_size") or 1) > 1
+    known, why = 0.0 if waits else pause(facts.profile, phase), "no operator runs there for milliseconds"
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:
@@ -214,7 +227,7 @@ def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[P
 def _from_profile(known: float, within: Interval) -> Interval:
     """Return the interval of a share that a profile of a few steps gives: a part of `within`, and at most that."""
     upper = min(known * PROFILED_TO, within.upper)
-    return Interval(mean=min(known, within.upper), lower=known / PROFILED_TO, upper=upper, p=1.0, n=within.n)
+    return Interval(mean=min(known, upper), lower=min(known / PROFILED_TO, upper), upper=upper, p=1.0, n=within.n)
 
 
 def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:

@@ -75,6 +75,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> 
         writable=own if settings.command.protected else [],
         # a checkpoint that is not thrown away could push out one of the user's
         events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],
+        micro_batches=int(settings.run["gradient_accumulation_steps"] or 0),
         seed=settings.budget.seed,
     )
 

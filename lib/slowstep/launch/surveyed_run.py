@@ -167,6 +167,9 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "blocks"
     if model.get("convolutions"):
         yield "convolutions"
+    how = str((training.get("facts") or {}).get("parallelism", "none"))
+    if how != "none":
+        yield how
 
 
 def _values(survey: SurveyRecord) -> dict[str, Seen]:
@@ -198,6 +201,11 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
     for name in ("memory_format", "experts_implementation"):
         yield f"model.{name}", Seen(value=facts.get(name))
+    for key, value in facts.items():
+        if key.startswith("ddp."):
+            yield key, Seen(value=value, place=places.of("ddp"))
+    if "reshard_after_forward" in facts:
+        yield "fsdp.reshard_after_forward", Seen(value=facts["reshard_after_forward"], place=places.of("fsdp"))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")
     for name in ("bf16", "fp16"):
         yield name, Seen(value=facts.get("autocast") == name, place=places.of("autocast"))

@@ -13,7 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
@@ -25,6 +25,7 @@ from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
+from slowstep_probe.ranks.rank import Rank
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -98,22 +99,42 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
 
     What the program writes is thrown away, unless the command is not `protected`.
     """
-    scratch = tempfile.mkdtemp(prefix=folder_prefix("survey")) if command.protected else ""
+    seen = _told(command, order, env)
+    if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
+        set_by_launcher = {name: value for name, value in seen["env"].items() if name not in OF_RANKS}
+        several = {name: seen[name] for name in ("processes", "launcher", "launched")}
+        command = replace(command, **several, env=set_by_launcher | command.env)
+        seen = _told(command, order, env)
+    return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
+
+
+OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)
+"""Environment variables that differ between ranks, or that each process has of its own."""
+
+
+def _told(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the process of a survey says, with the end of what the program printed."""
+    scratch = tempfile.mkdtemp(prefix=folder_prefix("survey"))
     try:
-        return _survey(command, order, env, scratch)
+        return _told_from(scratch, command, order, env)
     finally:
-        if scratch:
-            remove_folder(scratch)
+        remove_folder(scratch)
 
 
-def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratch: str) -> SurveyRecord:
+def _told_from(scratch: str, command: Command, order: SurveyOrder, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the process of a survey says, whose own files are in `scratch`."""
     read, write = os.pipe()
+    meeting = os.path.join(scratch, "ranks")
+    os.mkdir(meeting)
     given = {
         "arguments": command.arguments,
         "folder": command.folder,
         "command": command.words,
         "result": write,
-        "scratch": scratch,
+        "scratch": scratch if command.protected else "",
+        "processes": command.processes,
+        "launcher": command.launcher,
+        "meeting": meeting,
         **asdict(order),
     }
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
@@ -157,7 +178,7 @@ def _survey(command: Command, order: SurveyOrder, env: Mapping[str, str], scratc
     seen = json.loads(line)
     if "refused" in seen:
         raise CommandError(f"{command}: {seen['refused']}")
-    return from_plain(SurveyRecord, seen | {"command": to_plain(command), "output": output})
+    return seen | {"output": output}
 
 
 def _line(told: IO[str], seconds: float, process: subprocess.Popen[bytes]) -> str:

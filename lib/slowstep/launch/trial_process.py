@@ -26,6 +26,7 @@ from slowstep_probe.plain import to_plain as message
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix
 from slowstep_probe.program import Program
+from slowstep_probe.ranks.rank import ENVIRONMENT
 from slowstep_probe.trial.messages import Failed, Launch
 
 TRIAL = "slowstep_probe.trial.main:main"
@@ -33,6 +34,9 @@ TRIAL = "slowstep_probe.trial.main:main"
 
 LAST_WORDS_SECONDS = 10.0
 """The seconds that a failed trial may take to write its traceback and to end by itself."""
+
+LAST_LOOK_SECONDS = 1.5
+"""The seconds in which a trial that hangs writes where it stands, and in which its ranks are asked."""
 
 GIB = 2**30
 
@@ -64,6 +68,9 @@ class TrialProcess:
             else described(arm, folder, base),
             intervention=intervention(arm.settings, folder, [cache]) if command else None,
             env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else {}),
+            processes=arm.settings.ranks,
+            launcher=command.launcher if command else ENVIRONMENT,
+            meeting=str(folder),
             freed_memory=arm.settings.freed_memory,
             started=asked,
             imports=interpreter.preloaded.seconds,
@@ -143,7 +150,10 @@ class TrialProcess:
         except TimeoutError:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGUSR1)  # the trial writes where it hangs into its log
-            time.sleep(0.5)
+            with contextlib.suppress(TimeoutError, EOFError):  # ranks that hang are told apart by their leader
+                told = self.guarded.receive(LAST_LOOK_SECONDS)
+                if isinstance(told, Failed):
+                    raise self._failed(told) from None
             peak = self.guarded.end().peak
             reason = f"no answer within {timeout:.0f} s; its log says where it stood"
             raise self._over(Failed(status=Status.TIMED_OUT, reason=reason, memory=Memory(host=peak))) from None

@@ -5,6 +5,7 @@ from slowstep.report.baseline_charts import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion
+from slowstep.report.rank_charts import collective_times, rank_times, scaling, waiting
 from slowstep.report.reported import (
     reported_claims,
     reported_conclusion,
@@ -42,6 +43,7 @@ __all__ = [
     "best_each_way",
     "bounds",
     "causes",
+    "collective_times",
     "conclusion",
     "device_idle",
     "facts",
@@ -54,16 +56,19 @@ __all__ = [
     "matrix",
     "memory",
     "operators",
+    "rank_times",
     "reported_claims",
     "reported_conclusion",
     "reported_findings",
     "reported_questions",
     "reported_rows",
     "reported_speeds",
+    "scaling",
     "settings_table",
     "step_times",
     "time_budget",
     "trial_time",
     "trials",
+    "waiting",
     "work_parts",
 ]

@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, percent
 from slowstep.records import PHASES
-from slowstep.report.chart import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, Chart
+from slowstep.report.chart import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, WINE, YELLOW, Chart
 from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
 
-PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, GREEN, PURPLE, VERMILION, BROWN, GREY)
+PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, WINE, GREEN, PURPLE, VERMILION, BROWN, GREY)
 OUTLIER = 2.0
 """The multiple of the median step beyond which a step is counted as an outlier."""
 

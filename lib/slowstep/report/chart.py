@@ -33,8 +33,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 
 GREY = "#8A8A8A"
 
-BROWN = "#A0743C"
-"""A colour more, beside the palette, where nine are needed: it is never the only difference."""
+BROWN, WINE = "#A0743C", "#A65175"
+"""Colours more, beside the palette, where ten are needed: they are never the only difference."""
 
 ON_COLOUR = "#111111"
 """Text on a coloured ground. It stays dark on a dark page, where `BLACK` becomes the colour of the page's text."""

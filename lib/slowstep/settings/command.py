@@ -11,6 +11,9 @@ from pathlib import Path
 CHANGES = "changes.json"
 """The file in final/ with the changes that `slowstep run --with` makes."""
 
+INSTALLED = ("site-packages", "dist-packages")
+"""The folders that hold installed packages."""
+
 COPIES = "files"
 """The folder in final/ with changed copies of the configuration files that a command names."""
 
@@ -35,12 +38,19 @@ class Command:
     torch_version: str = ""
     protected: bool = True
     """True if nothing that a trial writes may stay."""
+    processes: int = 0
+    """The number of processes that it starts to train together; 0 for one that starts no others."""
+    launcher: str = ""
+    """The way in which it starts them (`slowstep_probe.ranks.launchers`)."""
+    launched: list[str] = field(default_factory=list)
+    """The program that a launcher starts, as `arguments` would name it; empty where those do."""
 
     @property
     def name(self) -> str:
         """A short name: that of the script or the module."""
-        what = self.arguments[1] if self.arguments[0] == "-m" else Path(self.arguments[0]).stem
-        last = what.rpartition(".")[2] if self.arguments[0] == "-m" else what
+        program = self.launched or self.arguments
+        what = program[1] if program[0] == "-m" else Path(program[0]).stem
+        last = what.rpartition(".")[2] if program[0] == "-m" else what
         name = re.sub(r"\W+", "_", last).strip("_") or "command"
         return name if name.isidentifier() and not keyword.iskeyword(name) else f"run_{name}"
 
@@ -48,8 +58,15 @@ class Command:
         return shlex.join(self.words)
 
     def shown(self, file: str) -> str:
-        """Return the path of a file as its user would write it: within the command's folder if it lies there."""
+        """Return the path of a file as its user would write it.
+
+        That is within the command's folder if it lies there, and within its package, `trl/scripts/sft.py`, if that is
+        installed.
+        """
         path, home = Path(file), Path(self.folder).resolve()
+        installed = [at for at, part in enumerate(path.parts) if part in INSTALLED]
+        if installed:
+            return str(Path(*path.parts[installed[-1] + 1 :]))
         return str(path.relative_to(home) if path.is_relative_to(home) else path)
 
 

@@ -67,6 +67,7 @@ UNSEEN = {
     "dataset.padding": "longest",
     "dataset.tokenize": "on_the_fly",
     "dataset.cached_batches": 0,
+    "processes": 1,
 }
 """The values of a command's run that no survey saw. All others are None."""
 
@@ -100,7 +101,12 @@ class Run:
 
     @property
     def effective_batch_size(self) -> int:
-        """Samples an optimizer step on one device."""
+        """Samples of an optimizer step, those of all processes."""
+        return self.batch_of_process * int(self["processes"] or 1)
+
+    @property
+    def batch_of_process(self) -> int:
+        """Samples of an optimizer step in one process."""
         return int(self["per_device_train_batch_size"]) * int(self["gradient_accumulation_steps"])
 
     @property

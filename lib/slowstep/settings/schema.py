@@ -81,6 +81,28 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ddp:
+    """The way in which ranks exchange gradients (DistributedDataParallel). None leaves it as it is."""
+
+    bucket_cap_mb: float | None = None
+    gradient_as_bucket_view: bool | None = None
+    static_graph: bool | None = None
+    find_unused_parameters: bool | None = None
+    broadcast_buffers: bool | None = None
+    comm_hook: Literal["allreduce", "bf16", "fp16", "powersgd", "none"] | None = None
+    """The exchange itself: as it is, of rounded gradients, of factors of low rank, or none at all."""
+    sync_each_batch: bool | None = None
+    """False to exchange gradients once an optimizer step, and not after each of its micro-batches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fsdp:
+    """The way in which weights are spread over ranks (torch.distributed.fsdp.fully_shard). None leaves it as it is."""
+
+    reshard_after_forward: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The real run that the trials stand for."""
 
@@ -162,6 +184,10 @@ class Settings:
     optimizer_kwargs: dict[str, object] | None = None
     """Keyword arguments of the optimizer's class beyond those that TrainingArguments sets, such as `foreach`."""
     process: Process = Process()
+    processes: int | None = None
+    """The number of processes that train together, each on its own device. None leaves a command as it is."""
+    ddp: Ddp = Ddp()
+    fsdp: Fsdp = Fsdp()
     freed_memory: FreedMemory = "kept"
     """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
@@ -174,6 +200,7 @@ class Settings:
     sequence_length: Levels = field(default_factory=dict)
     compute: Levels = field(default_factory=dict)
     overheads: Levels = field(default_factory=dict)
+    parallelism: Levels = field(default_factory=dict)
     arguments: dict[str, OwnLevels] = field(default_factory=dict)
     """The levels of the command's own options, by option: `--batch-size`."""
     files: dict[str, dict[str, OwnLevels]] = field(default_factory=dict)
@@ -190,6 +217,12 @@ class Settings:
         described = self.model.init == "random" or self.model.name_or_path or self.model.model_type
         named = self.command or described or self.model.config
         return self.reported is not None and not named
+
+    @property
+    def ranks(self) -> int:
+        """The number of processes that a trial starts to train together; 0 for a run that starts no others."""
+        own = self.command.processes if self.command else 0
+        return own if self.processes is None else self.processes
 
     @cached_property
     def run(self) -> Run:
@@ -222,7 +255,7 @@ class Settings:
     def changes(self) -> dict[str, object]:
         """The changes to a command's program that these settings hold, by canonical key."""
         found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
-        for section in ("model", "dataset", "process"):
+        for section in ("model", "dataset", "process", "ddp", "fsdp"):
             for one in fields(held := getattr(self, section)):
                 if (value := getattr(held, one.name)) != one.default and value != {}:
                     found[f"{section}.{one.name}"] = value
@@ -238,7 +271,7 @@ class Settings:
 
     @property
     def effective_batch_size(self) -> int:
-        """Return the samples of an optimizer step on one device."""
+        """Return the samples of an optimizer step, those of all processes."""
         return self.run.effective_batch_size
 
 
@@ -252,7 +285,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
     for name, value in settings.training_arguments.items():
         give(name, value, object(), f"training_arguments.{name}")
-    for section in ("model", "dataset", "process", "job"):
+    for section in ("model", "dataset", "process", "ddp", "fsdp", "job"):
         for one in fields(held := getattr(settings, section)):
             if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
@@ -266,6 +299,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
         found.setdefault(key, Value(value=seen.value, origin=Origin.OBSERVED, place=seen.place))
     give("workload", settings.workload, "finetune", "workload")
     give("freed_memory", settings.freed_memory, "kept", "freed_memory")
+    give("processes", settings.ranks or 1, 1, "processes")
     listed = {
         factor: levels
         for section in LEVEL_SECTIONS
@@ -305,6 +339,9 @@ TRAINED = (
     "quantization",
     "optimizer_kwargs",
     "process",
+    "processes",
+    "ddp",
+    "fsdp",
     "freed_memory",
     "given",
 )

@@ -55,6 +55,7 @@ TESTED = (
     Section(notebook="40_compute", title="Compute", name="compute"),
     Section(notebook="50_overheads", title="Overheads", name="overheads"),
     Section(notebook="55_own_options", title="The command's own options", name=OWN, catalogued=False),
+    Section(notebook="60_processes", title="Several processes", name="parallelism"),
 )
 """The notebooks that test levels, in the order in which they run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.factors import Meaning, touched_by
+from slowstep.factors import Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Suspect, gone, unexplained
 from slowstep.judgement.throughput import speed_up
@@ -59,8 +59,8 @@ def _factor_cause(v: Verdict) -> Cause:
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
     if v.meaning is Meaning.DIAGNOSTIC:
         text = (
-            f"{v.cause} costs {time_taken(v.effect)} of the time: more than {effect(v.effect)} can't be had from all "
-            f"changes of data loading together, shown by {v.shown}, which is a limit and nothing to train with."
+            f"{v.cause} costs {time_taken(v.effect)} of the time: more than {effect(v.effect)} can't be had from "
+            f"{limited_by(v.factor)}, shown by {v.shown}, which is a limit and nothing to train with."
         )
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
 

@@ -15,6 +15,7 @@ PHASE_NAMES = {
     "host_to_device": "copy to device",
     "forward": "forward",
     "backward": "backward",
+    "communication": "communication",
     "optimizer": "optimizer",
     "log": "logging",
     "save": "saving",

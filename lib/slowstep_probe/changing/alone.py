@@ -14,6 +14,7 @@ from slowstep_probe.changing.interceptors import Interceptors
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
+from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.trial import heap
 
 
@@ -27,6 +28,7 @@ def changed(values: Mapping[str, Any], feeding: Collection[str], freed_memory: s
     patches, late = Patches(), LateImports()
     heap.settle(freed_memory)
     interceptors.attach(patches, late)
+    Launchers().attach(patches, late)
     settled: list[torch.nn.Module] = []
 
     def first_forward(module: torch.nn.Module, _: object) -> None:

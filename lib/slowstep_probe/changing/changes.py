@@ -18,18 +18,24 @@ from slowstep_probe.changing.trainer_events import trainer_events
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
+from slowstep_probe.ranks.launchers import Launchers
+from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial.told import told
 
 
 class Changes:
     """The changes that are wanted of a program, and what is seen of them.
 
-    `give_up` ends the trial at once, since an exception could be caught by the program.
+    `give_up` ends the trial at once, since an exception could be caught by the program. `own` is the rank of this
+    process, if it is one of several.
     """
 
-    def __init__(self, asked: Intervention, probe: Probe, give_up: Callable[[Exception], NoReturn]):
+    def __init__(
+        self, asked: Intervention, probe: Probe, give_up: Callable[[Exception], NoReturn], own: Rank | None = None
+    ):
         self.probe = probe
-        self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS)
+        self.launchers = Launchers(own)
+        self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.effects = Effects()
         self.given = Given(asked.values)
         self.draws = RandomDraws()
@@ -45,6 +51,7 @@ class Changes:
         self.effects.attach(patches)
         self.given.attach(patches, late)
         self.interceptors.attach(patches, late)
+        self.launchers.attach(patches, late)
         LightningEnds().attach(patches, late)
         self.cached.attach(patches)
         try:

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from slowstep_probe.changing.configurations import Configurations
+from slowstep_probe.changing.data_parallel import DataParallel
 from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.loaders import LoaderArguments
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.late_imports import LateImports
-from slowstep_probe.launchers import run_here
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace
 
@@ -23,12 +23,20 @@ class Interceptors:
     """All of them, for the wanted `values` by canonical key.
 
     `feeding` holds `file:line` of each place where a loader is made that feeds training; without any, all loaders are
-    taken to. `fields` are set in all TrainingArguments besides.
+    taken to. `fields` are set in all TrainingArguments besides. `micro_batches` are the backward passes of an optimizer
+    step, if that is known.
     """
 
-    def __init__(self, values: Mapping[str, Any], feeding: Collection[str], fields: Mapping[str, Any]):
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        feeding: Collection[str],
+        fields: Mapping[str, Any],
+        micro_batches: int = 0,
+    ):
         self.wanted, self.feeding = Wanted(values), frozenset(feeding)
         self.configurations = Configurations(self.wanted, fields)
+        self.data_parallel = DataParallel(self.wanted, micro_batches)
         self.flags, self.models = Flags(self.wanted), ModelChanges(self.wanted)
 
     @property
@@ -40,8 +48,8 @@ class Interceptors:
         """Begin."""
         self.flags.attach(patches)
         self.models.attach(patches)
-        run_here(late)
         self.configurations.attach(patches, late)
+        self.data_parallel.attach(patches, late)
         LoaderArguments(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
 

@@ -45,5 +45,7 @@ class Intervention:
     """The folders that the program's trial really writes to. All else that it writes is thrown away with it."""
     events: list[str] = field(default_factory=list)
     """The periodic events that are too rare for a trial's steps, and that a Trainer is made to do when asked."""
+    micro_batches: int = 0
+    """The backward passes of an optimizer step, as the survey counted them; 0 if that is not known."""
     seed: int = 0
     """The seed of what the program does not seed itself."""

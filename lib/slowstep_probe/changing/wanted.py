@@ -57,6 +57,11 @@ class Wanted:
         if before is not after and before != after:
             self.made.append(Made(key, name, shown(before), shown(after), here(), argument, position))
 
+    def note_once(self, key: str, name: str, before: Any, after: Any) -> None:
+        """Note a change that is made again and again, the first time."""
+        if all(one.key != key for one in self.made):
+            self.note(key, name, before, after)
+
 
 def position_of(argument: str, names: Sequence[str], args: Sequence[Any]) -> int | None:
     """Return the place of an argument among those given without their names; None if it has none.

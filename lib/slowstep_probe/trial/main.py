@@ -20,19 +20,27 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch.profiler import record_function
 
 from slowstep_probe.changing.changes import Changes
+from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import clock_for
 from slowstep_probe.measured import Memory, Status, Steps
 from slowstep_probe.observed import observed
+from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
 from slowstep_probe.probe import Probe
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.ranks.collectives import Collectives
+from slowstep_probe.ranks.fork import Ranks, forked
+from slowstep_probe.ranks.leader import Leader
+from slowstep_probe.ranks.meeting import Meeting
+from slowstep_probe.ranks.rank import ENVIRONMENT, Rank
+from slowstep_probe.ranks.whereabouts import answer_where
 from slowstep_probe.trial import heap
 from slowstep_probe.trial.failure import TrainingEnded, failure
 from slowstep_probe.trial.messages import (
@@ -65,7 +73,15 @@ def main(wire: Wire, launch: Mapping[str, Any]) -> None:
     entered = time.monotonic()
     faulthandler.enable(sys.stderr, all_threads=True)
     faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)
-    trial = Trial(wire, from_plain(Launch, launch), entered)
+    asked, rank = from_plain(Launch, launch), None
+    try:
+        _protect(asked)
+    except NotTestable as error:
+        wire.send(encoded(failure(error, memory())))
+        end(1)
+    if asked.processes:
+        wire, rank = _rank_of(wire, asked.processes)
+    trial = Trial(wire, asked, entered, rank)
     try:
         trial.run()
     except BaseException as caught:
@@ -75,6 +91,36 @@ def main(wire: Wire, launch: Mapping[str, Any]) -> None:
     _without_child_signals()
     _without_child_signals()  # the first may have been struck itself
     trial.give_up(error)
+
+
+def _protect(asked: Launch) -> None:
+    """Let nothing stay that the program writes, if that is wanted; NotTestable where it can't be had."""
+    if asked.intervention is not None and asked.intervention.writable:
+        protection = protect(asked.intervention.writable[0], asked.intervention.writable)
+        if protection.open:
+            raise NotTestable(unprotected(protection))
+
+
+def _rank_of(wire: Wire, size: int) -> tuple[Wire, RankOfTrial]:
+    """Return in each of `size` new processes its wire and its rank. This process leads them, and does not return.
+
+    A single rank is this process.
+    """
+    if size == 1:
+        return wire, RankOfTrial(Rank(number=0, size=1))
+    told = forked(size)
+    if isinstance(told, Ranks):
+        Leader(wire, told).lead()
+    rank, own, where = told
+    return own, RankOfTrial(rank, where)
+
+
+class RankOfTrial(NamedTuple):
+    """The rank that a trial's process is."""
+
+    rank: Rank
+    where: Wire | None = None
+    """The wire over which it is asked where it stands."""
 
 
 def _without_child_signals() -> None:
@@ -92,22 +138,25 @@ def _without_child_signals() -> None:
 class Trial:
     """One arm in training, from its launch to the last block that is asked for."""
 
-    def __init__(self, wire: Wire, launch: Launch, entered: float):
-        self.wire, self.launch = wire, launch
+    def __init__(self, wire: Wire, launch: Launch, entered: float, of: RankOfTrial | None = None):
+        self.wire, self.launch, self.rank = wire, launch, of.rank if of else None
         # a trial that is asked for while the interpreter still imports waits for what `imports` counts already
         self.startup = {"imports": launch.imports, "process": entered - max(launch.started, launch.ready)}
         self.frozen = gc.get_freeze_count()
         self.freed_memory = heap.settle(launch.freed_memory)
         self.shift = heap.shift()
         self.schedule = Schedule()
-        self.standstill = Standstill()
+        self.standstill = Standstill(alone=self.rank is None or self.rank.size == 1)
         self.passed = Steps()
         """Steady steps between the last block and the one that is open."""
         self.probe = Probe(at_step_boundary=self.at_step_boundary)
+        self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
         self.ready = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.looking: tuple[Places, Profile] | None = None
+        if of and of.where:
+            answer_where(of.where, lambda: (self.probe.phase, self.schedule.all_trained))
 
     def killed_workers(self, patience: float) -> list[signal.Signals]:
         """Return the signals that ended loader workers; wait for one at most `patience` seconds."""
@@ -117,13 +166,16 @@ class Trial:
         """Run the program. `at_step_boundary` answers requests between the steps."""
         os.environ.update(self.launch.env)
         program, asked = self.launch.program, self.launch.intervention
-        if asked is not None and asked.writable:
-            protection = protect(asked.writable[0], asked.writable)
-            if protection.open:
-                raise NotTestable(unprotected(protection))
+        patches = Patches()
+        if self.rank is not None:
+            Meeting(self.launch.meeting, self.rank.size).attach(patches)
+            self.collectives.attach(patches)
+            self.exchange.attach(patches)
+            if self.launch.launcher == ENVIRONMENT:
+                os.environ.update(self.rank.environment)
         program.enter()
         if asked is not None:
-            self.changes = Changes(asked, self.probe, self.give_up)
+            self.changes = Changes(asked, self.probe, self.give_up, self.rank)
             _seed(asked.seed)
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
@@ -182,6 +234,7 @@ class Trial:
 
     def _go_on(self, then: Then) -> None:
         if then is Then.OPEN:
+            self.collectives.take()
             self.passed = self.probe.open().since(self.schedule.unsteady)
 
     def _be_ready(self) -> None:
@@ -201,6 +254,7 @@ class Trial:
 
     def _send_block(self) -> None:
         block, steps = self.probe.close()
+        collectives = self.collectives.take()
         loss = self.probe.last_loss
         if loss is not None and not math.isfinite(loss):
             self._send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
@@ -212,6 +266,8 @@ class Trial:
             trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.passed + steps,
+            queued=self.probe.workers.ready,
+            collectives=collectives,
             recompilations=_recompilations(),
         )
         self._send(measured)
@@ -261,7 +317,8 @@ class Trial:
 
     def _observe(self) -> dict[str, Any]:
         seen = self.changes.facts() if self.changes else {}
-        return seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
+        found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
+        return found | (self.exchange.facts(self.probe.models) if self.rank is not None else {})
 
     def _happen(self, event: str) -> PeriodicEventDone:
         self.standstill.end(but=self.probe.workers.pids)  # an evaluation may have workers of its own, kept from before

@@ -23,6 +23,12 @@ class Launch:
     """What is done to the program; None for one that makes its changes itself."""
     env: dict[str, str] = field(default_factory=dict)
     """Environment variables that are set for the program."""
+    processes: int = 0
+    """The number of ranks that train together; 0 for a program that starts no others."""
+    launcher: str = ""
+    """The way in which the program's ranks are started (`slowstep_probe.ranks.launchers`)."""
+    meeting: str = ""
+    """The folder in which the ranks find each other."""
     freed_memory: str = "returned"
     """The fate of memory that a step frees (`slowstep_probe.trial.heap`)."""
     started: float
@@ -97,6 +103,10 @@ class BlockDone:
     """Samples trained on since the start. A step whose batch doesn't tell its samples counts as one."""
     steps: Steps = Steps()
     """Every steady step since the answer before. Those of the block come last."""
+    queued: int = 0
+    """Batches that loader workers have made and that lie ready."""
+    collectives: dict[str, float] = field(default_factory=dict)
+    """Seconds of the block in calls of collectives, by the phase in which they were called."""
     recompilations: int = 0
     """Graphs that torch.compile made since the start because no earlier one fitted; it remembers the last 64 graphs."""
 

@@ -91,6 +91,7 @@ FACTORS = (
         **section("dataset.cached_batches"),
         touches=frozenset({"data", "host_to_device"}),
         examples=(50,),
+        limits="all changes of data loading together",
         shares_cores=True,
         unmet=_lengths_are_needed,
         proposes=lambda run, machine: (200,),

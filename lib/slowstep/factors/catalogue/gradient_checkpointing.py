@@ -24,7 +24,7 @@ checkpointing = having(gradient_checkpointing=True)
 
 
 def _accumulation_level(value: Any, run: Run) -> Level:
-    batch = run.effective_batch_size // value
+    batch = run.batch_of_process // value
     return Level(
         value=value,
         overrides={TRAINING + "gradient_accumulation_steps": value, TRAINING + "per_device_train_batch_size": batch},
@@ -34,9 +34,9 @@ def _accumulation_level(value: Any, run: Run) -> Level:
 
 def _divides(value: Any, run: Run) -> str | None:
     """the effective batch can't be divided by it"""
-    if run.effective_batch_size % value == 0:
+    if run.batch_of_process % value == 0:
         return None
-    return f"the effective batch of {run.effective_batch_size} samples can't be accumulated in {value} equal parts"
+    return f"a batch of {run.batch_of_process} samples can't be accumulated in {value} equal parts"
 
 
 FACTORS = (

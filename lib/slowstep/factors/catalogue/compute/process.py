@@ -22,10 +22,10 @@ def _needs_convolutions(value: Any, run: Run, machine: Machine) -> str | None:
 
 def _threads(run: Run, machine: Machine) -> Sequence[Any]:
     """Return the threads that the machine has room for, if the run has others. A GPU's host needs few."""
-    now = run["process.num_threads"]
-    if now is None or (not on_cpu(run, machine) and 1 < now <= machine.cores):
+    now, room = run["process.num_threads"], max(1, machine.cores // int(run["processes"] or 1))
+    if now is None or (not on_cpu(run, machine) and 1 < now <= room):
         return ()
-    return (machine.cores,)
+    return (room,)
 
 
 def _collected(run: Run, machine: Machine) -> Sequence[Any]:

@@ -1,0 +1,207 @@
+"""Several processes: how many train together, and how they exchange what they have computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slowstep.environment.machine import Machine
+from slowstep.factors.entries import number, one_of, only, only_if, section, switch, switched, whole
+from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.settings.run import Run
+
+EXCHANGE = frozenset({"backward", "communication"})
+"""The phases in which gradients are exchanged."""
+
+MEANING_OF_HOOK = {
+    "none": Meaning.DIAGNOSTIC,
+    "allreduce": Meaning.EXACT,
+    "bf16": Meaning.NUMERICS,
+    "fp16": Meaning.NUMERICS,
+    "powersgd": Meaning.SEMANTICS,
+}
+
+together = only_if(lambda run: int(run["processes"] or 1) > 1, "the run trains in one process")
+accumulates = only_if(lambda run: int(run["gradient_accumulation_steps"] or 1) > 1, "a step has one micro-batch")
+
+
+def _exchanges(value: Any, run: Run, machine: Machine) -> str | None:
+    """a run whose gradients DistributedDataParallel exchanges"""
+    return None if run.objects is None or "DDP" in run.objects else "no DistributedDataParallel exchanges its gradients"
+
+
+def _shards(value: Any, run: Run, machine: Machine) -> str | None:
+    """a run whose weights fully_shard spreads over ranks"""
+    return None if "FSDP2" in (run.objects or ()) else "fully_shard spreads no weights over its ranks"
+
+
+def _hook() -> dict[str, Callable]:
+    """Make `current` and `level` for the exchange of gradients, whose levels differ in what they cost in meaning."""
+
+    def level(value: Any, run: Run) -> Level:
+        return Level(
+            value=value,
+            overrides={"ddp.comm_hook": value},
+            expects={"ddp.comm_hook": value},
+            meaning=MEANING_OF_HOOK[value],
+        )
+
+    return {"current": lambda run: run["ddp.comm_hook"] or "allreduce", "level": level}
+
+
+def _processes() -> dict[str, Callable]:
+    """Make `current` and `level` for the number of processes."""
+
+    def level(value: Any, run: Run) -> Level:
+        return Level(value=value, overrides={"processes": value}, expects={"world_size": value})
+
+    return {"current": lambda run: run["processes"], "level": level}
+
+
+def _fewer(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return one process, and the halves between."""
+    now, found = int(run["processes"] or 1), []
+    while now > 1:
+        now //= 2
+        found.append(now)
+    return found
+
+
+FACTORS = (
+    Factor(
+        name="ddp_comm_hook",
+        title="Exchange of gradients",
+        hypothesis="Training waits for gradients that are exchanged between ranks.",
+        cause=lambda now, new: (
+            "Waiting for the exchange of gradients" if new == "none" else "Exchanging gradients in full precision"
+        ),
+        meaning=Meaning.SEMANTICS,
+        changes="`none` lets ranks train apart and shows what the exchange costs; `bf16` and `fp16` round gradients "
+        "before they are added; `powersgd` exchanges factors of low rank",
+        **_hook(),
+        touches=EXCHANGE,
+        examples=("none", "bf16"),
+        limits="the exchange of gradients",
+        refuses=together,
+        requires=_exchanges,
+        accepts=one_of(*MEANING_OF_HOOK),
+    ),
+    Factor(
+        name="sync_each_batch",
+        title="Exchange after each micro-batch",
+        hypothesis="Gradients are exchanged after each micro-batch, where once an optimizer step is enough.",
+        cause="Exchanging gradients after each micro-batch",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation",
+        **section("ddp.sync_each_batch", fact="ddp.sync_each_batch"),
+        touches=EXCHANGE,
+        examples=(False,),
+        undoes=True,
+        refuses=lambda value, run: together(value, run) or accumulates(value, run),
+        requires=_exchanges,
+        accepts=switch,
+    ),
+    Factor(
+        name="ddp_find_unused_parameters",
+        title="Search for unused parameters",
+        hypothesis="Each step goes over the graph of the loss to find parameters that took no part in it.",
+        cause=switched("Not looking for unused parameters", "Looking for unused parameters in each step"),
+        meaning=Meaning.EXACT,
+        changes="nothing in training; with unused parameters it fails without the search",
+        **section("ddp.find_unused_parameters", default=False, fact="ddp.find_unused_parameters"),
+        touches=frozenset({"forward"}) | EXCHANGE,
+        examples=(False, True),
+        proposes=only(False),
+        undoes=True,
+        refuses=together,
+        requires=_exchanges,
+        accepts=switch,
+    ),
+    Factor(
+        name="ddp_bucket_cap_mb",
+        title="Size of the buckets of gradients",
+        hypothesis="Gradients are exchanged in pieces that are too small to fill the connection, or too large to begin "
+        "early.",
+        cause="Exchanging gradients in pieces of an unsuitable size",
+        meaning=Meaning.EXACT,
+        changes="nothing in training but the order of summation; larger buckets take memory",
+        **section("ddp.bucket_cap_mb", default=25, fact="ddp.bucket_cap_mb"),
+        touches=EXCHANGE,
+        examples=(5, 100),
+        proposes=lambda run, machine: (100,) if (run["ddp.bucket_cap_mb"] or 25) >= 25 else (25,),
+        refuses=together,
+        requires=_exchanges,
+        accepts=number(0.001, 10_000),
+    ),
+    Factor(
+        name="gradient_as_bucket_view",
+        title="Gradients within the buckets",
+        hypothesis="Gradients are copied into the buckets that are exchanged, and back.",
+        cause="Copying gradients into buckets and back",
+        meaning=Meaning.EXACT,
+        changes="nothing in training; gradients can't be detached in place",
+        **section("ddp.gradient_as_bucket_view", default=False, fact="ddp.gradient_as_bucket_view"),
+        touches=EXCHANGE | {"optimizer"},
+        examples=(True,),
+        refuses=together,
+        requires=_exchanges,
+        accepts=switch,
+    ),
+    Factor(
+        name="ddp_static_graph",
+        title="A graph that does not change",
+        hypothesis="Ranks prepare each step for a graph that could be another one than before.",
+        cause="Preparing each step for another graph",
+        meaning=Meaning.EXACT,
+        changes="nothing in training as long as each step uses the same parameters in the same order",
+        **section("ddp.static_graph", default=False, fact="ddp.static_graph"),
+        touches=frozenset({"forward"}) | EXCHANGE,
+        examples=(True,),
+        refuses=together,
+        requires=_exchanges,
+        accepts=switch,
+    ),
+    Factor(
+        name="ddp_broadcast_buffers",
+        title="Sending of buffers",
+        hypothesis="Buffers, as the statistics of batch normalisation, are sent to all ranks before each forward pass.",
+        cause="Sending buffers to all ranks before each forward pass",
+        meaning=Meaning.SEMANTICS,
+        changes="each rank keeps its own running statistics, and the first rank's are saved",
+        **section("ddp.broadcast_buffers", default=True, fact="ddp.broadcast_buffers"),
+        touches=frozenset({"forward", "communication"}),
+        examples=(False,),
+        refuses=together,
+        requires=_exchanges,
+        accepts=switch,
+    ),
+    Factor(
+        name="reshard_after_forward",
+        title="Weights between forward and backward",
+        hypothesis="Weights that are spread over ranks are gathered anew for the backward pass.",
+        cause=switched("Keeping whole weights after the forward pass", "Gathering weights anew for the backward pass"),
+        meaning=Meaning.EXACT,
+        changes="nothing in training; whole weights stay in memory until the backward pass",
+        **section("fsdp.reshard_after_forward", default=True),
+        touches=frozenset({"forward"}) | EXCHANGE,
+        examples=(False,),
+        refuses=together,
+        requires=_shards,
+        accepts=switch,
+    ),
+    Factor(
+        name="processes",
+        title="Number of processes",
+        hypothesis="Fewer processes train more, since they take cores or wait for each other.",
+        cause="Training in so many processes",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="the samples of an optimizer step: each process has its own batch",
+        **_processes(),
+        touches=ALL_PHASES,
+        examples=(1,),
+        limits="the way in which processes work together",
+        proposes=_fewer,
+        refuses=together,
+        accepts=whole(1),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Ranks that wait for one of them: which, in which phase, and for how much of the time.
+
+All ranks take equally long for a step, since each waits for the others where gradients are exchanged. So a slow rank
+shows itself by what it spends in its own phases: it takes longer there than the others, which spend the difference
+waiting. The rank and the phase with the greatest excess over the other ranks are the culprit, among the phases in which
+ranks do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowstep.judgement.intervals import Interval, interval
+from slowstep.records import PHASES, Block
+
+WAITING = ("backward", "communication")
+"""The phases in which ranks wait for each other."""
+
+OWN = tuple(phase for phase in PHASES if phase not in WAITING)
+"""The phases that a rank goes through by itself."""
+
+CONFIRMED = 0.3
+"""The share of a culprit's excess that the others must be seen to wait beyond what it waits itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skew:
+    """What a slow rank costs."""
+
+    rank: int
+    phase: str
+    share: Interval
+    """The part of the time, 0 to 1, by which the rank takes longer in that phase than the others do on the mean."""
+    covered: float
+    """The part of what the other ranks wait beyond the slow one that its excess explains; more than 1 if all of it."""
+
+
+def shares_of_ranks(blocks: Sequence[Block]) -> dict[int, dict[str, float]]:
+    """Return the share of the time, 0 to 1, that each rank spends in each phase."""
+    ranked = [block for block in blocks if block.ranks]
+    if not ranked:
+        return {}
+    whole = sum(block.seconds for block in ranked)
+    return {
+        rank: {phase: sum(b.ranks[rank].phases.get(phase, 0.0) for b in ranked) / whole for phase in PHASES}
+        for rank in range(len(ranked[0].ranks))
+    }
+
+
+def collectives(blocks: Sequence[Block]) -> dict[str, float]:
+    """Return the share of the time, 0 to 1, in calls of collectives by phase, on the mean of all ranks."""
+    ranked = [block for block in blocks if block.ranks]
+    whole = sum(block.seconds * len(block.ranks) for block in ranked)
+    found: dict[str, float] = {}
+    for block in ranked:
+        for one in block.ranks:
+            for phase, seconds in one.collectives.items():
+                found[phase] = found.get(phase, 0.0) + seconds / whole
+    return found
+
+
+def skew(blocks: Sequence[Block], least: float) -> Skew | None:
+    """Return the rank that the others wait for, or None if none takes at least the share `least` longer than they do.
+
+    The excess is judged block by block, as the blocks of a comparison are, and must be seen where the others wait.
+    """
+    ranked = [block for block in blocks if len(block.ranks) > 1]
+    if len(ranked) < 2:
+        return None
+    seconds = np.array([[[r.phases.get(p, 0.0) for p in PHASES] for r in b.ranks] for b in ranked])
+    whole = np.array([block.seconds for block in ranked])
+    n = seconds.shape[1]
+    others = (seconds.sum(axis=1, keepdims=True) - seconds) / (n - 1)
+    excess = (seconds - others) / whole[:, None, None]
+    own = [PHASES.index(phase) for phase in OWN]
+    mean = excess.mean(axis=0)[:, own]
+    rank, column = np.unravel_index(int(mean.argmax()), mean.shape)
+    phase = OWN[column]
+    found = interval(excess[:, rank, PHASES.index(phase)])
+    waited = -excess[:, rank, [PHASES.index(phase) for phase in WAITING]].sum(axis=1).mean()
+    if found.lower < least or waited < CONFIRMED * found.mean:
+        return None
+    return Skew(rank=int(rank), phase=phase, share=found, covered=float(found.mean / waited))

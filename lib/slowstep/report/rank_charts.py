@@ -1,0 +1,124 @@
+"""What several processes cost each other: the time of each rank, who waits for whom, and what more processes bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from slowstep.investigation.results import Baseline, Measured
+from slowstep.judgement.ranks import Skew, collectives, shares_of_ranks, skew
+from slowstep.records import PHASES
+from slowstep.report.baseline_charts import PHASE_COLOURS
+from slowstep.report.chart import ON_COLOUR, Chart, Table
+from slowstep.wording.words import NOT_MEASURED, PHASE_NAMES, effect, share, share_span, size
+
+ONE_PROCESS = "This run trains in one process."
+
+LEAST = 0.005
+"""The share of the time from which on a phase is drawn."""
+
+
+def rank_times(baseline: Baseline) -> Chart | Table:
+    """Draw where the time of each rank goes. All ranks take equally long, since each waits for the others."""
+    ranks = shares_of_ranks(baseline.facts.blocks)
+    if not ranks:
+        return Table([], empty=ONE_PROCESS)
+    figure = go.Figure()
+    for phase, colour in zip(PHASES, PHASE_COLOURS, strict=True):
+        parts = [shares[phase] for shares in ranks.values()]
+        if max(parts) < LEAST:
+            continue
+        figure.add_bar(
+            y=[f"rank {rank}" for rank in ranks],
+            x=[100 * part for part in parts],
+            orientation="h",
+            name=PHASE_NAMES[phase],
+            marker_color=colour,
+            text=[PHASE_NAMES[phase] if part >= 0.1 else "" for part in parts],
+            textfont={"color": ON_COLOUR},
+            insidetextanchor="middle",
+            hoverinfo="skip",
+        )
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="share of the wall time, %", range=[0, 100])
+    return Chart(
+        figure, f"Where the time of each rank goes. {waiting(baseline)}", _rows(baseline, ranks), 110 + 40 * len(ranks)
+    )
+
+
+def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[str, str]]:
+    last = next(block for block in reversed(baseline.facts.blocks) if block.ranks)
+    return [
+        {
+            "rank": str(rank),
+            **{PHASE_NAMES[phase]: share(part) for phase, part in shares.items() if part >= LEAST},
+            "memory": size(last.ranks[rank].memory),
+        }
+        for rank, shares in ranks.items()
+    ]
+
+
+def waiting(baseline: Baseline, least: float = 0.01) -> str:
+    """Return which rank the others wait for, in a sentence or two."""
+    found = skew(baseline.facts.blocks, least)
+    if found is None:
+        return "No rank keeps the others waiting by as much as can be seen here."
+    return skewed(found)
+
+
+def skewed(found: Skew) -> str:
+    """Return in words which rank keeps the others waiting."""
+    name = PHASE_NAMES[found.phase]
+    where = "between the phases" if name == "other" else f"in {name}"
+    rest = "" if found.covered >= 0.7 else f", {share(found.covered)} of what they wait for it"
+    return (
+        f"Rank {found.rank} keeps the others waiting: {where} it takes {share_span(found.share)} of the time longer "
+        f"than they do{rest}."
+    )
+
+
+def collective_times(baseline: Baseline) -> Table:
+    """List the share of the time in calls of collectives, by the phase in which they are called."""
+    found = collectives(baseline.facts.blocks)
+    rows = [
+        {"called in": PHASE_NAMES[phase], "share of the time": share(part)} for phase, part in sorted(found.items())
+    ]
+    empty = "The code calls no collective itself; DistributedDataParallel exchanges gradients within the backward pass."
+    return Table(rows, empty=empty)
+
+
+def scaling(baseline: Baseline, measured: Sequence[Measured]) -> Table:
+    """List what each number of processes trains, and its efficiency: what a process of many trains, against one alone.
+
+    The batch of a process is the same in all rows, and so are its threads.
+    """
+    several = int(baseline.facts.observed.get("world_size") or 1)
+    of_one = next((m for m in _fewer(measured) if m.contrast.levels[0][1].value == 1 and m.verdict.effect), None)
+    rows = []
+    for m in _fewer(measured):
+        number, gain = m.contrast.levels[0][1].value, m.verdict.effect
+        rows.append({"processes": str(number), "against this run": effect(gain), "efficiency": _efficiency(m, of_one)})
+    if not rows:
+        return Table([], empty="No other number of processes was measured.")
+    own = {"processes": str(several), "against this run": "this run"}
+    if of_one is not None:
+        gain = of_one.verdict.effect
+        low, middle, high = (1 / (several * ratio) for ratio in (gain.high, gain.ratio, gain.low))
+        own["efficiency"] = f"{share(middle)} [{share(low)}, {share(high)}]"
+    return Table([own | {"efficiency": own.get("efficiency", NOT_MEASURED)}, *rows])
+
+
+def _fewer(measured: Sequence[Measured]) -> list[Measured]:
+    return [m for m in measured if [factor.name for factor, _ in m.contrast.levels] == ["processes"]]
+
+
+def _efficiency(m: Measured, of_one: Measured | None) -> str:
+    """Return what each of so many processes trains, against one alone."""
+    number, gain = m.contrast.levels[0][1].value, m.verdict.effect
+    if number == 1:
+        return "100 %"
+    if of_one is None or gain is None:
+        return NOT_MEASURED
+    return share(gain.ratio / (number * of_one.verdict.effect.ratio))

@@ -1,0 +1,204 @@
+"""Changes of how ranks exchange gradients: the arguments of DistributedDataParallel, its hook, and when it is called.
+
+transformers, accelerate, Lightning and a loop of one's own all make the same object, so it is changed there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
+
+HOOK, SYNC, RESHARD = "ddp.comm_hook", "ddp.sync_each_batch", "fsdp.reshard_after_forward"
+
+NO_EXCHANGE = "none"
+"""The hook that exchanges nothing. Ranks train apart with it, so it only shows what the exchange costs."""
+
+LOW_RANK = 1
+"""The rank of the factors that PowerSGD exchanges, as its paper proposes (Vogels et al. 2019, arXiv 1905.13727)."""
+
+
+class DataParallel:
+    """Changes each DistributedDataParallel where it is made.
+
+    `micro_batches` are the backward passes of an optimizer step; 0 if that is not known.
+    """
+
+    def __init__(self, wanted: Wanted, micro_batches: int = 0):
+        self.wanted, self._micro_batches = wanted, micro_batches
+        self._passes = 0
+        """Backward passes since the last optimizer step."""
+
+    def attach(self, patches: Patches, late: LateImports) -> None:
+        """Begin, if anything of it is wanted."""
+        if not torch.distributed.is_available():
+            return
+        if RESHARD in self.wanted:
+            late.on("torch.distributed.fsdp", lambda it: patches.everywhere(it, "fully_shard", self._sharded))
+        if not self.wanted.within("ddp"):
+            return
+        kind = torch.nn.parallel.DistributedDataParallel
+        self._signature = inspect.signature(kind.__init__)
+        patches.around(kind, "__init__", self._made)
+        if HOOK in self.wanted:
+            patches.around(kind, "register_comm_hook", self._hooked)
+        if self.wanted.values.get(SYNC) is False:
+            patches.around(kind, "forward", self._forward)
+            patches.after(torch.Tensor, "backward", self._passed)
+            patches.after(torch.optim.Optimizer, "zero_grad", self._stepped)
+
+    def _made(self, original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
+        names = list(self._signature.parameters)[1:]
+        bound = self._signature.bind_partial(one, *args, **kwargs)
+        for name, value in self.wanted.within("ddp").items():
+            argument = "forward_sync_buffers" if name == "broadcast_buffers" and RENAMED in names else name
+            if argument not in names:
+                continue
+            before = bound.arguments.get(argument, bound.arguments.get(name))
+            before = DEFAULTS.get(name) if before is None else before
+            bound.arguments.pop(name, None)
+            bound.arguments[argument] = value
+            at = position_of(argument, names, args)
+            self.wanted.note(f"ddp.{name}", "DistributedDataParallel", before, value, argument, at)
+        original(*bound.args, **bound.kwargs)
+        if HOOK in self.wanted:
+            state, hook = _hook(self.wanted[HOOK])
+            if hook is not None:
+                torch.nn.parallel.DistributedDataParallel.register_comm_hook.__wrapped__(one, state, hook)
+            self.wanted.note(HOOK, "DistributedDataParallel.register_comm_hook", "allreduce", self.wanted[HOOK])
+
+    def _sharded(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+        argument = RESHARD.rpartition(".")[2]
+        before = kwargs.get(argument)
+        kwargs[argument] = self.wanted[RESHARD]
+        self.wanted.note(RESHARD, "torch.distributed.fsdp.fully_shard", before, kwargs[argument], argument)
+        return original(module, *args, **kwargs)
+
+    def _hooked(self, original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
+        """Leave out the program's own hook: another one is wanted, and there can be only one."""
+
+    def _forward(self, original: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
+        """Let gradients be exchanged after the last micro-batch of a step alone."""
+        each = self._micro_batches
+        if each > 1 and torch.is_grad_enabled():
+            last = self._passes % each == each - 1
+            if not last and one.require_backward_grad_sync:
+                self.wanted.note_once(SYNC, "DistributedDataParallel.no_sync", True, False)
+            one.require_backward_grad_sync = last
+        return original(one, *args, **kwargs)
+
+    def _passed(self, *_: Any, **__: Any) -> None:
+        self._passes += 1
+
+    def _stepped(self, *_: Any, **__: Any) -> None:
+        self._passes = 0
+
+
+RENAMED = "forward_sync_buffers"
+"""The argument of torch 2.13 that says what `broadcast_buffers` said before."""
+
+DEFAULTS = {
+    "bucket_cap_mb": 25,
+    "broadcast_buffers": True,
+    "find_unused_parameters": False,
+    "gradient_as_bucket_view": False,
+    "static_graph": False,
+}
+"""The values that DistributedDataParallel takes where it is given none."""
+
+
+def _hook(name: str) -> tuple[Any, Any]:
+    """Return the state and the function of a hook; none for the exchange as it is by itself."""
+    from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, powerSGD_hook
+
+    if name == "powersgd":
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=LOW_RANK, start_powerSGD_iter=2)
+        return state, powerSGD_hook.powerSGD_hook
+    hooks = {
+        NO_EXCHANGE: debugging_hooks.noop_hook,
+        "bf16": default_hooks.bf16_compress_hook,
+        "fp16": default_hooks.fp16_compress_hook,
+    }
+    return None, hooks.get(name)
+
+
+class GradientExchange:
+    """Observes how gradients are exchanged: by which objects, and after which of a step's micro-batches."""
+
+    def __init__(self) -> None:
+        self._made: list[Any] = []
+        self._passes = self._exchanges = 0
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        if torch.distributed.is_available():
+            patches.after(torch.nn.parallel.DistributedDataParallel, "__init__", self._remember)
+            patches.around(torch.Tensor, "backward", self._backward)
+
+    def _remember(self, _: None, one: Any, *args: Any, **kwargs: Any) -> None:
+        self._made.append(one)
+
+    def _backward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._passes += 1
+        self._exchanges += any(one.require_backward_grad_sync for one in self._made)
+        return original(*args, **kwargs)
+
+    def facts(self, models: list[torch.nn.Module]) -> dict[str, Any]:
+        """Return what is known: `ddp.sync_each_batch` is False if there were passes without an exchange."""
+        found = parallel_facts(models)
+        if self._made and self._passes:
+            found["ddp.sync_each_batch"] = self._exchanges == self._passes
+        return found
+
+
+def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:
+    """Return how the models that are trained are spread over ranks, as the live objects say; {} where they are not.
+
+    Names are those of PyTorch's own classes. `ddp.…` are the arguments in effect.
+    """
+    parts = [part for model in models for part in model.modules()]
+    wrapped = [part for part in parts if isinstance(part, torch.nn.parallel.DistributedDataParallel)]
+    kinds = {name for part in parts for name in (base.__name__ for base in type(part).__mro__) if name in SHARDED}
+    if wrapped:
+        return {"parallelism": "DDP", **_ddp_facts(wrapped[0])}
+    if kinds:
+        return {"parallelism": SHARDED[sorted(kinds)[0]], **_fsdp_facts(parts)}
+    return {"parallelism": "none"}
+
+
+SHARDED = {
+    "DeepSpeedEngine": "DeepSpeed",
+    "FSDPModule": "FSDP2",
+    "FullyShardedDataParallel": "FSDP1",
+}
+"""Classes whose models are spread over ranks in parts, with the name of what they do."""
+
+
+def _ddp_facts(one: Any) -> dict[str, Any]:
+    told = one._get_ddp_logging_data() if hasattr(one, "_get_ddp_logging_data") else {}
+    hook = str(told.get("comm_hook") or "").lower()
+    return {
+        "ddp.bucket_cap_mb": one.bucket_bytes_cap / 2**20,
+        "ddp.gradient_as_bucket_view": bool(one.gradient_as_bucket_view),
+        "ddp.static_graph": bool(one.static_graph),
+        "ddp.find_unused_parameters": bool(one.find_unused_parameters),
+        "ddp.broadcast_buffers": bool(getattr(one, RENAMED, getattr(one, "broadcast_buffers", False))),
+        "ddp.comm_hook": next((name for part, name in HOOKS.items() if part in hook), "allreduce"),
+    }
+
+
+HOOKS = {"noop": "none", "powersgd": "powersgd", "bf16": "bf16", "fp16": "fp16"}
+"""The names of exchanges, by parts of the names of the functions that make them."""
+
+
+def _fsdp_facts(parts: list[Any]) -> dict[str, Any]:
+    states = [part._get_fsdp_state() for part in parts if hasattr(part, "_get_fsdp_state")]
+    groups = [state._fsdp_param_group for state in states if getattr(state, "_fsdp_param_group", None) is not None]
+    meshes = [getattr(group, "post_forward_mesh_info", None) for group in groups[1:] or groups]
+    return {"reshard_after_forward": any(mesh is not None for mesh in meshes)} if groups else {}

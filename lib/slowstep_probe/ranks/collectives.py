@@ -1,0 +1,72 @@
+"""Calls of collectives: a phase of their own where they stand between the others, and their seconds by phase.
+
+A collective that is called inside a forward or backward pass belongs to that pass. What is timed here is the call: one
+that returns before its work is done is short, and waited for later. DistributedDataParallel exchanges gradients from
+C++ within the backward pass; those calls are not among them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+
+from slowstep_probe.patches import Patches
+from slowstep_probe.probe import Probe
+
+NAMES = (
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+)
+"""The functions of torch.distributed in which ranks meet."""
+
+PHASE = "communication"
+
+
+class Collectives:
+    """Marks and times calls of collectives."""
+
+    def __init__(self, probe: Probe):
+        self._probe = probe
+        self._seconds: Counter[str] = Counter()
+        self._inside = False
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        if torch.distributed.is_available():
+            for name in NAMES:
+                if hasattr(torch.distributed, name):
+                    patches.everywhere(torch.distributed, name, self._called)
+
+    def take(self) -> dict[str, float]:
+        """Return the seconds in calls since this was last asked, by the phase in which they were called."""
+        taken, self._seconds = dict(self._seconds), Counter()
+        return taken
+
+    def _called(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._inside or torch.compiler.is_compiling():  # some are made of others
+            return original(*args, **kwargs)
+        self._inside = True
+        began = time.perf_counter()
+        try:
+            with self._probe.within(PHASE) as phase:
+                return original(*args, **kwargs)
+        finally:
+            self._seconds[phase] += time.perf_counter() - began
+            self._inside = False

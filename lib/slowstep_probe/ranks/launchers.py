@@ -1,0 +1,183 @@
+"""Launchers: programs and functions that start the processes that train.
+
+Where this process is one of the ranks already, a launcher that would start them goes on as this rank. Where nothing is
+known of ranks yet (a survey), it is told how many processes would be started, and in which way. A launcher of a single
+process runs its program here, where it is watched.
+
+| launcher | what is taken over |
+|---|---|
+| torchrun, `accelerate launch`, `trl`, ... | `torch.distributed.run.run`, which all of them call |
+| `accelerate launch` of one process | its `simple_launcher` |
+| torch.multiprocessing.spawn, notebook_launcher | `start_processes` |
+| Lightning's strategies | the rank that its environment names; else the processes that it would start |
+| deepspeed, axolotl, llamafactory-cli | the subprocess that is a launcher, or a rank |
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
+from slowstep_probe.program import Program
+from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN, Rank
+
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
+"""The packages that hold Lightning's launchers, in `strategies.launchers.subprocess_script`."""
+
+SCRIPTS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
+MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.launch",
+    "deepspeed.launcher.runner",
+)
+"""The console scripts and the modules of launchers, which other programs start as subprocesses."""
+
+Several = Callable[[int, str, list[str]], None]
+"""`several(processes, launcher, program)`: called where a program would start several processes. It ends this process.
+
+The program is what they would run, as an interpreter is given it; empty where it is the one that runs here."""
+
+
+class Launchers:
+    """Takes over the launchers that a program calls.
+
+    `own` is this process's rank; None if it is none. `several` is called where several processes would be started;
+    without it, and without a rank, launchers of several processes are left alone.
+    """
+
+    def __init__(self, own: Rank | None = None, several: Several | None = None):
+        self.own, self.several = own, several or _leave_alone
+        self.taken_over: Callable[[], None] = lambda: None
+        """Called where a launcher's program begins."""
+        self._all = own is not None or several is not None
+
+    def attach(self, patches: Patches, late: LateImports) -> None:
+        """Begin."""
+        late.on("accelerate.commands.launch", lambda it: patches.around(it, "simple_launcher", self._accelerate(it)))
+        if not self._all:
+            return
+        late.on("torch.distributed.run", lambda it: patches.around(it, "run", self._torchrun(it)))
+        patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
+        for package in LIGHTNING:
+            late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
+        patches.around(subprocess.Popen, "__init__", self._subprocess)
+
+    # -- what is taken over --
+
+    def _accelerate(self, module: ModuleType) -> Callable[..., None]:
+        def launched(original: Callable[[Any], None], args: Any) -> None:
+            command, env = module.prepare_simple_launcher_cmd_env(args)
+            if not _is_this_python(command):
+                original(args)  # a program that is none of Python's
+                return
+            os.environ.update(env)
+            self._run(command[1:], command)
+
+        return launched
+
+    def _torchrun(self, module: ModuleType) -> Callable[..., None]:
+        def launched(original: Callable[[Any], None], args: Any) -> None:
+            config, command, arguments = module.config_from_args(args)
+            words = _without_unbuffered([str(word) for word in arguments])
+            if not isinstance(command, str) or not _is_this_python([command]):
+                original(args)
+                return
+            if config.max_nodes > 1:
+                raise SystemExit(NODES)
+            if self.own is None and config.nproc_per_node > 1:
+                self.several(config.nproc_per_node, TORCHRUN, words)
+            own = self.own or Rank(number=0, size=1)
+            os.environ.update(own.environment | OF_TORCHRUN)
+            self._run(words, [command, *words])
+
+        return launched
+
+    def _spawned(
+        self, original: Callable[..., Any], fn: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = 1, **kw: Any
+    ) -> Any:
+        if self.own is None and nprocs > 1:
+            self.several(nprocs, SPAWN, [])
+        number = self.own.number if self.own else 0
+        return fn(number, *args)
+
+    def _lightning(self, patches: Patches, module: ModuleType) -> None:
+        def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.own is None:
+                self.several(launcher.num_processes, ENVIRONMENT, [])
+            return original(launcher, *args, **kwargs)
+
+        patches.around(module._SubprocessScriptLauncher, "_call_children_scripts", launched)
+
+    def _subprocess(self, original: Callable[..., None], process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
+        words = [os.fsdecode(word) for word in args] if isinstance(args, Sequence) and not isinstance(args, str) else []
+        env: Mapping[str, str] = kwargs.get("env") or os.environ
+        number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
+        starts_rank = bool(kwargs.get("env")) and number.isdigit() and size.isdigit() and _is_this_python(words)
+        if starts_rank and self.own is None and int(size) > 1:
+            self.several(int(size), SUBPROCESS, _without_unbuffered(words[1:]))
+        if starts_rank and self.own is not None and int(number) != self.own.number:
+            return original(process, ["sleep", "infinity"])  # another rank, which runs elsewhere
+        if starts_rank or _is_launcher(words):
+            own = self.own.environment if starts_rank and self.own is not None else {}
+            os.environ.update({**env, **own})
+            command = words[1:] if _is_this_python(words) else [_script(words[0]), *words[1:]]
+            self._run(_without_unbuffered(command), words)
+            words = [sys.executable, "-c", ""]
+            return original(process, words)
+        return original(process, args, *rest, **kwargs)
+
+    def _run(self, arguments: list[str], command: list[str]) -> None:
+        """Run a program in this process as its launcher would have started it."""
+        self.taken_over()
+        program = Program(arguments=arguments, folder=os.getcwd(), command=command)
+        program.enter()
+        program.run()
+
+
+NODES = "training on several nodes can't be diagnosed yet; give the command of one of them, with --nnodes 1"
+
+OF_TORCHRUN = {
+    "ROLE_NAME": "default",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "TORCHELASTIC_MAX_RESTARTS": "0",
+    "TORCHELASTIC_RUN_ID": "none",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+}
+"""Environment variables that torchrun sets besides, and by which libraries know that it started them."""
+
+
+def _leave_alone(processes: int, launcher: str, program: list[str]) -> None:
+    """Let a launcher start its processes itself."""
+
+
+def _without_unbuffered(words: Sequence[str]) -> list[str]:
+    """Return a program's words without the interpreter's option `-u`, which launchers put before them."""
+    return list(words[1:] if words[:1] == ["-u"] else words)
+
+
+def _is_this_python(words: Sequence[str]) -> bool:
+    """Return whether a command is run by the interpreter that runs this."""
+    return bool(words) and os.path.realpath(words[0]) == os.path.realpath(sys.executable)
+
+
+def _is_launcher(words: Sequence[str]) -> bool:
+    """Return whether a command is a launcher that this interpreter would run."""
+    if not words:
+        return False
+    if _is_this_python(words):
+        first, *others = _without_unbuffered(words[1:]) or [""]
+        return others[0] in MODULES if first == "-m" and others else os.path.basename(first) in SCRIPTS
+    return os.path.basename(words[0]) in SCRIPTS and os.path.isfile(_script(words[0]))
+
+
+def _script(name: str) -> str:
+    """Return the path of a console script beside this interpreter."""
+    return name if os.sep in name else os.path.join(os.path.dirname(sys.executable), name)

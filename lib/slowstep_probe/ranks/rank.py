@@ -1,0 +1,33 @@
+"""A rank: one of the processes that train together on this host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS = "torchrun", "spawn", "environment", "subprocess"
+"""The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`)."""
+
+ADDRESS, PORT = "127.0.0.1", 29500
+"""The address that ranks are told. Nothing listens there: they meet by a file (`slowstep_probe.ranks.meeting`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """One of `size` processes, numbered from 0."""
+
+    number: int
+    size: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables by which launchers tell a process its rank, those of `torch.distributed`."""
+        return {
+            "RANK": str(self.number),
+            "LOCAL_RANK": str(self.number),
+            "NODE_RANK": "0",
+            "GROUP_RANK": "0",
+            "WORLD_SIZE": str(self.size),
+            "LOCAL_WORLD_SIZE": str(self.size),
+            "MASTER_ADDR": ADDRESS,
+            "MASTER_PORT": str(PORT),
+        }

@@ -1,0 +1,68 @@
+"""What the ranks of a surveyed program saw, told as one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, NoReturn
+
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.ranks.failures import BROKEN
+from slowstep_probe.ranks.fork import Ranks
+from slowstep_probe.ranks.joined import awaited_rank
+
+OTHERS_SECONDS = 2.0
+"""The seconds that the other ranks have after the first has told: one that waits for it in a collective never does."""
+
+
+def tell_together(ranks: Ranks, result: int) -> NoReturn:
+    """Write what the first rank saw to the descriptor `result`, with the times of all ranks, and end all of them.
+
+    If a rank ended by itself, the end is told that is its own and no connection that another one broke.
+    """
+    told: dict[int, dict[str, Any]] = {}
+    until = float("inf")
+    while len(told) < len(ranks.processes) and time.monotonic() < until:
+        ready = ranks.wait([], 0.5)
+        for each in ranks.processes:
+            number = each.rank.number
+            if number not in told and each.wire in ready:
+                told[number] = _received(each.wire) or {"ended": "it ended without a word"}
+            elif number not in told and each.code is not None:
+                told[number] = {"ended": f"it ended with status {each.code}"}
+            if number in told and until == float("inf") and (number == 0 or told[number].get("ended")):
+                until = time.monotonic() + OTHERS_SECONDS
+        if any(each.code is not None for each in ranks.processes):
+            time.sleep(0.02)
+    ranks.end()
+    with os.fdopen(result, "w") as out:
+        out.write(json.dumps(_together(told, len(ranks.processes)), default=str) + "\n")
+    os._exit(0)
+
+
+def _received(wire: Wire) -> dict[str, Any] | None:
+    try:
+        return wire.receive()
+    except (EOFError, OSError):
+        return None
+
+
+def _together(told: dict[int, dict[str, Any]], size: int) -> dict[str, Any]:
+    ends = {number: one["ended"] for number, one in sorted(told.items()) if one.get("ended")}
+    own = [number for number, end in ends.items() if not any(part in end for part in BROKEN)]
+    found = dict(told.get(0) or next(iter(told.values())))
+    if ends:
+        first = (own or list(ends))[0]
+        found = {**found, "ended": f"rank {first}: {ends[first]}"}
+    seen = {number: one["training"] for number, one in sorted(told.items()) if one.get("training")}
+    if found.get("training"):
+        own, awaited = found["training"]["work"], list(seen)[awaited_rank([one["phases"] for one in seen.values()])]
+        found["training"] |= {
+            "phases": seen[awaited]["phases"],
+            "step_seconds": seen[awaited]["step_seconds"],
+            "processes": size,
+            "ranks": {number: one["phases"] for number, one in seen.items()},
+            "work": {name: None if value is None else value * size for name, value in own.items()},
+        }
+    return found
