@@ -45,6 +45,12 @@ BASES = {
     "in four bits": IN_FOUR_BITS,
     "whole": {"peft": None},
     "in 16 bit": {"training_arguments.bf16": True},
+    "in two processes": {
+        "processes": 2,
+        "training_arguments.gradient_checkpointing": False,
+        "ddp.find_unused_parameters": True,
+    },
+    "accumulating in two processes": {"processes": 2, "training_arguments.gradient_accumulation_steps": 2},
 }
 """Runs that have what some factors act on; bitsandbytes keeps small states in 32 bit, and LoRA's are small here."""
 
@@ -53,6 +59,8 @@ def base(factor: Factor, value: Any, smoke: Settings) -> str:
     """The name of the run that a factor is tried on."""
     if factor.name == "optim":
         return "whole"
+    if factor in BY_SECTION["parallelism"]:
+        return "accumulating in two processes" if factor.name == "sync_each_batch" else "in two processes"
     if value == "flash_attention_2":
         return "in 16 bit"
     return "in four bits" if factor.refuses(value, smoke.run) else "as it is"

@@ -72,8 +72,8 @@ def test_a_console_script_is_a_program(name: str, folder: Path) -> None:
         ([sys.executable, "gone.py"], "no such file"),
         (["train.py"], "start it by `python train.py"),
         (["./train.py"], "start it by its interpreter"),
-        ([sys.executable, "-m", "torch.distributed.run", "train.py"], "several processes"),
-        (["torchrun", "--nproc-per-node", "2", "train.py"], "several processes"),
+        (["mpirun", "-n", "2", "python", "train.py"], "several processes"),
+        (["/usr/bin/srun", "-n2", "python", "train.py"], "several processes"),
     ],
 )
 def test_what_can_not_be_diagnosed_is_refused(words: list[str], said: str, folder: Path) -> None:

@@ -35,6 +35,12 @@ def trial_environment(own: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def devices_of(ranks: int) -> dict[str, str]:
+    """Return the variable by which each of several ranks of a described run sees a device of its own; {} for one."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(ranks)))).split(",")
+    return {"CUDA_VISIBLE_DEVICES": ",".join(given[:ranks])} if ranks > 1 else {}
+
+
 def without_errors(warnings: str) -> str:
     """Return the value of PYTHONWARNINGS without the filters that turn a library's warning into an error."""
     kept = [each for each in warnings.split(",") if not "error".startswith(each.partition(":")[0].strip() or "-")]

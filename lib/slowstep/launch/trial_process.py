@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.factors import Arm
+from slowstep.launch.environment import devices_of
 from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import ALONE, intervention, program_of, warmed
@@ -67,7 +68,7 @@ class TrialProcess:
             if command
             else described(arm, folder, base),
             intervention=intervention(arm.settings, folder, [cache]) if command else None,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else {}),
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else devices_of(arm.settings.ranks)),
             processes=arm.settings.ranks,
             launcher=command.launcher if command else ENVIRONMENT,
             meeting=str(folder),

@@ -14,18 +14,28 @@ from pathlib import Path
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.workloads.base import checked, load_workload
+from slowstep_probe.changing.data_parallel import DataParallel
 from slowstep_probe.changing.flags import PROCESS, Flags, process_facts
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import told
+
+EXCHANGE = ("ddp.", "fsdp.")
+"""The sections of the settings that say how ranks exchange what they have computed."""
 
 
 def main(order: Path) -> None:
     """Train as an order says: the `settings`, the `folder` to write to, and the `base` that was built beforehand."""
     asked = json.loads(order.read_text(encoding="utf-8"))
     settings = from_plain(Settings, asked["settings"])
-    flags = Flags(Wanted({key: value for key, value in settings.changes.items() if key.startswith(PROCESS)}))
-    flags.attach(Patches())
+    patches, changes = Patches(), settings.changes
+    if settings.ranks > 1:  # as torchrun does where nobody says otherwise
+        changes = {f"{PROCESS}num_threads": 1} | changes
+    flags = Flags(Wanted({key: value for key, value in changes.items() if key.startswith(PROCESS)}))
+    flags.attach(patches)
+    exchange = Wanted({key: value for key, value in changes.items() if key.startswith(EXCHANGE)})
+    DataParallel(exchange, int(settings.run["gradient_accumulation_steps"])).attach(patches, LateImports())
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
     if base := asked.get("base"):
         workload.frozen_base, told.beforehand["base"] = Path(base["arena"]), base["seconds"]

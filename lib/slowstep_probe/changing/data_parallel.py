@@ -48,7 +48,7 @@ class DataParallel:
         patches.around(kind, "__init__", self._made)
         if HOOK in self.wanted:
             patches.around(kind, "register_comm_hook", self._hooked)
-        if self.wanted.values.get(SYNC) is False:
+        if SYNC in self.wanted:
             patches.around(kind, "forward", self._forward)
             patches.after(torch.Tensor, "backward", self._passed)
             patches.after(torch.optim.Optimizer, "zero_grad", self._stepped)
@@ -84,13 +84,13 @@ class DataParallel:
         """Leave out the program's own hook: another one is wanted, and there can be only one."""
 
     def _forward(self, original: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
-        """Let gradients be exchanged after the last micro-batch of a step alone."""
-        each = self._micro_batches
+        """Let gradients be exchanged after each micro-batch, or after the last one of a step alone."""
+        each, before = self._micro_batches, one.require_backward_grad_sync
         if each > 1 and torch.is_grad_enabled():
-            last = self._passes % each == each - 1
-            if not last and one.require_backward_grad_sync:
-                self.wanted.note_once(SYNC, "DistributedDataParallel.no_sync", True, False)
-            one.require_backward_grad_sync = last
+            wanted = self.wanted[SYNC] or self._passes % each == each - 1
+            if wanted != before and wanted == self.wanted[SYNC]:
+                self.wanted.note_once(SYNC, "DistributedDataParallel.no_sync", before, wanted)
+            one.require_backward_grad_sync = wanted
         return original(one, *args, **kwargs)
 
     def _passed(self, *_: Any, **__: Any) -> None:
@@ -151,7 +151,8 @@ class GradientExchange:
 
     def facts(self, models: list[torch.nn.Module]) -> dict[str, Any]:
         """Return what is known: `ddp.sync_each_batch` is False if there were passes without an exchange."""
-        found = parallel_facts(models)
+        met = torch.distributed.is_available() and torch.distributed.is_initialized()
+        found = parallel_facts(models) | {"world_size": torch.distributed.get_world_size() if met else 1}
         if self._made and self._passes:
             found["ddp.sync_each_batch"] = self._exchanges == self._passes
         return found

@@ -88,7 +88,7 @@ def memory(ranks: Sequence[Memory]) -> Memory:
 
 def observed(answers: Sequence[Observed]) -> Observed:
     """Return the facts of the first rank, and those in which others differ from it."""
-    first = answers[0].facts | {"world_size": len(answers)}
+    first = answers[0].facts
     unlike = sorted({n for one in answers[1:] for n in first if n in one.facts and one.facts[n] != first[n]} - OWN)
     return Observed(facts=first | ({"unlike_ranks": unlike} if unlike else {}))
 

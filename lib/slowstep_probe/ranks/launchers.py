@@ -6,7 +6,7 @@ process runs its program here, where it is watched.
 
 | launcher | what is taken over |
 |---|---|
-| torchrun, `accelerate launch`, `trl`, ... | `torch.distributed.run.run`, which all of them call |
+| torchrun, `accelerate launch`, `trl`, ... | `elastic_launch` of torch.distributed, which all of them call |
 | `accelerate launch` of one process | its `simple_launcher` |
 | torch.multiprocessing.spawn, notebook_launcher | `start_processes` |
 | Lightning's strategies | the rank that its environment names; else the processes that it would start |
@@ -64,7 +64,9 @@ class Launchers:
         late.on("accelerate.commands.launch", lambda it: patches.around(it, "simple_launcher", self._accelerate(it)))
         if not self._all:
             return
-        late.on("torch.distributed.run", lambda it: patches.around(it, "run", self._torchrun(it)))
+        late.on(
+            "torch.distributed.launcher.api", lambda it: patches.around(it.elastic_launch, "__call__", self._elastic)
+        )
         patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
         for package in LIGHTNING:
             late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
@@ -83,25 +85,31 @@ class Launchers:
 
         return launched
 
-    def _torchrun(self, module: ModuleType) -> Callable[..., None]:
-        def launched(original: Callable[[Any], None], args: Any) -> None:
-            config, command, arguments = module.config_from_args(args)
-            words = _without_unbuffered([str(word) for word in arguments])
-            if not isinstance(command, str) or not _is_this_python([command]):
-                original(args)
-                return
-            if config.max_nodes > 1:
-                raise SystemExit(NODES)
-            if self.own is None and config.nproc_per_node > 1:
-                self.several(config.nproc_per_node, TORCHRUN, words)
-            own = self.own or Rank(number=0, size=1)
-            os.environ.update(own.environment | OF_TORCHRUN)
-            self._run(words, [command, *words])
-
-        return launched
+    def _elastic(self, original: Callable[..., Any], launch: Any, *arguments: Any) -> Any:
+        """Go on as a rank where torchrun's agent would start the ranks: with a program, or with a function."""
+        config, entry = launch._config, launch._entrypoint
+        if isinstance(entry, str) and not _is_this_python([entry]):
+            return original(launch, *arguments)
+        if config.max_nodes > 1:
+            raise SystemExit(NODES)
+        words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
+        if self.own is None and config.nproc_per_node > 1:
+            self.several(config.nproc_per_node, TORCHRUN, words)
+        own = self.own or Rank(number=0, size=1)
+        os.environ.update(own.environment | OF_TORCHRUN)
+        if not isinstance(entry, str):
+            return {own.number: entry(*arguments)}
+        self._run(words, [entry, *words])
+        return {}
 
     def _spawned(
-        self, original: Callable[..., Any], fn: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = 1, **kw: Any
+        self,
+        original: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        nprocs: int = 1,
+        *_: Any,
+        **__: Any,
     ) -> Any:
         if self.own is None and nprocs > 1:
             self.several(nprocs, SPAWN, [])

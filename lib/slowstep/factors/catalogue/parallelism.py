@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
-from slowstep.factors.entries import number, one_of, only, only_if, section, switch, switched, whole
+from slowstep.factors.entries import (
+    all_of,
+    at,
+    needs_cuda,
+    number,
+    one_of,
+    only,
+    only_if,
+    section,
+    switch,
+    switched,
+    whole,
+)
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
 
@@ -22,17 +34,20 @@ MEANING_OF_HOOK = {
 }
 
 together = only_if(lambda run: int(run["processes"] or 1) > 1, "the run trains in one process")
+at_once = only_if(lambda run: int(run["gradient_accumulation_steps"] or 1) == 1, "a step has several micro-batches")
 accumulates = only_if(lambda run: int(run["gradient_accumulation_steps"] or 1) > 1, "a step has one micro-batch")
 
 
 def _exchanges(value: Any, run: Run, machine: Machine) -> str | None:
     """a run whose gradients DistributedDataParallel exchanges"""
-    return None if run.objects is None or "DDP" in run.objects else "no DistributedDataParallel exchanges its gradients"
+    return (
+        None if run.objects is None or "DDP" in run.objects else "it needs a DistributedDataParallel, and none is made"
+    )
 
 
 def _shards(value: Any, run: Run, machine: Machine) -> str | None:
     """a run whose weights fully_shard spreads over ranks"""
-    return None if "FSDP2" in (run.objects or ()) else "fully_shard spreads no weights over its ranks"
+    return None if "FSDP2" in (run.objects or ()) else "it needs weights that fully_shard spreads over ranks"
 
 
 def _hook() -> dict[str, Callable]:
@@ -53,7 +68,10 @@ def _processes() -> dict[str, Callable]:
     """Make `current` and `level` for the number of processes."""
 
     def level(value: Any, run: Run) -> Level:
-        return Level(value=value, overrides={"processes": value}, expects={"world_size": value})
+        overrides: dict[str, Any] = {"processes": value}
+        if run.objects is None:  # a described run's processes have one thread each, and so has a single one here
+            overrides["process.num_threads"] = run["process.num_threads"] or 1
+        return Level(value=value, overrides=overrides, expects={"world_size": value})
 
     return {"current": lambda run: run["processes"], "level": level}
 
@@ -80,22 +98,23 @@ FACTORS = (
         "before they are added; `powersgd` exchanges factors of low rank",
         **_hook(),
         touches=EXCHANGE,
-        examples=("none", "bf16"),
+        examples=("none", "bf16", "fp16"),
         limits="the exchange of gradients",
         refuses=together,
-        requires=_exchanges,
+        requires=all_of(_exchanges, at(("bf16",), needs_cuda("adding numbers in bf16 between ranks"))),
         accepts=one_of(*MEANING_OF_HOOK),
     ),
     Factor(
         name="sync_each_batch",
         title="Exchange after each micro-batch",
         hypothesis="Gradients are exchanged after each micro-batch, where once an optimizer step is enough.",
-        cause="Exchanging gradients after each micro-batch",
+        cause=switched("Exchanging gradients once an optimizer step", "Exchanging gradients after each micro-batch"),
         meaning=Meaning.EXACT,
         changes="nothing in training but the order of summation",
-        **section("ddp.sync_each_batch", fact="ddp.sync_each_batch"),
+        **section("ddp.sync_each_batch", default=False, fact="ddp.sync_each_batch"),
         touches=EXCHANGE,
-        examples=(False,),
+        examples=(False, True),
+        proposes=only(False),
         undoes=True,
         refuses=lambda value, run: together(value, run) or accumulates(value, run),
         requires=_exchanges,
@@ -157,7 +176,7 @@ FACTORS = (
         **section("ddp.static_graph", default=False, fact="ddp.static_graph"),
         touches=frozenset({"forward"}) | EXCHANGE,
         examples=(True,),
-        refuses=together,
+        refuses=lambda value, run: together(value, run) or at_once(value, run),
         requires=_exchanges,
         accepts=switch,
     ),

@@ -1,0 +1,309 @@
+"""Programs that train in several processes, by their commands: real launchers, ranks, exchanges and failures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asking import compare
+from slowstep.command.resolve import resolve
+from slowstep.environment.machine import this_machine
+from slowstep.factors import Arm, comparison_family
+from slowstep.judgement.comparison import change
+from slowstep.judgement.ranks import skew
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.measure.local import LocalMeasurer
+from slowstep.records import Status
+from slowstep.settings import Settings, load, override
+from slowstep.settings.schema import Budget
+from slowstep_probe.processes.tree import descendants
+from slowstep_probe.trial.messages import BlockDone, Observe, Profile, Run
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+SCRIPTS = Path(sys.executable).parent
+SOON = 120.0
+
+TORCHRUN = ("torchrun", "--nproc-per-node", "2")
+
+pytestmark = pytest.mark.trials
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder with the programs in it."""
+    folder = tmp_path_factory.mktemp("home")
+    for name in ("together.py", "sharded.py", "spawned.py", "with_trainer.py", "with_accelerate.py"):
+        shutil.copy(PROGRAMS / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(home: Path) -> Callable[..., SurveyRecord]:
+    """Surveys a command once."""
+    known: dict[tuple[str, ...], SurveyRecord] = {}
+
+    def look(*words: str) -> SurveyRecord:
+        if words not in known:
+            own = [str(SCRIPTS / words[0]), *words[1:]] if (SCRIPTS / words[0]).is_file() else list(words)
+            command = resolve(own, home, os.environ)
+            known[words] = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+        return known[words]
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Settings]:
+    """Returns the settings of a command's investigation."""
+    outputs = tmp_path_factory.mktemp("outputs")
+    known: dict[tuple[str, ...], Settings] = {}
+
+    def settings(*words: str) -> Settings:
+        if words not in known:
+            known[words] = load(write(seen(*words), outputs / f"run_{len(known)}")).settings
+        return known[words]
+
+    return settings
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
+    """Starts a trial of a command with changes, and ends it with the test."""
+    trials = []
+
+    def start(settings: Settings, **changes: Any) -> TrialProcess:
+        changed = override(settings, {key.replace("__", "."): value for key, value in changes.items()})
+        arm = Arm(label="trial", settings=changed)
+        trials.append(TrialProcess(arm, tmp_path / "log", settings.budget, tmp_path / "cache"))
+        return trials[-1]
+
+    yield start
+    for trial in trials:
+        trial.end()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder with what it holds."""
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+
+
+def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
+    """A block of steps after the first one."""
+    trial.ask(None, SOON)
+    trial.ask(Run(steps=1), SOON)
+    return trial.ask(Run(steps=steps), SOON)
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher", "samples"),
+    [
+        ((*TORCHRUN, "together.py"), "torchrun", 32),
+        ((sys.executable, "spawned.py"), "spawn", 32),
+        pytest.param(
+            (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "with_accelerate.py"),
+            "torchrun",
+            32,
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ("accelerate", "launch", "--multi_gpu", "--num_processes", "2", "together.py"),
+            "torchrun",
+            32,
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param((*TORCHRUN, "sharded.py"), "torchrun", 32, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_launchers_are_seen_through(
+    words: tuple[str, ...], launcher: str, samples: int, seen: Callable[..., SurveyRecord]
+) -> None:
+    """The survey says how many processes train together, and tells the program's own options and the work of all."""
+    told = seen(*words)
+
+    assert (told.command.processes, told.command.launcher) == (2, launcher)
+    assert told.training["work"]["samples"] == samples * len(told.training["step_seconds"])
+    assert set(told.training["ranks"]) == {"0", "1"}
+    assert not any(name.startswith("--nproc") for name in told.options)
+
+
+def test_threads_of_a_rank_are_those_that_its_launcher_sets(seen: Callable[..., SurveyRecord]) -> None:
+    """torchrun gives each of several processes one thread where nobody says otherwise, and so do the trials."""
+    told = seen(*TORCHRUN, "together.py")
+
+    assert told.training["facts"]["num_threads"] == int(os.environ.get("OMP_NUM_THREADS", 1))
+
+
+def test_ranks_train_the_same_steps_and_leave_nothing(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess], home: Path
+) -> None:
+    """Blocks hold the work of both ranks, the program finds its group, the user's folder stays, no process is left."""
+    before = content(home)
+    trial = started(surveyed(*TORCHRUN, "together.py"))
+    measured = block(trial, 6)
+    facts = trial.ask(Observe(), SOON).facts
+    processes = descendants(trial.guard)
+    trial.end()
+
+    assert measured.block.steps == 6
+    assert measured.block.work.samples == 6 * 32
+    assert len(measured.block.ranks) == 2
+    assert (facts["world_size"], facts["parallelism"]) == (2, "DDP")
+    assert "unlike_ranks" not in facts
+    assert content(home) == before
+    assert not [pid for pid in processes if Path(f"/proc/{pid}").exists()]
+
+
+def test_two_arms_stand_beside_each_other(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """They name the same address and port, and still meet their own ranks alone."""
+    settings = surveyed(sys.executable, "spawned.py")
+    one, other = started(settings), started(settings)
+
+    assert [block(each).block.work.samples for each in (one, other)] == [4 * 32] * 2
+    assert one.ask(Run(steps=2), SOON).block.steps == 2
+
+
+def test_a_rank_can_be_profiled(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess], tmp_path: Path
+) -> None:
+    """The others train as far, and go on afterwards."""
+    trial = started(surveyed(*TORCHRUN, "together.py"))
+    block(trial)
+    trace = trial.folder / "trace.json"
+    found = trial.ask(Profile(steps=3, trace=str(trace), looks=5), SOON)
+
+    assert found.record.steps == 3
+    assert trace.is_file()
+    assert trial.ask(Run(steps=2), SOON).block.steps == 2
+
+
+CHANGES = [
+    ("together.py", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
+    ("together.py", {"ddp__bucket_cap_mb": 100}, {"ddp.bucket_cap_mb": 100.0}),
+    ("together.py", {"ddp__gradient_as_bucket_view": True}, {"ddp.gradient_as_bucket_view": True}),
+    ("together.py", {"processes": 1}, {"world_size": 1}),
+]
+MORE_CHANGES = [
+    ("together.py", {"ddp__comm_hook": "fp16"}, {"ddp.comm_hook": "fp16"}),
+    ("together.py", {"ddp__comm_hook": "powersgd"}, {"ddp.comm_hook": "powersgd"}),
+    ("together.py", {"ddp__static_graph": True}, {"ddp.static_graph": True}),
+    ("together.py", {"ddp__broadcast_buffers": False}, {"ddp.broadcast_buffers": False}),
+    ("together.py --cause search", {"ddp__find_unused_parameters": False}, {"ddp.find_unused_parameters": False}),
+    ("together.py --cause slow_exchange", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
+    ("together.py --accumulate 4", {"ddp__sync_each_batch": False}, {"ddp.sync_each_batch": False}),
+    ("sharded.py", {"fsdp__reshard_after_forward": False}, {"reshard_after_forward": False}),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "changes", "expected"),
+    [*CHANGES, *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in MORE_CHANGES)],
+)
+def test_changes_of_the_exchange_are_seen_in_effect(
+    program: str,
+    changes: dict[str, Any],
+    expected: dict[str, Any],
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+) -> None:
+    """Each is made where the object is made, and observed there; without the change it is not observed."""
+    settings = surveyed(*TORCHRUN, *program.split())
+    trial = started(settings, **changes)
+    block(trial)
+    facts = trial.ask(Observe(), SOON).facts
+
+    assert {name: facts.get(name) for name in expected} == expected
+    ((name, value),) = expected.items()
+    seen = settings.surveyed.values.get(name if "." in name else f"fsdp.{name}")
+    assert seen is None or seen.value != value
+
+
+def failed(settings: Settings, started: Callable[..., TrialProcess]) -> TrialEnded:
+    """The end of a trial that fails after some steps."""
+    trial = started(settings)
+    with pytest.raises(TrialEnded) as ended:
+        block(trial, 20)
+    assert not descendants(trial.guard)
+    return ended.value
+
+
+@pytest.mark.parametrize(
+    ("cause", "status", "said"),
+    [
+        ("raises", Status.CRASHED, "rank 1: RuntimeError: a fault of its own"),
+        ("killed", Status.OUT_OF_MEMORY, "rank 1: killed by SIGKILL"),
+    ],
+)
+def test_one_rank_ends_all_and_is_named(
+    cause: str,
+    status: Status,
+    said: str,
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+) -> None:
+    """The reason is that of the rank that failed, not of those whose connection to it broke."""
+    settings = surveyed(*TORCHRUN, "together.py")
+    words = [*settings.command.arguments, "--cause", cause, "--dies-after", "6"]
+    ended = failed(override(settings, {"command.arguments": words}), started)
+
+    assert ended.failed.status is status
+    assert ended.failed.reason.startswith(said)
+
+
+def test_a_rank_that_hangs_is_named(surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]) -> None:
+    """The others wait for it in their backward pass, which is no fault of theirs."""
+    settings = surveyed(*TORCHRUN, "together.py")
+    words = [*settings.command.arguments, "--cause", "hangs", "--dies-after", "4"]
+    trial = started(override(settings, {"command.arguments": words}))
+    trial.ask(None, SOON)
+    with pytest.raises(TrialEnded) as ended:
+        trial.ask(Run(steps=20), 6.0)
+
+    assert ended.value.failed.status is Status.TIMED_OUT
+    assert "rank 1 keeps the others waiting" in ended.value.failed.reason
+
+
+def test_a_slow_exchange_is_what_training_without_it_gains(
+    surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
+) -> None:
+    """An exchange made longer by a known time, in calls that nothing hides, is found with that time."""
+    settings = surveyed(*TORCHRUN, "together.py", "--cause", "slow exchange", "--seconds", "0.1")
+    treated = override(settings, {"ddp.comm_hook": "none"})
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        record = compare(measurer, Arm(label="base", settings=settings), Arm(label="none", settings=treated), pairs=3)
+
+    assert record.treatment.observed["ddp.comm_hook"] == "none"
+    steps = sum(pair.baseline.steps for pair in record.pairs)
+    saved = sum(p.baseline.seconds - p.treatment.seconds for p in record.pairs) / steps
+    assert saved > 0.09
+    assert change(record.pairs).ratio > 1
+
+
+def test_the_slow_rank_is_found(surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget) -> None:
+    """By the blocks of real ranks: the one with slow examples, and its wait for them."""
+    settings = surveyed(*TORCHRUN, "together.py", "--cause", "slow data", "--seconds", "0.1")
+    arm = Arm(label="base", settings=settings)
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        record = compare(measurer, arm, arm, pairs=3, twin=True)
+    found = skew([block for pair in record.pairs for block in (pair.baseline, pair.treatment)], least=0.05)
+
+    assert (found.rank, found.phase) == (1, "data")
+
+
+def test_what_is_tried_by_itself(surveyed: Callable[..., Settings]) -> None:
+    """The exchange, its pieces and fewer processes; nothing of it where one process trains."""
+    settings = surveyed(*TORCHRUN, "together.py")
+    names = {contrast.name for contrast in comparison_family(settings, "parallelism", this_machine())}
+
+    assert {"ddp_comm_hook=none", "ddp_bucket_cap_mb=100", "processes=1"} <= names
+    alone = override(settings, {"processes": 1})
+    assert not comparison_family(alone, "parallelism", this_machine())

@@ -1,0 +1,136 @@
+"""What ranks say is told as one: the block of all, the cause of a failure, the rank that the others wait for."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from slowstep.judgement.ranks import skew
+from slowstep_probe.measured import Block, Memory, OfRank, Status, Steps, Work
+from slowstep_probe.ranks import joined
+from slowstep_probe.ranks.failures import culprit, gone, standing
+from slowstep_probe.trial.messages import BlockDone, Failed, Observed
+
+
+def done(phases: dict[str, float], samples: int = 8, steps: int = 2) -> BlockDone:
+    """The answer of a rank that spent so many seconds in each phase of a block."""
+    seconds = sum(phases.values())
+    return BlockDone(
+        block=Block(
+            steps=steps,
+            seconds=seconds,
+            phases=phases,
+            step_seconds=[seconds / steps] * steps,
+            work=Work(samples=samples, useful_tokens=10 * samples),
+        ),
+        memory=Memory(host=100),
+        losses=[1.0, 2.0],
+        trained=steps,
+        position=samples,
+        steps=Steps(position=[0, samples // steps], phases={p: [s / steps] * steps for p, s in phases.items()}),
+    )
+
+
+FAST = {"data": 0.1, "forward": 0.2, "backward": 0.7}
+SLOW = {"data": 0.5, "forward": 0.2, "backward": 0.3}
+
+
+def test_a_block_of_ranks_has_the_work_of_all_and_the_phases_of_the_awaited() -> None:
+    """Its time is the slowest rank's, and what the others wait does not hide where the slow one spends its time."""
+    slow = done(SLOW | {"other": 0.01})
+    both = joined.block_done([done(FAST), slow])
+
+    assert both.block.work == Work(samples=16, useful_tokens=160)
+    assert both.block.seconds == pytest.approx(1.01)
+    assert both.block.phases["data"] == 0.5
+    assert sum(both.block.phases.values()) == pytest.approx(both.block.seconds)
+    assert both.position == 16
+    assert both.steps.position == [0, 8]
+    assert [one.phases["data"] for one in both.block.ranks] == [0.1, 0.5]
+    assert both.memory.host == 200
+
+
+def test_ranks_that_trained_unlike_steps_are_no_block() -> None:
+    """They have stopped apart, and would hang in their next collective."""
+    with pytest.raises(ValueError, match=r"3 by rank 1"):
+        joined.block_done([done(FAST), replace(done(SLOW), trained=3)])
+
+
+def test_facts_name_what_ranks_disagree_about() -> None:
+    """A rank that trains with something else than the first is told."""
+    facts = joined.observed([Observed(facts={"fused": True, "n": 1}), Observed(facts={"fused": False, "n": 1})]).facts
+
+    assert (facts["fused"], facts["unlike_ranks"]) == (True, ["fused"])
+
+
+RESET = Failed(status=Status.CRASHED, reason="RuntimeError: [gloo/transport/tcp/pair.cc] Connection reset by peer")
+OWN = Failed(status=Status.CRASHED, reason="ValueError: a fault of its own")
+MEMORY = Failed(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
+OVER = Failed(status=Status.ENDED, reason="after 7 steps: the program came to its end")
+
+
+@pytest.mark.parametrize(
+    ("failures", "rank"),
+    [
+        ([(0, RESET), (1, OWN)], 1),
+        ([(0, RESET), (1, gone(-9))], 1),
+        ([(0, OWN), (1, MEMORY)], 1),
+        ([(0, OVER), (1, RESET)], 0),
+        ([(0, OVER), (1, OWN)], 1),
+        ([(2, RESET), (0, RESET)], 2),
+    ],
+)
+def test_the_cause_among_failures_is_told(failures: list[tuple[int, Failed]], rank: int) -> None:
+    """A survivor whose connection broke often speaks first, and is not the one that failed."""
+    assert culprit(failures)[0] == rank
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({0: ("backward", 5), 1: ("forward", 5)}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5), 1: None}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5), 1: ("backward", 5)}, "no answer in time (rank 0 in backward after 5 steps"),
+    ],
+)
+def test_a_hang_names_the_rank_that_stands_apart(places: dict, said: str) -> None:
+    """If all stand where ranks wait for each other, none is accused."""
+    assert said in standing(places)
+
+
+def blocks(excess: float, phase: str = "forward", noise: float = 0.02, number: int = 10) -> list[Block]:
+    """Blocks of two ranks, of which the second takes a share `excess` of the time longer in a phase."""
+    chance, found = random.Random(1), []
+    for _ in range(number):
+        own = {"data": 0.1, "forward": 0.3}
+        slow = own | {phase: own.get(phase, 0.0) + excess + chance.gauss(0, noise)}
+        ranks = [OfRank(seconds=1.0, phases=one | {"backward": 1.0 - sum(one.values())}) for one in ({**own}, {**slow})]
+        found.append(
+            Block(
+                steps=5, seconds=1.0, phases={"forward": 1.0}, step_seconds=[0.2] * 5, work=Work(samples=1), ranks=ranks
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize("phase", ["data", "forward", "optimizer", "other"])
+def test_the_rank_that_others_wait_for_is_found(phase: str) -> None:
+    """With its phase, and with the share of the time that it takes longer there."""
+    found = skew(blocks(0.2, phase), least=0.05)
+
+    assert (found.rank, found.phase) == (1, phase)
+    assert found.share.lower < 0.2 < found.share.upper
+    assert found.covered == pytest.approx(1, abs=0.1)
+
+
+def test_ranks_alike_are_not_accused() -> None:
+    """Neither chance, nor a difference that is not worth having, nor one that nobody is seen to wait for."""
+    assert skew(blocks(0.0), least=0.05) is None
+    assert skew(blocks(0.02), least=0.05) is None
+    assert skew([replace(b, ranks=[]) for b in blocks(0.5)], least=0.05) is None
+    alone = [
+        replace(b, ranks=[replace(one, phases=one.phases | {"backward": 0.3}) for one in b.ranks]) for b in blocks(0.2)
+    ]
+    assert skew(alone, least=0.05) is None
