@@ -40,6 +40,7 @@ def test_every_notebook_ran_to_its_end(diagnosed):
     assert [notebook.stem for notebook in notebooks()] == [
         *NAMES[:-1],
         "55_own_options",
+        "60_processes",
         NAMES[-1],
         "95_reported_figures",
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from asking import compare
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, comparison_family
+from slowstep.final.code_changes import changes_record
 from slowstep.judgement.comparison import change
 from slowstep.judgement.ranks import skew
 from slowstep.launch.surveyed_run import write
@@ -23,6 +26,7 @@ from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.local import LocalMeasurer
 from slowstep.records import Status
 from slowstep.settings import Settings, load, override
+from slowstep.settings.command import CHANGES
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.tree import descendants
 from slowstep_probe.trial.messages import BlockDone, Observe, Profile, Run
@@ -186,13 +190,13 @@ def test_a_rank_can_be_profiled(
     assert trial.ask(Run(steps=2), SOON).block.steps == 2
 
 
-CHANGES = [
+OF_THE_EXCHANGE = [
     ("together.py", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
     ("together.py", {"ddp__bucket_cap_mb": 100}, {"ddp.bucket_cap_mb": 100.0}),
     ("together.py", {"ddp__gradient_as_bucket_view": True}, {"ddp.gradient_as_bucket_view": True}),
     ("together.py", {"processes": 1}, {"world_size": 1}),
 ]
-MORE_CHANGES = [
+MORE_OF_THE_EXCHANGE = [
     ("together.py", {"ddp__comm_hook": "fp16"}, {"ddp.comm_hook": "fp16"}),
     ("together.py", {"ddp__comm_hook": "powersgd"}, {"ddp.comm_hook": "powersgd"}),
     ("together.py", {"ddp__static_graph": True}, {"ddp.static_graph": True}),
@@ -206,7 +210,7 @@ MORE_CHANGES = [
 
 @pytest.mark.parametrize(
     ("program", "changes", "expected"),
-    [*CHANGES, *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in MORE_CHANGES)],
+    [*OF_THE_EXCHANGE, *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in MORE_OF_THE_EXCHANGE)],
 )
 def test_changes_of_the_exchange_are_seen_in_effect(
     program: str,
@@ -307,3 +311,22 @@ def test_what_is_tried_by_itself(surveyed: Callable[..., Settings]) -> None:
     assert {"ddp_comm_hook=none", "ddp_bucket_cap_mb=100", "processes=1"} <= names
     alone = override(settings, {"processes": 1})
     assert not comparison_family(alone, "parallelism", this_machine())
+
+
+def test_ranks_run_for_real_with_the_changes(home: Path, surveyed: Callable[..., Settings], tmp_path: Path) -> None:
+    """Each of them, to the program's own end; what was changed is said once, and a rank that fails ends the run."""
+    settings = override(surveyed(*TORCHRUN, "together.py"), {"ddp.gradient_as_bucket_view": True})
+    (tmp_path / CHANGES).write_text(json.dumps(changes_record(settings)), encoding="utf-8")
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", str(SCRIPTS / "torchrun")]
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        program = ["--nproc-per-node", "2", "together.py", *options]
+        return subprocess.run([*words, *program], cwd=home, capture_output=True, text=True, check=False)
+
+    done = run("--epochs", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ddp.gradient_as_bucket_view was False, is True") == 1
+    assert done.stdout.splitlines() == ["2 ranks trained 128 steps"]
+    ended = run("--cause", "raises", "--dies-after", "3")
+    assert ended.returncode == 1
+    assert "a fault of its own" in ended.stderr

@@ -11,20 +11,28 @@ from typing import Any
 
 
 def main(order: str) -> None:
-    """Run the program of an order with its changes, as its command would. What was changed is said at the end."""
+    """Run the program of an order with its changes, as its command would. What was changed is said at the end.
+
+    Several processes are forked here. Each goes on where the program's launcher would have started it.
+    """
+    asked: dict[str, Any] = json.loads(order)
+    own = None
+    if asked["processes"]:
+        from slowstep_probe.ranks.on_their_own import rank_of
+
+        own = rank_of(asked["processes"], named=asked["launcher"] == "environment")
     from slowstep_probe.changing.alone import changed
     from slowstep_probe.program import Program
 
-    asked: dict[str, Any] = json.loads(order)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
-    with changed(asked["values"], asked["feeding"], asked["freed_memory"]) as made:
+    with changed(asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own) as made:
         try:
             program.run()
         finally:
-            for one in made:
+            for one in made if own is None or own.number == 0 else ():
                 _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
-            if not made and asked["values"]:
+            if not made and asked["values"] and (own is None or own.number == 0):
                 _say("nothing was changed: the program made none of these objects")
 
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 parser = argparse.ArgumentParser()
 parser.add_argument("--cause", default="", type=lambda name: name.replace("_", " "))
 parser.add_argument("--seconds", type=float, default=0.02)
+parser.add_argument("--epochs", type=int, default=100)
 parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--dies-after", type=int, default=0)
 args = parser.parse_args()
@@ -51,7 +52,7 @@ data = Examples()
 loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 trained = 0
-for _ in range(100):
+for _ in range(args.epochs):
     for number, (inputs, labels) in enumerate(loader):
         loss = torch.nn.functional.cross_entropy(model(inputs), labels)
         (loss / args.accumulate).backward()
@@ -66,3 +67,6 @@ for _ in range(100):
             if args.cause == "hangs":
                 time.sleep(1000)
             raise RuntimeError("a fault of its own")
+if rank == 0:
+    print(f"{dist.get_world_size()} ranks trained {trained} steps")
+dist.destroy_process_group()

@@ -66,6 +66,9 @@ def changes_record(settings: Settings) -> dict[str, Any]:
         "feeding": settings.surveyed.feeding,
         "given": settings.given,
         "freed_memory": settings.freed_memory,
+        "processes": settings.ranks,
+        "launcher": settings.command.launcher,
+        "micro_batches": int(settings.run["gradient_accumulation_steps"] or 0),
     }
 
 

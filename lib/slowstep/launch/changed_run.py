@@ -15,8 +15,8 @@ from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.processes.scratch import folder_prefix
 
-MADE = ("values", "feeding", "freed_memory")
-"""What is done in the command's process."""
+MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
+"""What is done in the command's process, and in which processes."""
 
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
@@ -38,7 +38,8 @@ def changes_in(folder: Path) -> dict[str, Any]:
     path = folder / CHANGES
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {name: found[name] for name in (*MADE, "given")} | {"folder": folder.resolve()}
+        known = {"processes": 0, "launcher": "", "micro_batches": 0} | found  # records of one process have none of them
+        return {name: known[name] for name in (*MADE, "given")} | {"folder": folder.resolve()}
     except OSError:
         raise SettingsError(
             f"{path}: there is no such file; give the folder final/ of a command's investigation"

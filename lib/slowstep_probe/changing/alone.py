@@ -15,20 +15,28 @@ from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.ranks.launchers import Launchers
+from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial import heap
 
 
 @contextmanager
-def changed(values: Mapping[str, Any], feeding: Collection[str], freed_memory: str) -> Iterator[list[Made]]:
+def changed(
+    values: Mapping[str, Any],
+    feeding: Collection[str],
+    freed_memory: str,
+    micro_batches: int = 0,
+    own: Rank | None = None,
+) -> Iterator[list[Made]]:
     """Make changes while the block runs, and give the list of those that were made so far.
 
-    `feeding` holds `file:line` of each place where a loader is made that feeds training.
+    `feeding` holds `file:line` of each place where a loader is made that feeds training, and `micro_batches` are the
+    backward passes of an optimizer step. `own` is the rank of this process, if it is one of several.
     """
-    interceptors = Interceptors(values, feeding, {})
+    interceptors = Interceptors(values, feeding, {}, micro_batches)
     patches, late = Patches(), LateImports()
     heap.settle(freed_memory)
     interceptors.attach(patches, late)
-    Launchers().attach(patches, late)
+    Launchers(own).attach(patches, late)
     settled: list[torch.nn.Module] = []
 
     def first_forward(module: torch.nn.Module, _: object) -> None:

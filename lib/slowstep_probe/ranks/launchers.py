@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.program import Program
@@ -58,6 +60,7 @@ class Launchers:
         self.taken_over: Callable[[], None] = lambda: None
         """Called where a launcher's program begins."""
         self._all = own is not None or several is not None
+        self._threads = os.environ.get("OMP_NUM_THREADS", "")
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -95,8 +98,8 @@ class Launchers:
         words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
         if self.own is None and config.nproc_per_node > 1:
             self.several(config.nproc_per_node, TORCHRUN, words)
-        own = self.own or Rank(number=0, size=1)
-        os.environ.update(own.environment | OF_TORCHRUN)
+        own, met = self.own or Rank(number=0, size=1), {n: os.environ[n] for n in MEETING if n in os.environ}
+        os.environ.update(own.environment | OF_TORCHRUN | met)
         if not isinstance(entry, str):
             return {own.number: entry(*arguments)}
         self._run(words, [entry, *words])
@@ -145,12 +148,17 @@ class Launchers:
     def _run(self, arguments: list[str], command: list[str]) -> None:
         """Run a program in this process as its launcher would have started it."""
         self.taken_over()
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        if threads != self._threads and threads.isdigit():  # torch has read it before the launcher set it
+            torch.set_num_threads(max(1, int(threads)))
         program = Program(arguments=arguments, folder=os.getcwd(), command=command)
         program.enter()
         program.run()
 
 
 NODES = "training on several nodes can't be diagnosed yet; give the command of one of them, with --nnodes 1"
+
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 OF_TORCHRUN = {
     "ROLE_NAME": "default",
