@@ -9,6 +9,7 @@ from typing import Any
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES
+from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN
 
 SHOWN_OPTIONS = 12
 WIDTH = 15
@@ -133,9 +134,19 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     if command_of := seen.command.processes:
         waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
         where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
-        yield "ranks", f"{command_of} processes train together, started by {seen.command.launcher}; {where}"
+        by = STARTED_BY[seen.command.launcher]
+        yield "ranks", f"{command_of} processes train together, started by {by}; {where}"
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
+
+
+STARTED_BY = {
+    TORCHRUN: "the launcher",
+    SPAWN: "torch.multiprocessing",
+    ENVIRONMENT: "the program itself",
+    SUBPROCESS: "a launcher's subprocesses",
+}
+"""The ways in which processes are started, in words."""
 
 
 def _largest(phases: dict[str, float]) -> str:

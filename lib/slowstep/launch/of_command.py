@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from slowstep.command.given import arguments
 from slowstep.launch.warm_interpreter import (
@@ -55,7 +56,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),
-        preload=(*ALWAYS, *_modules(settings.surveyed.record)),
+        preload=(*ALWAYS, *_modules(settings)),
         env=environment(env),
     )
     return warm(about)
@@ -80,10 +81,27 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> 
     )
 
 
-def _modules(record: str) -> list[str]:
+EXTENSIONS = "torch_extensions"
+"""The folder in which PyTorch keeps extensions that were built when they were first used, as DeepSpeed's are."""
+
+
+def extensions(settings: Settings, folder: Path) -> dict[str, str]:
+    """Return the variable by which trials share what they build, in `folder`; {} for a program that builds nothing.
+
+    What a trial writes is thrown away, so each would build for a minute or more what the survey was seen to build.
+    """
+    built = any(EXTENSIONS in Path(file).parts for file in _record(settings).get("written", ()))
+    return {"TORCH_EXTENSIONS_DIR": str(folder)} if built else {}
+
+
+def _modules(settings: Settings) -> list[str]:
     """Return the modules that a survey saw imported; [] if its record is gone."""
+    return list((_record(settings).get("training") or {}).get("modules", ()))
+
+
+def _record(settings: Settings) -> dict[str, Any]:
+    """Return what a survey saw; {} if its record is gone."""
     try:
-        training = json.loads(Path(record).read_text(encoding="utf-8"))["training"] or {}
-    except (OSError, ValueError, KeyError):
-        return []
-    return list(training.get("modules", ()))
+        return dict(json.loads(Path(settings.surveyed.record).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}

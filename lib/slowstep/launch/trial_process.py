@@ -16,7 +16,7 @@ from slowstep.factors import Arm
 from slowstep.launch.environment import devices_of
 from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.of_command import ALONE, intervention, program_of, warmed
+from slowstep.launch.of_command import ALONE, EXTENSIONS, extensions, intervention, program_of, warmed
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
 from slowstep.processes import tree
 from slowstep.processes.memory import available
@@ -62,13 +62,16 @@ class TrialProcess:
         command = arm.settings.command
         interpreter = self._warm(arm.settings)
         folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
-        cache.mkdir(parents=True, exist_ok=True)
+        built = cache.parent / EXTENSIONS
+        for made in (cache, built):
+            made.mkdir(parents=True, exist_ok=True)
+        own = ALONE | extensions(arm.settings, built) if command else devices_of(arm.settings.ranks)
         launch = Launch(
             program=program_of(command, arm.settings.given, folder / "given")
             if command
             else described(arm, folder, base),
-            intervention=intervention(arm.settings, folder, [cache]) if command else None,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | (ALONE if command else devices_of(arm.settings.ranks)),
+            intervention=intervention(arm.settings, folder, [cache, built]) if command else None,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | own,
             processes=arm.settings.ranks,
             launcher=command.launcher if command else ENVIRONMENT,
             meeting=str(folder),

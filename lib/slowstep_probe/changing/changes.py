@@ -52,7 +52,7 @@ class Changes:
         self.given.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
-        LightningEnds().attach(patches, late)
+        LightningEnds(self.launchers.own.size if self.launchers.own else None).attach(patches, late)
         self.cached.attach(patches)
         try:
             with self.probe.attached():

@@ -25,7 +25,13 @@ WITHOUT_END = {"max_epochs": -1, "max_steps": -1, "max_time": None}
 
 
 class LightningEnds:
-    """Lets Lightning's Trainer train without end, since it counts its epochs and steps itself."""
+    """Lets Lightning's Trainer train without end, since it counts its epochs and steps itself.
+
+    `ranks` is the number of processes that train together, if that is given: it is the number of its devices.
+    """
+
+    def __init__(self, ranks: int | None = None):
+        self._given = WITHOUT_END | ({} if ranks is None else {"devices": ranks})
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -33,7 +39,7 @@ class LightningEnds:
             late.on(name, lambda module: patches.around(module.Trainer, "__init__", self._made))
 
     def _made(self, original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any) -> None:
-        original(trainer, *args, **kwargs | WITHOUT_END)
+        original(trainer, *args, **kwargs | self._given)
 
 
 class Configurations:
