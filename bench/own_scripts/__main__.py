@@ -59,7 +59,8 @@ def main(arguments: list[str]) -> int:
     if given.table:
         print(table(json.loads(RESULTS.read_text())))
         return 0
-    every = planted() | {f"healthy/{path.stem}": {"script": path.name} for path in (HERE / "scripts").glob("*.py")}
+    scripts = [str(path.relative_to(HERE / "scripts")) for path in sorted((HERE / "scripts").rglob("*.py"))]
+    every = planted() | {f"healthy/{name.removesuffix('.py')}": {"script": name} for name in scripts}
     for name in given.names or every:
         known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
         if name not in known or given.again:
@@ -99,23 +100,27 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         home, plain = Path(folder) / "home", Path(folder) / "plain"
         home.mkdir()
         plain.mkdir()
-        script, text = scenario["script"], (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
+        text = (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
+        script, launcher = Path(scenario["script"]).name, launcher_of(scenario["script"])
         ill = changed(text, scenario.get("replace", {}))
         (home / script).write_text(ill)
         words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
-        command = [*words, "--name", "found", "--", sys.executable, script]
+        command = [*words, "--name", "found", "--", *launcher, script]
         began = time.monotonic()
         done = subprocess.run(command, cwd=home, env=healthy_environment(), capture_output=True, text=True)
         took = time.monotonic() - began
         seen = overview(Path(folder) / "found") if (Path(folder) / "found").is_dir() else None
         shutil.copytree(
-            Path(folder) / "found", ROOT / "outputs" / "own_scripts" / script, dirs_exist_ok=True, symlinks=True
+            Path(folder) / "found",
+            ROOT / "outputs" / "own_scripts" / scenario["script"],
+            dirs_exist_ok=True,
+            symlinks=True,
         ) if seen else None
         first = seen.causes[0] if seen and seen.causes else None
         # a change is held against that change made by hand, and time that no change takes away against its cause undone
         cured = first is not None and first.factor is not None and "cure" in scenario
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
-        truth = ratio(plain / script, home / script) if "replace" in scenario else None
+        truth = ratio(plain / script, home / script, launcher) if "replace" in scenario else None
     effect = first.effect if first else None
     said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
     row = {
@@ -158,12 +163,19 @@ def agrees(said: list[float], truth: list[float] | None) -> bool:
     return (low <= truth[2] and truth[1] <= high) or abs(math.log(said[0] / truth[0])) < FAR
 
 
-def ratio(plain: Path, planted: Path) -> list[float]:
+def launcher_of(script: str) -> list[str]:
+    """The words before a script: those in ranks/ are started in two processes."""
+    if Path(script).parts[0] != "ranks":
+        return [sys.executable]
+    return [str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node", "2"]
+
+
+def ratio(plain: Path, planted: Path, launcher: Sequence[str]) -> list[float]:
     """The throughput without the cause over that with it, by turns: the median, the lowest, the highest."""
-    throughput(plain), throughput(planted)
+    throughput(plain, launcher), throughput(planted, launcher)
     pairs: list[float] = []
     while len(pairs) < TURNS[0] or (len(pairs) < TURNS[1] and max(pairs) / min(pairs) > NEAR):
-        pairs.append(throughput(plain) / throughput(planted))
+        pairs.append(throughput(plain, launcher) / throughput(planted, launcher))
     return [statistics.median(pairs), min(pairs), max(pairs)]
 
 
@@ -175,9 +187,9 @@ def healthy_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | KEPT
 
 
-def throughput(script: Path) -> float:
+def throughput(script: Path, launcher: Sequence[str]) -> float:
     """What a script prints of its own throughput."""
-    command, env = [sys.executable, script.name], healthy_environment()
+    command, env = [*launcher, script.name], healthy_environment()
     done = subprocess.run(command, cwd=script.parent, env=env, capture_output=True, text=True, check=True)
     return float(re.search(r"([\d.e+]+) samples/s", done.stdout).group(1))
 
