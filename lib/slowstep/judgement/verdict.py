@@ -377,7 +377,7 @@ def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
 
     def seconds_per_work(side: str, phases: Sequence[str]) -> float:
         blocks = [getattr(p, side) for p in pairs]
-        return sum(b.phases[p] for b in blocks for p in phases) / sum(work(b) for b in blocks)
+        return sum(b.phases.get(p, 0.0) for b in blocks for p in phases) / sum(work(b) for b in blocks)
 
     waits, whole = (seconds_per_work("baseline", phases) for phases in (WAITS, PHASES))
     removed = (waits - seconds_per_work("treatment", WAITS)) / whole
@@ -388,7 +388,7 @@ def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
 def _shares(blocks: Sequence[Block]) -> dict[str, float]:
     """Return the share of the time of all blocks, 0 to 1, that each phase takes."""
     whole = sum(b.seconds for b in blocks)
-    return {phase: sum(b.phases[phase] for b in blocks) / whole for phase in PHASES}
+    return {phase: sum(b.phases.get(phase, 0.0) for b in blocks) / whole for phase in PHASES}
 
 
 def _time_lost(trial: TrialRecord, blocks: Sequence[Block]) -> dict[str, Interval]:
