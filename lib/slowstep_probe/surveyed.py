@@ -236,7 +236,7 @@ class Watched:
             "loader": None,
             "facts": self.effects.facts(probe.models)
             | observed(probe)
-            | (self.exchange.facts(probe.models) if self.exchange else {}),
+            | (self.exchange.facts(probe.models, probe.loader) if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
             "arguments": self.survey.arguments,
             "eval_samples": eval_samples(trainer) if trainer is not None else None,

@@ -29,6 +29,8 @@ class Examples(Dataset):
     def __getitem__(self, index):
         if args.cause == "slow data" and rank == 1:
             time.sleep(args.seconds / 16)
+        if args.cause == "slow part" and index % 2:
+            time.sleep(args.seconds / 16)
         generator = torch.Generator().manual_seed(index)
         return torch.randn(64, generator=generator), index % 10
 
@@ -49,7 +51,7 @@ if args.cause == "slow exchange":
     model.register_comm_hook(None, slow_exchange)
 
 data = Examples()
-loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data))
+loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data, shuffle=args.cause != "slow part"))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 trained = 0
 for _ in range(args.epochs):

@@ -84,3 +84,15 @@ def skew(blocks: Sequence[Block], least: float) -> Skew | None:
     if found.lower < least or waited < CONFIRMED * found.mean:
         return None
     return Skew(rank=int(rank), phase=phase, share=found, covered=float(found.mean / waited))
+
+
+def moved(before: Skew, with_swapped_data: Sequence[Block], least: float) -> bool | None:
+    """Return whether the slow rank is another one with each rank on the next one's data; None if none is slow then.
+
+    Rank r then has the data of rank r + 1. A slowness that comes from the data moves with it to the rank before.
+    """
+    after = skew(with_swapped_data, least)
+    if after is None or after.phase != before.phase:
+        return None
+    size = len(with_swapped_data[0].ranks)
+    return after.rank == (before.rank - 1) % size if after.rank != before.rank else False

@@ -20,6 +20,7 @@ from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.schema import Process
 from slowstep_probe.processes.log import last_words
+from slowstep_probe.ranks.failures import WAIT as WAITING
 
 FILE, RECORD = "investigation.yaml", "survey.json"
 """The names of the parameter file and of the survey's own record, in the investigation's folder."""
@@ -204,6 +205,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for key, value in facts.items():
         if key.startswith("ddp."):
             yield key, Seen(value=value, place=places.of("ddp"))
+    if training.get("ranks"):
+        yield "rank_excess", Seen(value=_excess(list(training["ranks"].values())))
     if "reshard_after_forward" in facts:
         yield "fsdp.reshard_after_forward", Seen(value=facts["reshard_after_forward"], place=places.of("fsdp"))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")
@@ -227,6 +230,15 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         yield "dataset.eval_samples", Seen(value=training["eval_samples"])
     if facts.get("examples"):
         yield "job.samples", Seen(value=facts["examples"], place=loader)
+
+
+def _excess(ranks: Sequence[Mapping[str, float]]) -> float:
+    """Return the largest share of the time by which a rank takes longer than the shortest, in a phase of its own."""
+    whole = max(sum(one.values()) for one in ranks) or 1.0
+    own = {phase for one in ranks for phase in one} - set(WAITING)
+    return (
+        max((max(o.get(p, 0.0) for o in ranks) - min(o.get(p, 0.0) for o in ranks) for p in own), default=0.0) / whole
+    )
 
 
 def _optimizer(facts: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from slowstep.report.baseline_charts import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion
-from slowstep.report.rank_charts import collective_times, rank_times, scaling, waiting
+from slowstep.report.rank_charts import collective_times, rank_times, scaling, swapped, waiting
 from slowstep.report.reported import (
     reported_claims,
     reported_conclusion,
@@ -66,6 +66,7 @@ __all__ = [
     "scaling",
     "settings_table",
     "step_times",
+    "swapped",
     "time_budget",
     "trial_time",
     "trials",

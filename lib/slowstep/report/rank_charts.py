@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline, Measured
-from slowstep.judgement.ranks import Skew, collectives, shares_of_ranks, skew
+from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import ON_COLOUR, Chart, Table
@@ -77,6 +77,24 @@ def skewed(found: Skew) -> str:
         f"Rank {found.rank} keeps the others waiting: {where} it takes {share_span(found.share)} of the time longer "
         f"than they do{rest}."
     )
+
+
+def swapped(baseline: Baseline, measured: Sequence[Measured], least: float = 0.01) -> Table:
+    """Say whether a slow rank is slow by its data, by what happens where each rank trains on the next one's part."""
+    return Table([], empty=_swapped(baseline, measured, least))
+
+
+def _swapped(baseline: Baseline, measured: Sequence[Measured], least: float) -> str:
+    found = skew(baseline.facts.blocks, least)
+    record = next((m.record for m in measured if m.verdict.factor == "rank_data" and m.record), None)
+    if found is None or record is None or not record.pairs:
+        return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
+    told = moved(found, [pair.treatment for pair in record.pairs], least)
+    if told is None:
+        return f"With the parts of the data swapped, rank {found.rank} was not slow as before, and no other was alike."
+    if told:
+        return f"With the parts of the data swapped, another rank is slow: the data makes rank {found.rank} slow."
+    return f"With the parts of the data swapped, rank {found.rank} stays the slow one: it is not its data."
 
 
 def collective_times(baseline: Baseline) -> Table:

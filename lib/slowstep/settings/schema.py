@@ -91,6 +91,8 @@ class Ddp:
     broadcast_buffers: bool | None = None
     comm_hook: Literal["allreduce", "bf16", "fp16", "powersgd", "none"] | None = None
     """The exchange itself: as it is, of rounded gradients, of factors of low rank, or none at all."""
+    rank_data: Literal["own", "swapped"] | None = None
+    """The part of the data that a rank trains on: its own, or the next rank's."""
     sync_each_batch: bool | None = None
     """False to exchange gradients once an optimizer step, and not after each of its micro-batches."""
 

@@ -5,8 +5,10 @@ transformers, accelerate, Lightning and a loop of one's own all make the same ob
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +18,10 @@ from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
 HOOK, SYNC, RESHARD = "ddp.comm_hook", "ddp.sync_each_batch", "fsdp.reshard_after_forward"
+RANK_DATA = "ddp.rank_data"
+
+SHARDS = {"BatchSamplerShard": "process_index", "IterableDatasetShard": "process_index"}
+"""The classes of accelerate that give each rank its part of the data, with the argument that says which."""
 
 NO_EXCHANGE = "none"
 """The hook that exchanges nothing. Ranks train apart with it, so it only shows what the exchange costs."""
@@ -41,6 +47,11 @@ class DataParallel:
             return
         if RESHARD in self.wanted:
             late.on("torch.distributed.fsdp", lambda it: patches.everywhere(it, "fully_shard", self._sharded))
+        if self.wanted.values.get(RANK_DATA) == "swapped":
+            distributed = importlib.import_module("torch.utils.data.distributed")
+            patches.around(distributed.DistributedSampler, "__init__", self._drawing("num_replicas", "rank"))
+            for kind, argument in SHARDS.items():
+                late.on("accelerate.data_loader", partial(self._swap, patches, kind, argument))
         if not self.wanted.within("ddp"):
             return
         kind = torch.nn.parallel.DistributedDataParallel
@@ -72,6 +83,23 @@ class DataParallel:
             if hook is not None:
                 torch.nn.parallel.DistributedDataParallel.register_comm_hook.__wrapped__(one, state, hook)
             self.wanted.note(HOOK, "DistributedDataParallel.register_comm_hook", "allreduce", self.wanted[HOOK])
+
+    def _swap(self, patches: Patches, kind: str, argument: str, module: Any) -> None:
+        patches.around(getattr(module, kind), "__init__", self._drawing("num_processes", argument))
+
+    def _drawing(self, of: str, which: str) -> Callable[..., None]:
+        """Make what gives a rank the part of the data that is the next rank's."""
+
+        def made(original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
+            bound = inspect.signature(original).bind_partial(one, *args, **kwargs)
+            number, size = bound.arguments.get(which), bound.arguments.get(of)
+            number = torch.distributed.get_rank() if number is None else number
+            size = torch.distributed.get_world_size() if size is None else size
+            bound.arguments[which] = (number + 1) % size
+            self.wanted.note_once(RANK_DATA, type(one).__name__, number, bound.arguments[which])
+            original(*bound.args, **bound.kwargs)
+
+        return made
 
     def _sharded(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         argument = RESHARD.rpartition(".")[2]
@@ -149,13 +177,31 @@ class GradientExchange:
         self._exchanges += any(one.require_backward_grad_sync for one in self._made)
         return original(*args, **kwargs)
 
-    def facts(self, models: list[torch.nn.Module]) -> dict[str, Any]:
-        """Return what is known: `ddp.sync_each_batch` is False if there were passes without an exchange."""
+    def facts(self, models: list[torch.nn.Module], loader: Any = None) -> dict[str, Any]:
+        """Return what is known: `ddp.sync_each_batch` is False if there were passes without an exchange.
+
+        `ddp.rank_data` says whether the rank trains on its own part of the data; it is absent where no part is given.
+        """
         met = torch.distributed.is_available() and torch.distributed.is_initialized()
         found = parallel_facts(models) | {"world_size": torch.distributed.get_world_size() if met else 1}
         if self._made and self._passes:
             found["ddp.sync_each_batch"] = self._exchanges == self._passes
+        part = data_rank(loader)
+        if met and part is not None:
+            found[RANK_DATA] = "own" if part == torch.distributed.get_rank() else "swapped"
         return found
+
+
+def data_rank(loader: Any) -> int | None:
+    """Return the rank whose part of the data a loader draws, by what draws it; None where nothing gives parts."""
+    inside = [getattr(loader, name, None) for name in ("batch_sampler", "sampler", "dataset")]
+    while inside:
+        one = inside.pop(0)
+        for name in ("process_index", "rank"):
+            if isinstance(number := getattr(one, name, None), int):
+                return number
+        inside += [below for name in ("batch_sampler", "sampler") if (below := getattr(one, name, None)) is not None]
+    return None
 
 
 def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:

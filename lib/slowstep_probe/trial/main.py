@@ -318,7 +318,7 @@ class Trial:
     def _observe(self) -> dict[str, Any]:
         seen = self.changes.facts() if self.changes else {}
         found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
-        return found | (self.exchange.facts(self.probe.models) if self.rank is not None else {})
+        return found | (self.exchange.facts(self.probe.models, self.probe.loader) if self.rank is not None else {})
 
     def _happen(self, event: str) -> PeriodicEventDone:
         self.standstill.end(but=self.probe.workers.pids)  # an evaluation may have workers of its own, kept from before

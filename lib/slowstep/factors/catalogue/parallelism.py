@@ -25,6 +25,9 @@ from slowstep.settings.run import Run
 EXCHANGE = frozenset({"backward", "communication"})
 """The phases in which gradients are exchanged."""
 
+NOTICED = 0.05
+"""The share of the time that a rank must take longer than another for it to be worth a trial to ask why."""
+
 MEANING_OF_HOOK = {
     "none": Meaning.DIAGNOSTIC,
     "allreduce": Meaning.EXACT,
@@ -207,6 +210,22 @@ FACTORS = (
         refuses=together,
         requires=_shards,
         accepts=switch,
+    ),
+    Factor(
+        name="rank_data",
+        title="Parts of the data among ranks",
+        hypothesis="A rank is slow by its part of the data: with the next rank's part it is not.",
+        cause="Giving ranks unlike parts of the data",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="each rank trains on the next one's part of the data; if the slow rank is then another one, its data "
+        "is the cause, and else the rank itself",
+        **section("ddp.rank_data", default="own", fact="ddp.rank_data"),
+        touches=ALL_PHASES,
+        examples=("swapped",),
+        limits="another distribution of the data",
+        proposes=lambda run, machine: ("swapped",) if (run["rank_excess"] or 0.0) >= NOTICED else (),
+        refuses=together,
+        accepts=one_of("own", "swapped"),
     ),
     Factor(
         name="processes",
