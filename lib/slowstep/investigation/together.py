@@ -10,8 +10,8 @@ from slowstep.investigation.order import by_promise, seconds_of
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import identity
 
-TOGETHER = 4
-"""The most comparisons of a round. A pair then takes 5/8 of what it takes alone, and 1/2 is the limit; each arm more
+TOGETHER = 6
+"""The most comparisons of a round. A pair then takes 7/12 of what it takes alone, and 1/2 is the limit; each arm more
 takes memory, and puts the blocks of a pair further apart."""
 
 Waiting = dict[str, tuple[Contrast, int]]
