@@ -26,6 +26,7 @@ from slowstep.launch.frozen_bases import is_shared
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
+from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings, load, override
 
@@ -83,13 +84,20 @@ def measured(changes: dict[str, Any], pairs: int, until: float) -> dict[str, Any
         pool = measurer.pool
         pool.launch(Arm(label="imports", settings=load(ROOT / "params" / "smoke.yaml").settings), "imports")
         pool.keep_only(set())
-        rows: dict[str, Any] = {"start-up, s": {}, "memory, bytes": {}}
-        for arm in (shared, own):
-            twins = [launched(measurer, arm, key, rows) for key in (f"{arm.label}, first", f"{arm.label}, next")]
-            rows["memory, bytes"][f"two arms, {arm.label}"] = held(twins)
-            pool.keep_only(set())
+        rows: dict[str, Any] = {"start-up, s": {}}
+        first = launched(measurer, shared, "mapped, first", rows)
+        twins = [first, launched(measurer, shared, "mapped, next", rows)]
+        two_mapped = sum(trial.process.host_memory() for trial in twins)  # a shared page counts once for both
+        pool.keep_only(set())
+        alone = launched(measurer, own, identity(own.determinants()), rows, "own")
+        rows["memory, bytes"] = {"two arms, mapped": two_mapped, "one arm, own": alone.process.host_memory()}
+        print(json.dumps(rows), flush=True)
+        if time.monotonic() > until:
+            return rows | {"pairs": 0}
         measurer.deadline = until
         record = measurer.compare(ComparisonRequest(baseline=own, treatment=shared, stop=StopRule(max_pairs=pairs)))
+    if not record.pairs:
+        return rows | {"pairs": 0, "why": record.treatment.reason or record.baseline.reason}
     effect = change(record.pairs)
     return rows | {
         "pairs": len(record.pairs),
@@ -101,18 +109,15 @@ def measured(changes: dict[str, Any], pairs: int, until: float) -> dict[str, Any
     }
 
 
-def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any]) -> LiveTrial:
-    """Launch an arm, and note the seconds until its first step, those of a base that was built for it among them."""
+def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], name: str = "") -> LiveTrial:
+    """Launch an arm, and note the seconds until it was warm, those of a base that was built for it among them."""
     began = time.perf_counter()
     trial = measurer.pool.launch(arm, key)
-    rows["start-up, s"][key] = time.perf_counter() - began - trial.record.startup["warm-up"]
+    whole = time.perf_counter() - began
+    rows["start-up, s"][name or key] = {"until warm": whole, "steps of that": trial.record.warmup_steps}
+    rows["start-up, s"][name or key] |= trial.record.startup
     rows["frozen"] = {k: v for k, v in trial.record.observed.items() if k.startswith("frozen_bytes")}
     return trial
-
-
-def held(trials: list[LiveTrial]) -> int:
-    """The bytes that trials hold together. A page that several share counts once for all of them."""
-    return sum(trial.process.host_memory() for trial in trials)
 
 
 if __name__ == "__main__":
