@@ -20,10 +20,13 @@ from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
 from slowstep.judgement.comparison import change
 from slowstep.judgement.stopping import StopRule
+from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import span
 from slowstep.launch.frozen_bases import is_shared
+from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
+from slowstep.records import identity
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings, load, override
 
@@ -50,11 +53,14 @@ OWN = {"peft.lora_bias": False}
 def main() -> int:
     """Measure all, and print it."""
     parser = argparse.ArgumentParser(prog="python -m bench.frozen_base", description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--pairs", type=int, default=9, help="the most pairs of each format")
+    parser.add_argument("--minutes", type=float, default=5.5, help="after which no further pair is begun")
     given = parser.parse_args()
-    found = {name: measured(changes, given.pairs) for name, changes in RUNS.items()}
-    write_atomically(RESULTS, json.dumps(found | here_and_now(), indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    began, found = time.monotonic(), dict[str, Any]()
+    for number, (name, changes) in enumerate(RUNS.items(), start=1):
+        found[name] = measured(changes, given.pairs, began + 60 * given.minutes * number / len(RUNS))
+        write_atomically(RESULTS, json.dumps(found | here_and_now(), indent=1) + "\n")
+        print(json.dumps({name: found[name]}, indent=1), flush=True)
     return 0
 
 
@@ -63,11 +69,14 @@ def run(changes: dict[str, Any]) -> Settings:
     smoke = load(ROOT / "params" / "smoke.yaml").settings
     about = {f"model.config.{name}": value for name, value in MODEL.items()}
     small = {"dataset.max_length": 32, "training_arguments.per_device_train_batch_size": 1}
-    return override(smoke, about | small | changes | {"budget.block_seconds": 3.0})
+    return override(smoke, about | small | changes | {"budget.block_seconds": 1.0, "budget.block_steps_min": 3})
 
 
-def measured(changes: dict[str, Any], pairs: int) -> dict[str, Any]:
-    """Launches, memory and speed of arms that map the base and that build it."""
+def measured(changes: dict[str, Any], pairs: int, until: float) -> dict[str, Any]:
+    """Launches, memory and speed of arms that map the base and that build it.
+
+    After `until`, by `time.monotonic()`, no further pair is begun once there are three.
+    """
     shared, own = (Arm(label=name, settings=run(changes | more)) for name, more in (("mapped", {}), ("own", OWN)))
     assert is_shared(shared.settings)
     assert not is_shared(own.settings)
@@ -75,25 +84,40 @@ def measured(changes: dict[str, Any], pairs: int) -> dict[str, Any]:
         pool = measurer.pool
         pool.launch(Arm(label="imports", settings=load(ROOT / "params" / "smoke.yaml").settings), "imports")
         pool.keep_only(set())
-        rows: dict[str, Any] = {"seconds": {}, "memory": {}}
-        for label, arm in (("own", own), ("first that maps", shared), ("next that maps", shared)):
-            began = time.perf_counter()
-            first = pool.launch(arm, label)
-            rows["seconds"][label] = time.perf_counter() - began
-            one = first.process.host_memory()
-            second = pool.launch(arm, f"{label}, twin")
-            both = first.process.host_memory() + second.process.host_memory()
-            rows["memory"][label] = {"one arm": one, "two arms": both, "ratio": both / one}
-            rows["frozen"] = {k: v for k, v in second.record.observed.items() if k.startswith("frozen_bytes")}
-            pool.keep_only(set())
-        stop = StopRule(max_pairs=pairs)
-        record = measurer.compare(ComparisonRequest(baseline=own, treatment=shared, stop=stop))
+        rows: dict[str, Any] = {"start-up, s": {}}
+        first = launched(measurer, shared, "mapped, first", rows)
+        twins = [first, launched(measurer, shared, "mapped, next", rows)]
+        two_mapped = sum(trial.process.host_memory() for trial in twins)  # a shared page counts once for both
+        pool.keep_only(set())
+        alone = launched(measurer, own, identity(own.determinants()), rows, "own")
+        rows["memory, bytes"] = {"two arms, mapped": two_mapped, "one arm, own": alone.process.host_memory()}
+        print(json.dumps(rows), flush=True)
+        if time.monotonic() > until:
+            return rows | {"pairs": 0}
+        measurer.deadline = until
+        record = measurer.compare(ComparisonRequest(baseline=own, treatment=shared, stop=StopRule(max_pairs=pairs)))
+    if not record.pairs:
+        return rows | {"pairs": 0, "why": record.treatment.reason or record.baseline.reason}
     effect = change(record.pairs)
     return rows | {
+        "pairs": len(record.pairs),
+        "seconds a step": throughput([p.baseline for p in record.pairs]).seconds_per_step,
         "mapped against own": span(effect),
         "mapped against own, ratio": [effect.ratio, effect.low, effect.high],
+        "losses compared": len(record.baseline.losses),
         "losses equal": record.baseline.losses == record.treatment.losses,
     }
+
+
+def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], name: str = "") -> LiveTrial:
+    """Launch an arm, and note the seconds until it was warm, those of a base that was built for it among them."""
+    began = time.perf_counter()
+    trial = measurer.pool.launch(arm, key)
+    whole = time.perf_counter() - began
+    rows["start-up, s"][name or key] = {"until warm": whole, "steps of that": trial.record.warmup_steps}
+    rows["start-up, s"][name or key] |= trial.record.startup
+    rows["frozen"] = {k: v for k, v in trial.record.observed.items() if k.startswith("frozen_bytes")}
+    return trial
 
 
 if __name__ == "__main__":

@@ -49,6 +49,15 @@ def test_a_block_costs_little_more_than_the_best_one(drift: float, step_noise: f
     assert np.mean([price(b, drift, step_noise, turn) for b in chosen]) < 1.35 * least
 
 
+@pytest.mark.parametrize(("drift", "step_noise", "shorter"), [(0.003, 0.02, True), (0.1, 0.14, False)])
+def test_a_quiet_machine_has_short_blocks(drift: float, step_noise: float, shorter: bool) -> None:
+    """Where the first looks decide, a block is no longer than they need; where many pairs are needed, it tells most."""
+    alike = machine(drift, step_noise, 5, seed=2)
+    best, needed = (block_length(alike, 0.3, effect, steps_min=5).seconds for effect in (None, 0.05))
+
+    assert needed < best / 2 if shorter else needed == best
+
+
 def test_the_same_work_is_no_noise() -> None:
     """Samples of unlike length make steps unlike in both blocks alike, which a longer block does not mend."""
     found = block_length(machine(0.02, 0.05, 200, seed=1), 0.5)
@@ -74,3 +83,15 @@ def test_arms_are_launched_anew_where_their_launches_decide(scatter: float, anew
     assert StopRule(max_pairs=30).anew(quiet) is anew
     assert not StopRule(max_pairs=30).anew(quiet[:8])  # there is no look after eight pairs
     assert StopRule(max_pairs=30, launch_share=0).anew(quiet)
+
+
+@pytest.mark.parametrize(("mean", "anew"), [(0.0, False), (0.025, True)])
+def test_no_launch_comes_before_a_look_that_decides_without_it(mean: float, anew: bool) -> None:
+    """After three quiet pairs of a level without a gain, two more of the same launch refute it, and take less time.
+
+    Where the mean lies so high that a launch could explain it, only launches decide.
+    """
+    quiet = [replace(pair, launch=0) for pair in pairs([mean - 0.01, mean, mean + 0.01])]
+
+    assert StopRule(max_pairs=30).anew(quiet)
+    assert StopRule(max_pairs=30, minimum_effect=0.05).anew(quiet) is anew

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
+from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.verdict import Outcome
-from slowstep.measure.measurer import ComparisonRequest
+from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.records import ComparisonRecord, identity
 from slowstep.settings import Loaded, Settings, override
@@ -34,6 +36,16 @@ ASKED = {
 }
 
 
+MANY = {
+    "data_loading": {"cached_batches": [400], "tokenize": ["once"]},
+    "gradient_checkpointing": {"per_device_train_batch_size": [16]},
+    "sequence_length": {"lora_r": [4], "lora_dropout": [0.1]},
+    "compute": {"optim": ["adamw_torch_fused", "sgd"], "attn_implementation": ["eager"]},
+    "overheads": {"save_steps": [2000]},
+}
+"""Levels of which most can share the blocks of their baseline."""
+
+
 Gain = Callable[[str, str], float]
 """The gain of an arm, by its label and the purpose of its pairs."""
 
@@ -42,8 +54,16 @@ Gain = Callable[[str, str], float]
 def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Lab]:
     """Makes a lab of few levels over simulated trials, with records of its own."""
 
-    def make(gain: Gain, phases: Mapping[str, float] = SHARES, stall_every: int = 0, **budget: object) -> Lab:
-        settings = override(quick, ASKED | {f"budget.{k}": v for k, v in ({"find_batch": False} | budget).items()})
+    def make(
+        gain: Gain,
+        phases: Mapping[str, float] = SHARES,
+        stall_every: int = 0,
+        levels: Mapping[str, object] = ASKED,
+        **budget: object,
+    ) -> Lab:
+        settings = override(
+            quick, dict(levels) | {f"budget.{k}": v for k, v in ({"find_batch": False} | budget).items()}
+        )
         truth = Truth(gain=lambda arm, purpose: gain(arm.label, purpose), phases=phases, stall_every=stall_every)
         loaded = Loaded(settings=settings, source="quick.yaml", places={})
         outputs = tmp_path_factory.mktemp("outputs")
@@ -93,6 +113,54 @@ def test_the_plan_measures_for_all_notebooks_what_they_then_find(opened: Callabl
     assert planned[0] == "gradient_checkpointing=false"
     assert [name for name in planned if name in bounded] == bounded
     assert measured(lab) == planned
+
+
+def rounds_of(lab: Lab) -> list[list[str]]:
+    """Pursue a lab's plan, and return the names of the comparisons that were asked for together."""
+    asked: list[list[str]] = []
+    plain = lab.measurer.compare_together
+
+    def noted(requests: Sequence[ComparisonRequest], tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+        asked.append([request.treatment.label for request in requests])
+        return plain(requests, tell)
+
+    lab.measurer.compare_together = noted
+    lab.pursue()
+    return asked
+
+
+def test_the_plan_measures_in_rounds_what_shares_a_baseline(opened: Callable[..., Lab]) -> None:
+    """Saving has to happen beside each block of its comparison, and another batch has other steps: both stay alone."""
+    lab = opened(lambda name, purpose: 0.0, {"forward": 0.2, "data": 0.3, "optimizer": 0.3}, levels=MANY)
+    asked = rounds_of(lab)
+
+    together = {name for names in asked for name in names}
+    assert max(map(len, asked)) == TOGETHER
+    assert {"save_steps=2000", "per_device_train_batch_size=16"} <= {*measured(lab)} - together
+    assert len(measured(lab)) == len({*measured(lab)})
+    assert {"cached_batches=400", "optim=adamw_torch_fused"} <= together
+
+
+def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
+    """What rests on the cached-batch ceiling is in no round before that is known."""
+    phases = {"forward": 0.3, "data": 0.3, "other": 0.3}
+    lab = opened(lambda name, purpose: 0.3 if "cached" in name else 0.0, phases, levels=MANY)
+    (first,) = rounds_of(lab)
+
+    assert "cached_batches=400" in first
+    assert "tokenize=once" not in first
+    assert "tokenize=once" in measured(lab)
+
+
+def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..., Lab]) -> None:
+    """A round of many comparisons takes longer than a pair of one, and would leave all of them undecided."""
+    lab = opened(lambda name, purpose: 0.0, levels=MANY, minutes=1e3)
+    short = lab.evidence.settings.budget.max_pairs
+    waiting = {c.name: (c, 1) for c in comparison_family(lab.settings, "compute", lab.machine)}
+    _ = lab.baseline
+    one, most = (len(next_comparisons(dict(waiting), lab.evidence, lambda c: True, s)) for s in (short, math.inf))
+
+    assert one == 1 < most
 
 
 def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:

@@ -25,6 +25,7 @@ from slowstep.measure import other_processes
 from slowstep.measure.interleaved import InterleavedComparison, common
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
 
@@ -94,6 +95,50 @@ def test_baseline_stays_from_one_comparison_to_the_next(measurer: LocalMeasurer,
     assert pids[0] == pids[2]
     assert len(set(pids)) == 3
     assert [pids[0]] == [t.process.pid for t in measurer.pool.live.values()]
+
+
+def together(measurer: LocalMeasurer, baseline: Arm, treatments: Sequence[Arm], pairs: int) -> list[ComparisonRecord]:
+    """The records of comparisons that are measured together, so many pairs of each, in the order of the treatments."""
+    stop = StopRule(max_pairs=pairs, looks=())
+    requests = [ComparisonRequest(baseline=baseline, treatment=arm, stop=stop) for arm in treatments]
+    found = dict(measurer.compare_together(requests, lambda number, pairs: None))
+    return [found[number] for number in range(len(treatments))]
+
+
+def test_comparisons_together_share_the_blocks_of_the_baseline(measurer: LocalMeasurer, arm: Make) -> None:
+    """A round has one block of the baseline, and each comparison pairs it with its own treatment in its own order."""
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        records = together(own, arm(), [arm(None, EAGER), arm(None, {"training_arguments.optim": "sgd"})], pairs=4)
+        launches, measured = own.pool.launches, own.measured_seconds
+
+    assert [True, True] == [healthy(record, 4) and same_samples(record) for record in records]
+    assert [p.baseline for p in records[0].pairs] == [p.baseline for p in records[1].pairs]
+    assert 3 == launches
+    blocks = [p.baseline for p in records[0].pairs] + [p.treatment for record in records for p in record.pairs]
+    assert measured == pytest.approx(sum(block.seconds for block in blocks))
+    for record in records:
+        draw = random.Random(record.seed)
+        assert [("baseline", "treatment")[draw.choice((0, 1))] for _ in range(4)] == [p.first for p in record.pairs]
+
+
+def test_a_failure_is_that_of_one_comparison(measurer: LocalMeasurer, arm: Make) -> None:
+    """A treatment that crashes has a record that says so, and its neighbours in the rounds get all their pairs."""
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        crashed, fine = together(own, arm(w.Tiny), [arm(w.Raises), arm(w.Twin)], pairs=3)
+
+    assert Status.CRASHED is crashed.treatment.status
+    assert crashed.treatment.log_tail
+    assert healthy(fine, 3)
+
+
+def test_what_has_other_steps_is_measured_by_itself(measurer: LocalMeasurer, arm: Make) -> None:
+    """Batches of another size would make all blocks longer, so they leave the rounds, and are compared all the same."""
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        larger = {"training_arguments.per_device_train_batch_size": 6}
+        records = together(own, arm(), [arm(None, EAGER), arm(None, larger), arm(None, {"peft.r": 4})], pairs=2)
+
+    assert [True] * 3 == [healthy(record, 2) for record in records]
+    assert records[0].pairs[0].baseline == records[2].pairs[0].baseline != records[1].pairs[0].baseline
 
 
 def test_a_twin_is_a_second_process_of_the_same_arm(measurer: LocalMeasurer, arm: Make) -> None:

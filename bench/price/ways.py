@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from bench.price.machines import STEP, Clock, Machine, Recorded
+from slowstep.investigation.together import TOGETHER
 from slowstep.judgement.block_length import FIRST, block_length
 from slowstep.judgement.comparison import OVERALL_P, change
 from slowstep.judgement.intervals import NOMINAL_P
@@ -22,6 +23,9 @@ LAUNCH_SECONDS = 3.0
 
 TURN_SECONDS = 0.3
 """Seconds of a turn beside its block."""
+
+BASELINE = -1
+"""The number of the baseline among the levels of a round."""
 
 SUPPORTED, REFUTED, OPEN = "supported", "refuted", "inconclusive"
 
@@ -44,20 +48,31 @@ class Estimate:
 
 
 def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[float]) -> Outcome:
-    """The kit's own rules: A/A pairs, the block that follows from them, and pairs of each level until it is decided."""
+    """The kit's own rules: A/A pairs, the block that follows from them, and rounds of levels until each is decided.
+
+    Which levels share their rounds is drawn: nobody knows their gains beforehand.
+    """
     clock, budget = Clock(machine, rng), Budget()
     baseline = Baseline(clock)
-    alike = _pairs(baseline, 0.0, FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
-    length = block_length(alike, TURN_SECONDS)
+    (alike,) = _rounds(baseline, [0.0], FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
+    length = block_length(alike, TURN_SECONDS, MINIMUM_EFFECT, budget.block_steps_min)
     block = length.seconds if length else FIRST
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
-    effects = [change(_pairs(baseline, gain, block, rule, budget)) for gain in gains]
-    known = [Estimate(mean=e.mean, upper=e.upper, p=e.p) for e in effects]
-    return Outcome(seconds=clock.seconds, verdicts=judged(known, NOMINAL_P))
+    known: dict[int, Estimate] = {}
+    order = [int(level) for level in rng.permutation(len(gains))]
+    for i in range(0, len(order), TOGETHER):
+        levels = order[i : i + TOGETHER]
+        for level, pairs in zip(
+            levels, _rounds(baseline, [gains[n] for n in levels], block, rule, budget), strict=True
+        ):
+            effect = change(pairs)
+            known[level] = Estimate(mean=effect.mean, upper=effect.upper, p=effect.p)
+    verdicts = judged([known[level] for level in range(len(gains))], NOMINAL_P)
+    return Outcome(seconds=clock.seconds, verdicts=verdicts)
 
 
 class Baseline:
-    """The launch of the run as it is, which serves several comparisons as long as that pays (`measure.interleaved`)."""
+    """The launch of the run as it is, which serves several comparisons as long as that pays (`measure.rounds`)."""
 
     def __init__(self, clock: Clock):
         self.clock = clock
@@ -69,30 +84,40 @@ class Baseline:
 
     def joined(self) -> float:
         """Launch a treatment and let it train as far; return what its launch keeps for its life."""
-        if self.trained > LAUNCH_SECONDS:
-            self.launch()
         offset = self.clock.launch(LAUNCH_SECONDS)
         self.clock.wait(self.trained)
         return offset
 
 
-def _pairs(baseline: Baseline, gain: float, seconds: float, rule: StopRule, budget: Budget) -> list[Pair]:
-    pairs: list[Pair] = []
+def _rounds(
+    baseline: Baseline, gains: Sequence[float], seconds: float, rule: StopRule, budget: Budget
+) -> list[list[Pair]]:
+    """The pairs of levels that are measured together: a round is a block of the baseline and one of each level."""
     clock, launch = baseline.clock, 0
-    treatment = baseline.joined()  # which may have launched the baseline anew
-    offsets = [baseline.offset, treatment]
-    while not rule.met(pairs):
-        if rule.anew(pairs) and launch + 1 < budget.launches:
+    if len(gains) * baseline.trained > LAUNCH_SECONDS:
+        baseline.launch()
+    offsets = [baseline.joined() for _ in gains]
+    pairs: list[list[Pair]] = [[] for _ in gains]
+    steps = max(budget.block_steps_min, round(seconds / STEP))
+    while live := [level for level, of_level in enumerate(pairs) if not rule.met(of_level)]:
+        if any(rule.anew(pairs[level]) for level in live) and launch + 1 < budget.launches:
             baseline.launch()
-            launch, offsets = launch + 1, [baseline.offset, baseline.joined()]
-        first, blocks = int(clock.rng.integers(2)), {}
-        for side in (first, 1 - first):
+            launch += 1
+            for level in live:
+                offsets[level] = baseline.joined()
+        first = {level: bool(clock.rng.integers(2)) for level in live}
+        before = [level for level in live if first[level]]
+        after = [level for level in live if not first[level]]
+        blocks = {}
+        for level in (*clock.rng.permutation(before), BASELINE, *clock.rng.permutation(after)):
             clock.wait(TURN_SECONDS)
-            pace = np.exp(offsets[side]) / (1 + gain * side)
-            blocks[side] = _block(clock.steps(max(budget.block_steps_min, round(seconds / STEP)), pace))
+            of_level = level != BASELINE
+            pace = np.exp(offsets[int(level)]) / (1 + gains[int(level)]) if of_level else np.exp(baseline.offset)
+            blocks[int(level)] = _block(clock.steps(steps, pace))
         baseline.trained += seconds
-        name = "treatment" if first else "baseline"
-        pairs.append(Pair(first=name, baseline=blocks[0], treatment=blocks[1], launch=launch))
+        for level in live:
+            name = "treatment" if first[level] else "baseline"
+            pairs[level].append(Pair(first=name, baseline=blocks[BASELINE], treatment=blocks[level], launch=launch))
     return pairs
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from slowstep.judgement.comparison import EQUAL, LOOKS, Reading, reading
-from slowstep.judgement.intervals import launches_weigh
+from slowstep.judgement.intervals import paired
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.simulated.regimes import REGIMES, STEPS, Regime, pairs
 
@@ -28,6 +28,10 @@ BEST_OF = 5
 FASTER, SLOWER, SAME, OPEN = "faster", "slower", "equal", "inconclusive"
 
 
+RULE = StopRule(max_pairs=LOOKS[-1], minimum_effect=0.05)
+"""The rule of a comparison that is one of a kind; it says when launches are needed, and when a verdict is reached."""
+
+
 def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[str], float]:
     """Readings of the library's rule, and the mean number of pairs they took."""
     found, spent = [], 0
@@ -40,10 +44,26 @@ def kit(regime: Regime, rng: np.random.Generator, effect: float) -> tuple[list[s
             kind = reading(seen, launches)
             if kind is not Reading.INCONCLUSIVE:
                 break
-            launch += launches_weigh(seen, launches, StopRule.launch_share)
+            launch += RULE.launches_anew(seen, launches)
         spent += n
         found.append(str(kind).replace("practically ", ""))
     return found, spent / RUNS
+
+
+def refuted(regime: Regime, rng: np.random.Generator, effect: float) -> float:
+    """Return the share of comparisons that end with the gain refuted, where the true gain is `effect`."""
+    found = 0
+    for ratios, offsets in zip(*pairs(regime, rng, RUNS, LOOKS, effect), strict=True):
+        launches: list[int] = []
+        launch = 0
+        for n in LOOKS:
+            launches += [launch] * (n - len(launches))
+            seen = ratios[:n] + offsets[launches]
+            if RULE.ends(seen, launches):
+                break
+            launch += RULE.launches_anew(seen, launches)
+        found += paired(seen, launches).high < 1 + RULE.minimum_effect
+    return found / RUNS
 
 
 def _consecutive(regime: Regime, rng: np.random.Generator, effect: float, repeats: int) -> list[np.ndarray]:
@@ -127,7 +147,7 @@ def measure() -> dict[str, Any]:
             found, spent[effect] = kit(regime, rng, effect)
             return found
 
-        row = _row(kits)
+        row = _row(kits) | {"refuted at the minimum effect": refuted(regime, rng, RULE.minimum_effect)}
         rows.append({"regime": name, "rule": "slowstep", **row} | {f"pairs at {e:.0%}": spent[e] for e in EFFECTS})
         for rule, readings in OTHERS.items():
             rows.append({"regime": name, "rule": rule, **_row(lambda effect: readings(regime, rng, effect))})  # noqa: B023
@@ -135,6 +155,7 @@ def measure() -> dict[str, Any]:
     return {
         "false_readings_max": max(r["false readings"] for r in own),
         "false_equal_max": max(r["false equal at the margin"] for r in own),
+        "false_refuted_max": max(r["refuted at the minimum effect"] for r in own),
         "power_10pct_min": min(r["power at +10%"] for r in own),
         "runs": RUNS,
         "steps_a_block": STEPS,

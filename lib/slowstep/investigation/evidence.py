@@ -224,7 +224,9 @@ class Evidence:
             return None
         between = (DISCARDED, START_UP) if record.by_turns else (DISCARDED,)
         spent = sum(trial.wall.get(part, 0.0) for trial in (record.baseline, record.treatment) for part in between)
-        return block_length(record.pairs, spent / (2 * len(record.pairs)))
+        budget = self.settings.budget
+        turn = spent / (2 * len(record.pairs))
+        return block_length(record.pairs, turn, budget.minimum_effect, budget.block_steps_min)
 
     @cached_property
     def launches_weigh(self) -> bool:

@@ -29,6 +29,7 @@ from slowstep.investigation.results import (
     Summary,
     drawn_at_once,
 )
+from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
@@ -196,6 +197,11 @@ class Lab(Shown):
                 found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
         return self.keep(found, name)
 
+    def _needs_trial(self, contrast: Contrast) -> bool:
+        """Return whether a contrast of the plan is measured: it is not yet, and nothing else decides it."""
+        known = self._was_measured(contrast, "")
+        return not known and not self._needs_no_trial(contrast, self.evidence.prior(contrast), known)
+
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, known: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it."""
         anyway = self.settings.budget.exhaustive or known
@@ -211,13 +217,8 @@ class Lab(Shown):
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         try:
-            while waiting and self._left(HYPOTHESES) > 0:
-                contrast = by_promise([c for c, _ in waiting.values()], self._known)[0]
-                _, comparisons = waiting.pop(contrast.name)
-                self._measure_ceilings([contrast])
-                prior, known = self.evidence.prior(contrast), self._was_measured(contrast, "")
-                if not known and not self._needs_no_trial(contrast, prior, known):
-                    self._measure(contrast, prior, comparisons=comparisons)
+            while waiting and (left := self._left(HYPOTHESES)) > 0:
+                self._measure_together(next_comparisons(waiting, self._known, self._needs_trial, left))
         finally:  # however it ends, its time is spent
             spent = self._plan_run(began, before)
         return spent
@@ -330,6 +331,19 @@ class Lab(Shown):
             self.measurer.deadline = time.monotonic() + self._left(part)
         self.have(self._known.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
+
+    def _measure_together(self, asked: Sequence[tuple[Contrast, int]]) -> None:
+        """Measure contrasts of one baseline in the same rounds; each is one of so many comparisons."""
+        wanted = [self._known.comparison(contrast, comparisons=comparisons) for contrast, comparisons in asked]
+        if len(wanted) < 2:
+            for contrast, comparisons in asked:
+                self._measure(contrast, self.evidence.prior(contrast), comparisons=comparisons)
+            return
+        self.measurer.deadline = time.monotonic() + self._left(HYPOTHESES)
+        tellers = [self._teller(what) for what in wanted]
+        requests = [what.request for what in wanted]
+        for i, record in self.measurer.compare_together(requests, lambda i, pairs: tellers[i](pairs)):
+            self._keep(wanted[i], record)
 
     def _left(self, part: float) -> float:
         """Return the seconds that are left of a part of the minutes that measuring may take (`budget.minutes`)."""

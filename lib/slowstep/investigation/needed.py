@@ -30,8 +30,13 @@ class Needed(Generic[T]):
     determinants: tuple[object, ...]
     """All that decides what would be measured, beside the environment."""
     measure: Callable[[Measurer, Tell], T | None]
-    max_pairs: int = 0
-    """The most pairs that it takes; 0 for what is no comparison."""
+    request: ComparisonRequest | None = None
+    """What is asked of a measurer, if it is a comparison."""
+
+    @property
+    def max_pairs(self) -> int:
+        """Return the most pairs that it takes; 0 for what is no comparison."""
+        return self.request.stop.max_pairs if self.request else 0
 
     def key(self, environment: Environment) -> str:
         """Return the record's name in its folder."""
@@ -58,7 +63,7 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
         folder="comparisons",
         determinants=(*arms, effort),
         measure=lambda measurer, tell: measurer.compare(request, tell),
-        max_pairs=request.stop.max_pairs,
+        request=request,
     )
 
 

@@ -4,6 +4,10 @@ The log-ratio d of a pair of blocks, each b seconds long, has the variance a + s
 to the next, however long blocks are: the machine drifts. s / b is the noise of single steps, which a longer block
 averages out. A pair takes 2 (b + c) seconds, where a turn costs c: steps that are discarded, and catching up. After T
 seconds of pairs the variance of the mean is 2 (a + s / b) (b + c) / T, which is smallest at b = sqrt(s c / a).
+
+That is the best length where many pairs are needed. On a quiet machine the first looks decide, and what a long block
+tells beyond that is not asked for. So the length is shortened to that with which a level without a gain is refuted in
+the least time, n pairs at the first look n whose interval is narrow enough.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slowstep.judgement.comparison import LOOKS
+from slowstep.judgement.intervals import refuting_half
 from slowstep.records import Pair
 
 FIRST = 1.0
@@ -25,6 +31,12 @@ a turn."""
 
 LEAST_DRIFT = 0.25
 """The least share of the variance of d that is taken for drift: a few pairs may agree by luck."""
+
+REACHED = 0.9
+"""The part of the minimum effect that half an interval must not exceed to refute: the mean is seldom exactly 0."""
+
+CANDIDATES = 24
+"""The number of lengths that are tried, each a little longer than the one before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +52,13 @@ class BlockLength:
     """The seconds that a turn costs beside its block."""
 
 
-def block_length(pairs: Sequence[Pair], turn_seconds: float) -> BlockLength | None:
+def block_length(
+    pairs: Sequence[Pair], turn_seconds: float, minimum_effect: float | None = None, steps_min: int = 1
+) -> BlockLength | None:
     """Return the length of blocks that follows from the pairs of an A/A comparison; None if they are too few.
 
     Both blocks of such a pair hold the same work, so each step of one is compared with the same step of the other. But
-    for noise, d is 0.
+    for noise, d is 0. Blocks have `steps_min` steps at least. Without a `minimum_effect`, many pairs are expected.
     """
     alike = [p for p in pairs if p.baseline.steps == p.treatment.steps >= 2]
     if len(alike) < 3:
@@ -58,10 +72,25 @@ def block_length(pairs: Sequence[Pair], turn_seconds: float) -> BlockLength | No
     drift = max(single - noise, LEAST_DRIFT * whole)
     if not drift or not noise:
         return None
-    best = math.sqrt(noise * mean * turn_seconds / drift)
+    best = min(max(math.sqrt(noise * mean * turn_seconds / drift), SHORTEST), max(LONGEST, turn_seconds))
+
+    def price(seconds: float) -> float:
+        """Return the seconds in which blocks of this length refute a level without a gain."""
+        held = max(steps_min, seconds / mean)
+        pairs = _refuting_pairs(math.sqrt(drift + noise / held), minimum_effect)
+        return pairs * (held * mean + turn_seconds)
+
+    if minimum_effect is not None:
+        best = min(np.geomspace(best, SHORTEST, CANDIDATES), key=price)  # of equal prices the longest
     return BlockLength(
-        seconds=min(max(best, SHORTEST), max(LONGEST, turn_seconds)),
+        seconds=float(best),
         drift=math.sqrt(drift),
         step_noise=math.sqrt(noise),
         turn_seconds=turn_seconds,
     )
+
+
+def _refuting_pairs(sd: float, minimum_effect: float) -> float:
+    """Return the pairs after which a level without a gain is refuted, where they scatter by `sd`; infinite if none."""
+    half = REACHED * math.log(1 + minimum_effect)
+    return next((n for n in LOOKS if refuting_half(sd, n) <= half), math.inf)

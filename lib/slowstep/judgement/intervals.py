@@ -104,6 +104,18 @@ def foreseen(effect: Interval, n: int, p: float = NOMINAL_P) -> tuple[float, flo
     return error * math.sqrt(max(0.0, 1 - effect.n / n)), _t(p, n - 1) * error * math.sqrt(effect.n / n)
 
 
+def expected_half(values: Sequence[float], launches: Sequence[Hashable], n: int, p: float = NOMINAL_P) -> float:
+    """Return half the interval that the mean of `n` pairs will have, if all further ones are of the last launch."""
+    found = np.asarray(values, dtype=float)
+    of_all = [*launches, *launches[-1:] * (n - len(found))]
+    return math.hypot(_t(p, n - 1) * float(found.std(ddof=1)) / math.sqrt(n), _z(p) * _spread(n, of_all))
+
+
+def refuting_half(sd: float, n: int, p: float = NOMINAL_P) -> float:
+    """Return half the interval of the mean of `n` pairs of one launch whose log-ratios scatter by `sd`."""
+    return math.hypot(_t(p, n - 1) * sd / math.sqrt(n), _z(p) * _spread(n, ()))
+
+
 def launches_weigh(values: Sequence[float], launches: Sequence[Hashable], share: float) -> bool:
     """Return whether the launches' part of an interval is wider than a `share` of what scatter alone makes of it.
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import special
 
-from slowstep.judgement.comparison import LOOKS, change, launches, log_ratios
-from slowstep.judgement.intervals import NOMINAL_P, Interval, foreseen, launches_weigh
+from slowstep.judgement.comparison import LOOKS, launches, log_ratios
+from slowstep.judgement.intervals import NOMINAL_P, Interval, expected_half, foreseen, launches_weigh, paired
 from slowstep.records import Pair
 
 JUDGED_FROM = 7
 """The number of pairs from which on their scatter says whether more of them would decide."""
+
+PATIENT = 12
+"""The number of pairs below which new launches wait for the next look, if that will probably decide without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,19 +38,30 @@ class StopRule:
     new launches after each look."""
 
     def met(self, pairs: Sequence[Pair]) -> bool:
-        """Return whether these pairs are enough.
-
-        A supported hypothesis must survive Holm's correction, so its p is compared with the nominal p divided by the
-        number of comparisons. A gain below the minimum effect needs no correction, since it claims nothing.
-        """
+        """Return whether these pairs are enough."""
         if len(pairs) >= self.max_pairs:
             return True
         if self.minimum_effect is None or len(pairs) not in self.looks:
             return False
-        least, effect = math.log(1 + self.minimum_effect), change(pairs)
+        return self.ends(log_ratios(pairs), launches(pairs))
+
+    def ends(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
+        """Return whether a look at log-ratios, shape (n,), ends the comparison; `launches` names the launch of each.
+
+        A supported hypothesis must survive Holm's correction, so its p is compared with the nominal p divided by the
+        number of comparisons. A gain below the minimum effect needs no correction, since it claims nothing.
+        """
+        if len(ratios) >= self.max_pairs:
+            return True
+        effect = paired(ratios, launches)
         certain = effect.lower > 0 and effect.p * max(self.comparisons, 1) <= NOMINAL_P
-        decided = (certain and effect.mean >= least) or effect.upper < least
-        return decided or (len(pairs) >= JUDGED_FROM and self._chance(effect) < self.futility)
+        decided = (certain and effect.mean >= self._least) or effect.upper < self._least
+        return decided or (effect.n >= JUDGED_FROM and self._chance(effect) < self.futility)
+
+    @property
+    def _least(self) -> float:
+        """The minimum effect as a log-ratio."""
+        return math.log(1 + self.minimum_effect)
 
     def _chance(self, effect: Interval) -> float:
         """Return the chance that all `max_pairs` pairs will support or refute the hypothesis, from those so far.
@@ -54,15 +69,32 @@ class StopRule:
         Ending for a small chance can make no hypothesis look supported. It leaves open what would most likely stay
         open.
         """
-        least = math.log(1 + self.minimum_effect)
+        least = self._least
         sd, refuting = foreseen(effect, self.max_pairs)
         _, supporting = foreseen(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
         above = special.ndtr((effect.mean - max(supporting, least)) / sd)
         return float(above + special.ndtr((least - refuting - effect.mean) / sd))
 
     def anew(self, pairs: Sequence[Pair]) -> bool:
-        """Return whether both arms are to be launched anew before the next pair.
+        """Return whether both arms are to be launched anew before the next pair."""
+        return len(pairs) in self.looks and self.launches_anew(log_ratios(pairs), launches(pairs))
 
-        Only the scatter of the pairs and their launches decide it, never their mean.
+    def launches_anew(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
+        """Return whether the pairs that follow a look need launches of their own.
+
+        They do where the launches' part of the interval weighs. An early look still takes none if the next one will
+        decide without them, should the mean stay where it is.
         """
-        return len(pairs) in self.looks and launches_weigh(log_ratios(pairs), launches(pairs), self.launch_share)
+        if not launches_weigh(ratios, launches, self.launch_share):
+            return False
+        return len(ratios) >= PATIENT or not self._next_look_decides(ratios, launches)
+
+    def _next_look_decides(self, ratios: np.ndarray, launches: Sequence[Hashable]) -> bool:
+        then = next((n for n in self.looks if n > len(ratios)), None)
+        if self.minimum_effect is None or then is None or len(ratios) < 2:
+            return False
+        mean = float(np.mean(ratios))
+        refuting, supporting = (
+            expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
+        )
+        return mean + refuting < self._least or mean > max(supporting, self._least)

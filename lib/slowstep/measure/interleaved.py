@@ -234,7 +234,9 @@ class InterleavedComparison:
             self._asked(side, lambda trial: trial.catch_up(start))
             if self._trial(side).soonest > start + ROUNDING:
                 return None
-            block = self._asked(side, partial(self._block, side=side, start=start))
+            needs = self.needs.values()
+            samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
+            block = self._asked(side, partial(self._block, side=side, start=start, samples=samples))
             if self.by_turns != turns:
                 return None
             if block.interrupted is not None and len(self.redone) < self.budget.redo_blocks:
@@ -258,9 +260,7 @@ class InterleavedComparison:
             self._asked(side, lambda trial: trial.catch_up(start))
         return start
 
-    def _block(self, trial: LiveTrial, side: int, start: float) -> Block:
-        needs = self.needs.values()
-        samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
+    def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
         before = other_processes.read(self._own_cpu())
         block = trial.block(samples, start)
         after = other_processes.read(self._own_cpu())

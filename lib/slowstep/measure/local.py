@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from slowstep import __version__
@@ -17,8 +19,9 @@ from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison, keys_of
 from slowstep.measure.live_trial import OBSERVED
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.rounds import Rounds
 from slowstep.records import (
     ComparisonRecord,
     Environment,
@@ -113,12 +116,18 @@ class LocalMeasurer:
             self.pool.end(keys_of(request)[1])
         blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
         self.measured_seconds += sum(block.seconds for block in blocks)
-        return replace(
-            record,
-            seconds=time.monotonic() - began,
-            environment=here(),
-            date=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        return _dated(replace(record, seconds=time.monotonic() - began))
+
+    def compare_together(
+        self, requests: Sequence[ComparisonRequest], tell: TellOne
+    ) -> Iterator[tuple[int, ComparisonRecord]]:
+        """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in."""
+        rounds = Rounds(self.pool, requests, self.deadline)
+        for number, record in rounds.run(tell):
+            yield number, _dated(record)
+        self.measured_seconds += rounds.measured_seconds
+        for number in sorted(rounds.alone):
+            yield number, self.compare(requests[number], partial(tell, number))
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
@@ -216,6 +225,11 @@ class LocalMeasurer:
     def model_sizes(self, settings: Settings) -> dict[str, int]:
         """Return the sizes of the model; {} if it can't be had."""
         return model_sizes(settings)
+
+
+def _dated(record: ComparisonRecord) -> ComparisonRecord:
+    """Return a record with the machine, its packages and the time."""
+    return replace(record, environment=here(), date=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def checked(settings: Settings) -> list[tuple[str, str]]:

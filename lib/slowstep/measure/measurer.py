@@ -7,7 +7,7 @@ and never an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,9 @@ from slowstep.settings import Settings
 
 Tell = Callable[[Sequence[Pair]], None]
 """A function that is told the pairs so far, before each new one."""
+
+TellOne = Callable[[int, Sequence[Pair]], None]
+"""The same for several comparisons: it is also told the place of the comparison among those that were asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,11 @@ class Measurer(Protocol):
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
+
+    def compare_together(
+        self, requests: Sequence[ComparisonRequest], tell: TellOne
+    ) -> Iterator[tuple[int, ComparisonRecord]]:
+        """Measure several comparisons of one baseline, and yield the place and the record of each as it is decided."""
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` by itself for so many steps, or for so many seconds at most, and time each step."""

@@ -14,16 +14,19 @@ def steps_of_arm(
     """Return the steps of the arm of that identity that were timed in that environment, one `Steps` for each launch.
 
     They stand under the names of their records, such as "comparisons/0123456789abcdef"; only those in `among`, if it is
-    given.
+    given. Steps that comparisons share, as they were measured together, stand under one of them.
     """
-    wanted, found = environment.determinants, {}
+    wanted, found, known = environment.determinants, {}, set[tuple[float, ...]]()
     for kind, record_type in (("observations", ObservationRecord), ("comparisons", ComparisonRecord)):
         for name in store.names(kind):
             if among is not None and f"{kind}/{name}" not in among:
                 continue
             record = store.read(record_type, kind, name)
             if record is not None and record.environment.determinants == wanted:
-                steps = [one for identity, trial in _arms(record) if identity == arm for one in trial.steps]
+                of_arm = [one for identity, trial in _arms(record) if identity == arm for one in trial.steps]
+                new = {(*one.position, *one.seconds): one for one in of_arm}
+                steps = [one for name, one in new.items() if name not in known]
+                known |= new.keys()
                 found |= {f"{kind}/{name}": steps} if steps else {}
     return found
 

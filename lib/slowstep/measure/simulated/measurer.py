@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from slowstep.factors import CATALOGUE, Arm
 from slowstep.judgement.devices import Peak
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.records import (
     PHASES,
     Block,
@@ -127,6 +128,13 @@ class SimulatedMeasurer:
             pairs=pairs,
             arms=[identity(arm.determinants()) for arm in arms],
         )
+
+    def compare_together(
+        self, requests: Sequence[ComparisonRequest], tell: TellOne
+    ) -> Iterator[tuple[int, ComparisonRecord]]:
+        """Return each comparison as if it were measured alone."""
+        for number, request in enumerate(requests):
+            yield number, self.compare(request, partial(tell, number))
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Return `steps` steps, or as many as `seconds` allow, with the stalls among them."""

@@ -1,0 +1,71 @@
+"""The comparisons that come next in the plan: several of one baseline, which are measured in the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from slowstep.factors import Contrast
+from slowstep.investigation.evidence import Evidence
+from slowstep.investigation.order import by_promise, seconds_of
+from slowstep.judgement.verdict import Outcome
+from slowstep.records import identity
+
+TOGETHER = 6
+"""The most comparisons of a round. A pair then takes 7/12 of what it takes alone, and 1/2 is the limit; each arm more
+takes memory, and puts the blocks of a pair further apart."""
+
+Waiting = dict[str, tuple[Contrast, int]]
+"""Contrasts that are not decided yet, by name, each with the number of comparisons in its family."""
+
+
+def next_comparisons(
+    waiting: Waiting, evidence: Evidence, needs_trial: Callable[[Contrast], bool], left: float
+) -> list[tuple[Contrast, int]]:
+    """Return the most promising contrast with what can share its rounds, and take them out of `waiting`.
+
+    What needs no trial is taken out, too. A factor of data loading waits for the cached-batch ceiling, which may refute
+    it. Only as many share the `left` seconds as could be measured one after the other: where time is short, the most
+    promising has it alone.
+    """
+    group: dict[str, tuple[Contrast, int]] = {}
+    for promising in by_promise([contrast for contrast, _ in waiting.values()], evidence):
+        contrast = _open_ceiling(promising, waiting, evidence) or promising
+        if contrast.name not in waiting:
+            continue
+        if not needs_trial(contrast):
+            waiting.pop(contrast.name)
+            continue
+        arm = identity(contrast.treatment.determinants())
+        alone = not can_share(contrast, evidence)
+        if group and (alone or arm in group or (len(group) + 1) * seconds_of(contrast, evidence) > left):
+            continue
+        group[arm] = waiting.pop(contrast.name)
+        if alone or len(group) == TOGETHER:
+            break
+    return list(group.values())
+
+
+def can_share(contrast: Contrast, evidence: Evidence) -> bool:
+    """Return whether a contrast can be measured in the same rounds as others.
+
+    Its baseline is the run as it is, its steps hold as many samples, no event has to happen beside each block, and two
+    arms fit in memory together.
+    """
+    before, after = contrast.baseline, contrast.treatment
+    return (
+        before.determinants() == evidence.arm.determinants() != after.determinants()
+        and before.settings.effective_batch_size == after.settings.effective_batch_size
+        and not contrast.events
+        and "packing" not in (contrast.overrides.get("dataset.padding"), before.settings.run["dataset.padding"])
+        and not evidence.noise.by_turns
+    )
+
+
+def _open_ceiling(contrast: Contrast, waiting: Mapping[str, object], evidence: Evidence) -> Contrast | None:
+    """Return the ceiling that has to be known before a contrast is tried; None if there is none, or if it is known."""
+    if not any(factor.bound == "data" for factor, _ in contrast.levels):
+        return None
+    for ceiling in evidence.ceilings:
+        if ceiling.name in waiting and evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
+            return ceiling
+    return None

@@ -1,0 +1,239 @@
+"""Comparisons in rounds: one block of the baseline serves several comparisons, and so does one launch of it.
+
+The opinions here, and why:
+
+- A round is a block of the baseline and a block of each treatment, next to each other in time and on the same samples.
+  It gives each comparison a pair. For k comparisons that takes k + 1 blocks and not 2k.
+- Each comparison draws by itself whether its treatment goes before the baseline or after it. So its order is as random
+  as if it were measured alone, and can be told from its recorded seed.
+- Each comparison has its own stop rule and leaves when that is met. All arms are launched anew if one comparison needs
+  it: an arm that begins anew would have to train as far as the others.
+- Comparisons of a round share the noise of the baseline's blocks and the offset of its launch, so their errors are
+  correlated. That changes no single interval, and Holm's correction holds for any correlation.
+- What does not fit in is measured by itself afterwards: an arm that finds no room in memory beside the others, one with
+  steps of another size, training that is too short for a round, and what a failed baseline leaves open.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from slowstep.launch.trial_process import TrialEnded, memory_limit
+from slowstep.measure.interleaved import HEADROOM, common, keys_of
+from slowstep.measure.live_trial import BLOCKS, DISCARDED, START_UP
+from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.member import BASELINE, TREATMENT, Member
+from slowstep.measure.pool import TrialPool
+from slowstep.records import Block, ComparisonRecord, Status, Steps
+from slowstep_probe.trial.messages import ROUNDING
+
+T = TypeVar("T")
+
+
+class Rounds:
+    """Comparisons of one baseline under way."""
+
+    def __init__(self, pool: TrialPool, requests: Sequence[ComparisonRequest], deadline: float):
+        self.pool, self._key = pool, keys_of(requests[0])[BASELINE]
+        pool.keep_only({self._key})
+        self.live = [Member(number, pool, request, deadline) for number, request in enumerate(requests)]
+        """The comparisons that take part."""
+        self.failed: list[Member] = []
+        """Those whose treatment has failed, until their record is given."""
+        self.alone: list[int] = []
+        """The numbers of those that have to be measured by themselves."""
+        self.measured_seconds = 0.0
+        self._rng = random.Random(self.live[0].seed)
+        self._fresh = False
+        """True if all arms were launched, and no round was measured since."""
+        self._steps: list[Steps] = []
+        """The steady steps of the baseline so far, which are evidence in all records."""
+
+    def run(self, tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
+        """Measure until each comparison is decided, and yield its number with its record as soon as it is."""
+        began = time.monotonic()
+        try:
+            self._renew()
+            self._settle_in()
+            while self.live:
+                for member in self.live:
+                    tell(member.number, member.pairs)
+                self._round()
+                for member in [*self.failed, *(m for m in self.live if m.over)]:
+                    yield member.number, self._record_of(member, time.monotonic() - began)
+                    began = time.monotonic()
+                if any(member.request.stop.anew(member.pairs) for member in self.live):
+                    self._spread_launches()
+        except _Unshared:
+            self.alone += [member.number for member in self.live]
+            self.live.clear()
+        finally:
+            self.pool.keep_only({self._key})
+        for member in list(self.failed):
+            yield member.number, self._record_of(member, time.monotonic() - began)
+
+    # -- launches --
+
+    def _renew(self) -> None:
+        """End a baseline that has trained for so long that all treatments had better not train as far."""
+        trial = self.pool.live.get(self._key)
+        if trial:
+            spent = {part: trial.record.wall.get(part, 0.0) for part in (START_UP, BLOCKS, DISCARDED)}
+            if len(self.live) * (spent[BLOCKS] + spent[DISCARDED]) > spent[START_UP]:
+                self.pool.end(self._key)
+
+    def _settle_in(self) -> None:
+        """Launch the baseline, and the treatments as far as they fit beside it."""
+        self._fresh = True
+        for member in list(self.live):
+            base = self._of_baseline(lambda member=member: member.trial(BASELINE))
+            if not self._room():
+                self._leave(member)
+                continue
+            try:
+                trial = member.trial(TREATMENT)
+            except TrialEnded as ended:
+                self._ended(member, ended)
+                continue
+            if abs(trial.step_samples - base.step_samples) > ROUNDING:
+                self._leave(member)
+
+    def _spread_launches(self) -> None:
+        """Give the next rounds new launches of all arms, as often as the budget allows."""
+        if max(member.launch for member in self.live) + 1 < self.pool.budget.launches:
+            self._launch_anew()
+
+    def _launch_anew(self) -> None:
+        for member in self.live:
+            member.launch += 1
+        self.pool.keep_only(set())
+        self._settle_in()
+
+    def _room(self) -> bool:
+        """Return whether one more arm fits into memory, on the host and on the device, beside those that live."""
+        trials, budget = list(self.pool.live.values()), self.pool.budget
+        share = (len(trials) + 1) / len(trials)
+        on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]
+        if on_device and sum(m.reserved for m in on_device) * share > HEADROOM * on_device[0].limit:
+            return False
+        held, limit = sum(t.process.host_memory() for t in trials), memory_limit(budget)
+        room = limit if budget.memory_limit_gib is not None else limit + held
+        return held * share <= HEADROOM * room
+
+    # -- rounds --
+
+    def _round(self) -> None:
+        """Measure a round, or launch all arms anew if the training of one has come to its own end."""
+        try:
+            self._blocks()
+        except _Over:
+            if self._fresh:
+                raise _Unshared from None  # a whole life was too short for a round
+            self._launch_anew()
+
+    def _blocks(self) -> None:
+        """Measure a block of each arm. A comparison whose treatment fails or was interrupted gets no pair of them."""
+        start = self._start()
+        if not self.live:
+            return
+        lead, samples = self.live[0], common(*(self._needs(part) for part in ("size", "unit", "step")))
+        early = [member for member in self.live if member.first == TREATMENT]
+        late = [member for member in self.live if member.first == BASELINE]
+        found: dict[Member, Block] = {}
+        for member in self._rng.sample(early, len(early)):
+            found |= self._treatment(member, start, samples)
+        base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
+        interrupted = [member for member in self.live if base is not None and member.again(base, BASELINE)]
+        if base is None or interrupted:
+            self._forget(lead, BASELINE, base)
+            return
+        self.measured_seconds += base.seconds
+        for member in self._rng.sample(late, len(late)):
+            found |= self._treatment(member, start, samples)
+        for member, block in found.items():
+            if member in self.live:
+                self.measured_seconds += block.seconds
+                member.take(base, block)
+        self._fresh = False
+
+    def _start(self) -> float:
+        """Bring all arms close to the sample that the round begins with, and return that sample."""
+        lead = self.live[0]
+        trials = [lead.trial(BASELINE), *(member.trial(TREATMENT) for member in self.live)]
+        spare = max(self._needs("size"))
+        start = common([trial.soonest for trial in trials], self._needs("step"), spare=spare)
+        self._of_baseline(lambda: lead.catch_up(BASELINE, start))
+        for member in list(self.live):
+            try:
+                member.catch_up(TREATMENT, start)
+            except TrialEnded as ended:
+                self._ended(member, ended)
+        return start
+
+    def _needs(self, part: str) -> list[float]:
+        """Return a part of what the arms need, that of the baseline first."""
+        arms = [self.live[0].needs_of(BASELINE), *(member.needs_of(TREATMENT) for member in self.live)]
+        return [getattr(needs, part) for needs in arms]
+
+    def _treatment(self, member: Member, start: float, samples: float) -> dict[Member, Block]:
+        """Return the block of a treatment, or nothing if it is none that counts."""
+        try:
+            block = member.block(TREATMENT, start, samples)
+        except TrialEnded as ended:
+            self._ended(member, ended)
+            return {}
+        if block is None or member.again(block, TREATMENT):
+            self._forget(member, TREATMENT, block)
+            return {}
+        return {member: block}
+
+    def _forget(self, member: Member, side: int, block: Block | None) -> None:
+        """Forget the steps of a block that was interrupted: what disturbed it is no stall of the run's own."""
+        if block is not None:
+            member.trial(side).timed.pop()
+
+    # -- what ends --
+
+    def _of_baseline(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except TrialEnded as ended:
+            raise (_Over if ended.failed.status is Status.ENDED else _Unshared) from None
+
+    def _ended(self, member: Member, ended: TrialEnded) -> None:
+        """Let a comparison go whose treatment has ended: with its failure, or to be measured by itself."""
+        status = ended.failed.status
+        if status is Status.ENDED and not self._fresh:
+            raise _Over from None
+        if status in (Status.OUT_OF_MEMORY, Status.ENDED):
+            self._leave(member)
+        else:
+            member.fail(ended)
+            self.live.remove(member)
+            self.failed.append(member)
+
+    def _leave(self, member: Member) -> None:
+        self.live.remove(member)
+        self.pool.end(member.keys[TREATMENT])
+        self.alone.append(member.number)
+
+    def _record_of(self, member: Member, seconds: float) -> ComparisonRecord:
+        """Return the record of a comparison that is over, and let it go; `seconds` are those since the last record."""
+        (self.failed if member in self.failed else self.live).remove(member)
+        self._steps += self.pool.take_steps(self._key)
+        record = member.record(self._steps, seconds)
+        self.pool.end(member.keys[TREATMENT])
+        for other in (*self.live, *self.failed):
+            other.before[BASELINE] = self.pool.wall(self._key)
+        return record
+
+
+class _Over(Exception):
+    """The end of the training of some arm by itself."""
+
+
+class _Unshared(Exception):
+    """The end of measuring together: what is not decided is measured by itself."""
