@@ -23,7 +23,7 @@ from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import NotebookRun, Refused, Summary
+from slowstep.investigation.results import NotebookRun, Refused
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
@@ -126,11 +126,11 @@ def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded)
     folder = concluded({"gradient_checkpointing=false": 0.4}, **{"allow.semantics": False})
     store = Store(folder / "records")
     quiet = overview(folder).certainty
-    (noise,) = (name for name in store.read(Summary, "summaries", "00_baseline").rests_on if "comparisons/" in name)
-    kept = store.read(ComparisonRecord, *noise.split("/"))
     taken = "other processes took 48 % of the processor time"
-    disturbed = [replace(p, baseline=replace(p.baseline, interrupted=taken)) for p in kept.pairs]
-    store.write(replace(kept, pairs=disturbed), *noise.split("/"))
+    for name in store.names("comparisons"):
+        kept = store.read(ComparisonRecord, "comparisons", name)
+        disturbed = [replace(p, baseline=replace(p.baseline, interrupted=taken)) for p in kept.pairs]
+        store.write(replace(kept, pairs=disturbed), "comparisons", name)
     told = overview(folder).certainty
 
     assert "processor time" not in quiet

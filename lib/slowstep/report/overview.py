@@ -221,8 +221,8 @@ def busy(blocks: Sequence[Block]) -> str:
 
 
 def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[ComparisonRecord]:
-    """Return the comparisons that the shares of any notebook rest on: all those of the run as it is."""
-    names = {name for one in summaries.values() for name in one.rests_on if name.startswith("comparisons/")}
+    """Return the comparisons that there were when the notebooks concluded."""
+    names = {name for one in summaries.values() for name in one.records if name.startswith("comparisons/")}
     found = [store.read(ComparisonRecord, *name.split("/", 1)) for name in sorted(names)]
     return [one for one in found if one is not None]
 
