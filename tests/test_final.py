@@ -346,6 +346,32 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
     assert found[1].saved == pytest.approx(1 - math.exp(-0.1), rel=0.05)
 
 
+def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
+    supported: Callable[..., Measured], quick: Settings
+) -> None:
+    """Nothing is adopted then, so nothing is said of what else is adopted. The report names no combination of one."""
+    found = supported(0.3, 0, gradient_checkpointing=False)
+    again = supported(0.02, 0, gradient_checkpointing=False)
+    again = replace(again, verdict=replace(again.verdict, outcome=Outcome.INCONCLUSIVE, reason="too noisy to tell"))
+    choice = Choice(
+        tested=[found],
+        allowed=[found],
+        head_to_heads=[],
+        confirmed=[again],
+        chosen=again,
+        left_out=[],
+        settings=quick,
+        before=None,
+        after=None,
+    )
+    (refused,) = decision_of(choice).refused
+    told = str(final_conclusion(again.verdict, [found.verdict], [], []))
+
+    assert re.fullmatch(r".*new pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
+    assert "not confirmed. Too noisy to tell" in told
+    assert "together" not in told
+
+
 def test_nothing_shown_is_not_nothing_there(supported: Callable[..., Measured]) -> None:
     """Where noise leaves changes undecided, or the fast one is not allowed, the report does not say that none pays."""
     pays = supported(0.3, 0, per_device_train_batch_size=16).verdict

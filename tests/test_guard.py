@@ -215,6 +215,26 @@ def test_an_interpreter_in_which_an_import_opened_a_device_is_replaced(tmp_path:
     assert not (tmp_path / "later").exists()
 
 
+def test_what_imports_print_stays_off_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Warnings, and what C and child processes write. An interpreter that an import ends has last words."""
+    lines = ("import os, warnings", "warnings.warn('old')", "os.system('echo by a child')", "os.write(2, b'made; ')")
+    (tmp_path / "prints.py").write_text("\n".join(lines))
+    (tmp_path / "ends.py").write_text("import os\nprint('no licence', flush=True)\nos._exit(3)\n")
+    env = environment(os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(LIBRARY)])})
+    said = []
+    for modules in (("prints",), ("prints", "ends")):
+        interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=modules, env=env))
+        try:
+            with contextlib.suppress(EOFError):
+                assert interpreter.preloaded.failed == {}
+        finally:
+            interpreter.close()
+        said.append(interpreter.last_words)
+
+    assert said == ["made;", "made; no licence"]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:
     """SIGKILL of the process that measures: what its trials had started in sessions of their own is gone, too."""
     launch = tmp_path / "launch.pickle"

@@ -27,7 +27,7 @@ from slowstep.investigation.results import NotebookRun, Refused
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
-from slowstep.records import Status, Store
+from slowstep.records import ComparisonRecord, Status, Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
@@ -119,6 +119,23 @@ def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
 
     assert allowed.beyond == []
     assert ["training_arguments.per_device_train_batch_size: 8"] == [a.what.split(";")[0] for a in allowed.actions]
+
+
+def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded) -> None:
+    """Who reads that little could be told learns why: most blocks were interrupted, by whom, and what would help."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, **{"allow.semantics": False})
+    store = Store(folder / "records")
+    quiet = overview(folder).certainty
+    taken = "other processes took 48 % of the processor time"
+    for name in store.names("comparisons"):
+        kept = store.read(ComparisonRecord, "comparisons", name)
+        disturbed = [replace(p, baseline=replace(p.baseline, interrupted=taken)) for p in kept.pairs]
+        store.write(replace(kept, pairs=disturbed), "comparisons", name)
+    told = overview(folder).certainty
+
+    assert "processor time" not in quiet
+    assert told.startswith(quiet)
+    assert re.search(r"In \d+ of \d+ blocks other processes took part of the processor time", told)
 
 
 def test_a_level_that_brings_more_than_the_adopted_one_of_its_factor_is_named(concluded: Concluded) -> None:

@@ -121,14 +121,14 @@ def test_training_that_ends_is_said_to_end(look: Look) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("raise ValueError('no such data')", "ValueError: no such data"),
+        (r"raise ValueError('no such data:\n\n  none of it')", "ValueError: no such data: none of it"),
         ("print('nothing to train')", "returned"),
         pytest.param("import sys; sys.exit(3)", "sys.exit(3)", marks=EXHAUSTIVE),
         pytest.param("input('continue? ')", "EOFError", marks=EXHAUSTIVE),
     ],
 )
 def test_a_program_without_a_step_is_told_in_its_own_words(code: str, said: str, look: Look, tmp_path: Path) -> None:
-    """It fails, exits, asks on standard input, or does something else."""
+    """It fails, exits, asks on standard input, or does something else; the words stand on one line."""
     (tmp_path / "odd.py").write_text(code + "\n")
     command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
     seen = survey(command, SurveyOrder(startup=60), os.environ)

@@ -1,6 +1,6 @@
 """Makes what public training programs need, without a network: `python make_inputs.py FOLDER`, with their environment.
 
-Small models with random weights and a tokenizer of whole words, texts, preferences, pairs of sentences, images. The
+Small models with random weights, tokenizers of whole words, texts, preferences, pairs of sentences, images. The
 programs themselves come from the package index and stay as they are; docs/programs.md has their commands.
 """
 
@@ -16,19 +16,80 @@ import numpy as np
 TEXTS = [f"word{i % 50} and word{i % 7} make {i} of them, which is word{i % 11} again" for i in range(2000)]
 
 
-def tokenizer_and_llama(folder: Path) -> None:
-    """A Llama of four layers with a tokenizer, for TRL and sentence-transformers."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+SHAPE = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
 
-    words = Tokenizer(models.WordLevel(unk_token="<unk>"))
+
+def tokenizer(folder: Path, **special: str) -> int:
+    """Make a tokenizer of whole words with these special tokens, and return the number of its words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel(unk_token=special["unk_token"]))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    words.train_from_iterator(TEXTS, trainers.WordLevelTrainer(special_tokens=["<unk>", "<s>", "</s>", "<pad>"]))
-    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **special)
-    tokenizer.save_pretrained(folder)
-    shape = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
-    LlamaForCausalLM(LlamaConfig(**shape, vocab_size=len(tokenizer))).save_pretrained(folder)
+    words.train_from_iterator(TEXTS, trainers.WordLevelTrainer(special_tokens=list(special.values())))
+    made = PreTrainedTokenizerFast(tokenizer_object=words, **special)
+    made.save_pretrained(folder)
+    return len(made)
+
+
+def llama(folder: Path) -> None:
+    """A Llama of four layers with a tokenizer, for TRL and sentence-transformers."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = tokenizer(folder, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=words)).save_pretrained(folder)
+
+
+def bert(folder: Path) -> None:
+    """A BERT of four layers with a tokenizer, for accelerate's examples, which name it `bert-base-cased`."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    words = tokenizer(folder, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]")
+    BertForSequenceClassification(BertConfig(**SHAPE, vocab_size=words)).save_pretrained(folder)
+
+
+GLUE_CARD = """---
+configs:
+- config_name: mrpc
+  data_files:
+  - {split: train, path: train.jsonl}
+  - {split: validation, path: validation.jsonl}
+---
+"""
+
+GLUE_METRIC = '''import datasets
+import evaluate
+
+
+class Glue(evaluate.Metric):
+    """The accuracy, as the metric of MRPC has it."""
+
+    def _info(self):
+        columns = datasets.Features({"predictions": datasets.Value("int64"), "references": datasets.Value("int64")})
+        return evaluate.MetricInfo(description="", citation="", inputs_description="", features=columns)
+
+    def _compute(self, predictions, references):
+        return {"accuracy": sum(p == r for p, r in zip(predictions, references)) / len(references)}
+'''
+
+
+def glue(folder: Path, modules: Path) -> None:
+    """Make pairs of sentences as MRPC has them, under the name by which accelerate's examples ask the Hub for them.
+
+    `datasets` refuses a folder with a script in it, so the metric of that name lies where `evaluate` keeps what it has
+    loaded before (HF_MODULES_CACHE).
+    """
+    metric = modules / "evaluate_modules/metrics/evaluate-metric--glue" / ("0" * 64) / "glue.py"
+    for made in (folder, metric.parent):
+        made.mkdir(parents=True, exist_ok=True)
+    metric.write_text(GLUE_METRIC)
+    (folder / "README.md").write_text(GLUE_CARD)
+    rows = [
+        {"sentence1": f"{text} " * 2, "sentence2": f"{text} and {TEXTS[-i]}", "label": i % 2, "idx": i}
+        for i, text in enumerate(TEXTS, 1)
+    ]
+    for name, part in (("train", rows[:-400]), ("validation", rows[-400:])):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
 
 
 def data(folder: Path) -> None:
@@ -78,8 +139,10 @@ def main(folder: Path) -> None:
     """Make all of it; what a package is missing for is left out, and said."""
     data(folder)
     images(folder / "images")
+    glue(folder / "glue", folder / "modules")
     for make in (
-        lambda: tokenizer_and_llama(folder / "llama"),
+        lambda: llama(folder / "llama"),
+        lambda: bert(folder / "bert-base-cased"),
         lambda: litgpt_checkpoint(folder / "litgpt", folder / "llama"),
     ):
         try:

@@ -80,7 +80,7 @@ def main(order: str) -> None:
             ended = f"it called sys.exit({exit.code!r})"
         except BaseException as error:
             traceback.print_exc()
-            ended = f"{type(error).__name__}: {error}"[:500]
+            ended = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     watched.tell(ended)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice, allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
-from slowstep.judgement.verdict import Verdict, best_levels
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, span
 from slowstep.records import PHASES, Block
 
 
@@ -48,7 +48,7 @@ def _refused(m: Measured, choice: Choice) -> Refused:
     if allowed_by(m, choice.settings):
         tried = {label(one.contrast.levels) for one in choice.allowed}
         if label(m.contrast.levels) in tried:
-            return Refused(verdict=verdict, why="it was not shown to bring anything beside what is adopted")
+            return Refused(verdict=verdict, why=_measured_again(m, choice))
         if verdict.held_constant:
             return Refused(
                 verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
@@ -61,6 +61,20 @@ def _refused(m: Measured, choice: Choice) -> Refused:
     lines = [f"{verdict.meaning}: true"] * (not permitted)
     lines += [f"never: [{', '.join(n for n in allow.never if n not in kept)}]"] * bool(kept)
     return Refused(verdict=verdict, why=", and ".join(why), remedy=f"allow: {{{', '.join(lines)}}}")
+
+
+def _measured_again(m: Measured, choice: Choice) -> str:
+    """Return what new pairs said of a change that could have been adopted, with what else was measured in them."""
+    wanted = {label([pick]) for pick in m.contrast.levels}
+    again = [one for one in choice.confirmed if wanted <= {label([pick]) for pick in one.contrast.levels}]
+    failed = [one for one in again if one.verdict.outcome is not Outcome.SUPPORTED]
+    if not failed or (choice.adopted and len(failed) < len(again)):
+        return "it was not shown to bring anything beside what is adopted"
+    found = min(failed, key=lambda one: len(one.contrast.levels))
+    others = [name for pick in found.contrast.levels if (name := label([pick])) not in wanted]
+    beside = f" together with {' and '.join(others)}" if others else ""
+    said = f"{span(found.verdict.effect)}, " if found.verdict.effect else ""
+    return f"measured once more in new pairs{beside}, it was not confirmed: {said}{found.verdict.reason}"
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

@@ -94,8 +94,9 @@ class TrialProcess:
             interpreter.close()
             late = isinstance(error, TimeoutError)
             why = f"did not make its imports within {seconds:.0f} s" if late else "ended while it made its imports"
+            said = f"; its last words: {interpreter.last_words}" if interpreter.last_words else ""
             status = Status.TIMED_OUT if late else Status.CRASHED
-            raise TrialEnded(Failed(status=status, reason=f"{interpreter.about.python} {why}")) from None
+            raise TrialEnded(Failed(status=status, reason=f"{interpreter.about.python} {why}{said}")) from None
         return interpreter
 
     @property

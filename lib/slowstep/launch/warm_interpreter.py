@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from slowstep.launch.environment import trial_environment
 from slowstep.launch.probe_entry import LIBRARY, entry
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.guard import Order
+from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.tree import end_descendants, end_process_tree
 from slowstep_probe.processes.wire import Wire, pair
 
@@ -42,6 +44,9 @@ END_SECONDS = 90.0
 
 LONGEST_IMPORTS = 1800.0
 """The seconds that an interpreter's imports may take where nobody says less."""
+
+PRINTED = 65536
+"""The bytes, from the end of what the imports printed, in which its last words are looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +89,13 @@ class WarmInterpreter:
         """Start the process, and have it import modules."""
         about = self.about
         self._wire, theirs = pair()
-        program = entry("processes.server", str(theirs.fileno()))
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  it is read when the interpreter has ended
+        program = entry("processes.server", f"{theirs.fileno()}, {self._printed.fileno()}")
         self.process = subprocess.Popen(
             [about.python, *about.options, "-c", program],
             env=dict(about.env),
             stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), self._printed.fileno()),
             start_new_session=True,
         )
         theirs.close()
@@ -101,6 +107,13 @@ class WarmInterpreter:
     def alive(self) -> bool:
         """True if it can fork."""
         return not self._wire.closed and self.process.poll() is None
+
+    @property
+    def last_words(self) -> str:
+        """What its imports printed last; empty if they printed nothing."""
+        size = os.fstat(self._printed.fileno()).st_size
+        printed = os.pread(self._printed.fileno(), PRINTED, max(0, size - PRINTED))
+        return last_words(printed.decode("utf-8", errors="replace"))
 
     @property
     def preloaded(self) -> Preloaded:

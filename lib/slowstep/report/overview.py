@@ -6,6 +6,7 @@ The index, the summary in Markdown and the summary in JSON are written from it, 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from slowstep.factors import Meaning
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import Decision, NotebookRun, PlanRun, Refused, Summary
 from slowstep.judgement.verdict import Outcome, Verdict, percent, reconsidered, span
-from slowstep.records import Store
+from slowstep.records import Block, ComparisonRecord, Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
@@ -29,6 +30,9 @@ KINDS = {
     Meaning.DIAGNOSTIC: "a limit, nothing to train with",
 }
 """The classes of changes in words that need no explanation."""
+
+BUSY = 0.2
+"""The share of blocks that something else interrupted, from which on the machine is called busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,8 @@ class Overview:
     shares: Mapping[str, float]
     """The share of a step, 0 to 1, that each phase of the run as it is takes."""
     noise: float | None
+    busy: str
+    """What kept the machine busy beside the trials, in a sentence; empty if little did."""
     minimum_effect: float
     machine: str
     trained: bool
@@ -152,13 +158,14 @@ class Overview:
 
     @cached_property
     def certainty(self) -> str:
-        """Return how small an effect this machine can show, in one sentence; empty if that is not known."""
+        """Return how small an effect this machine can show, and what else kept it busy; empty if neither is known."""
         if self.noise is None or not math.isfinite(self.noise):
-            return ""
-        return (
+            return self.busy
+        told = (
             "Measured against itself, the run as it is differs by chance alone: those few pairs could tell a gain of "
             f"{percent(self.noise)} from it. Comparisons with more pairs can show less; noisier changes need more."
         )
+        return f"{told} {self.busy}".rstrip()
 
     @cached_property
     def took(self) -> str:
@@ -191,6 +198,7 @@ def overview(folder: Path) -> Overview:
         undecided="" if final else _why(ended.get(FINAL.notebook), f"{FINAL.notebook} has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
+        busy=busy([b for one in _comparisons(store, summaries) for p in one.pairs for b in (p.baseline, p.treatment)]),
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
@@ -198,6 +206,25 @@ def overview(folder: Path) -> Overview:
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
+
+
+def busy(blocks: Sequence[Block]) -> str:
+    """Return what kept the machine busy beside the trials, in a sentence; empty if it did so in few of the blocks."""
+    told = [block.interrupted for block in blocks if block.interrupted]
+    if not blocks or len(told) / len(blocks) < BUSY:
+        return ""
+    ((who, _),) = Counter(one.partition(" took ")[0] for one in told).most_common(1)
+    return (
+        f"In {len(told)} of {len(blocks)} blocks {who} took part of the processor time: the same minutes show more on "
+        "a machine that does nothing else."
+    )
+
+
+def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[ComparisonRecord]:
+    """Return the comparisons that there were when the notebooks concluded."""
+    names = {name for one in summaries.values() for name in one.records if name.startswith("comparisons/")}
+    found = [store.read(ComparisonRecord, *name.split("/", 1)) for name in sorted(names)]
+    return [one for one in found if one is not None]
 
 
 def _headline(baseline: Summary) -> str:

@@ -110,7 +110,9 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen is None:
         return _no_change(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
-        return f"**Change nothing yet.** {escape(chosen.name)} together: {escape(sentence(chosen.reason))}"
+        whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
+        why = escape(sentence(chosen.reason))
+        return f"**Change nothing yet.** {whole}: measured once more in new pairs, and not confirmed. {why}"
     dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
     return (
         f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, measured together "

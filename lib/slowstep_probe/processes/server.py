@@ -4,9 +4,10 @@ It only imports. A tensor that is touched before the fork would leave OpenMP's t
 device that is initialised before it would be lost to every child. Some packages initialise a device when they are
 imported, and libraries import them if they can. So those are hidden here, and imported by the trials that use them.
 
-It is started as `python -c "…; main(DESCRIPTOR)"` with a socket at that descriptor. It takes two kinds of messages:
-`{"preload": [modules]}`, and `{"fork": order}` with two descriptors, the trial's wire and the guard's. Each message has
-the number of the `request`, and so has the reply.
+It is started as `python -c "…; main(DESCRIPTOR, PRINTED)"` with a socket at the first descriptor, and a file at the
+second that takes what the imports print. It takes two kinds of messages: `{"preload": [modules]}`, and
+`{"fork": order}` with two descriptors, the trial's wire and the guard's. Each message has the number of the `request`,
+and so has the reply.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ REAP_SECONDS = 1.0
 """The seconds after which the server lets go of guards that have ended."""
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, printed: int) -> None:
     """Serve the kit at the other end of the socket until it is gone; then end all that was forked. Never returns."""
-    os.set_inheritable(descriptor, False)
+    for one in (descriptor, printed):
+        os.set_inheritable(one, False)
     adopt_orphans()  # an orphan comes here should a guard be killed, and the kit finds it here
     wire = Wire.of(descriptor)
     try:
-        serve(wire)
+        serve(wire, printed)
         _let_guards_end()
     finally:
         end_descendants(os.getpid())
@@ -61,8 +63,8 @@ def _let_guards_end() -> None:
         time.sleep(0.02)
 
 
-def serve(wire: Wire) -> None:
-    """Answer messages until the other end is gone."""
+def serve(wire: Wire, printed: int) -> None:
+    """Answer messages until the other end is gone. `printed` takes what the imports print, and is closed after them."""
     while True:
         try:
             message = wire.receive(REAP_SECONDS)
@@ -73,7 +75,10 @@ def serve(wire: Wire) -> None:
             return
         request = {"request": message["request"]}
         if "preload" in message:
-            wire.send(preload(message["preload"]) | request)
+            with _printing_to(printed):
+                told = preload(message["preload"])
+            os.close(printed)  # a trial would inherit it
+            wire.send(told | request)
         else:
             wire.send(_forked(wire, from_plain(Order, message["fork"])) | request)
             reap_adopted()
@@ -131,6 +136,26 @@ def hidden(packages: Sequence[str]) -> Iterator[None]:
             for name, value in list(vars(module).items()):
                 if ("bnb" in name or any(p in name for p in packages)) and hasattr(value, "cache_clear"):
                     value.cache_clear()
+
+
+@contextlib.contextmanager
+def _printing_to(descriptor: int) -> Iterator[None]:
+    """Have everything that is printed while the block runs go to a descriptor: by Python, by C, by child processes.
+
+    A library's warnings would otherwise stand between the kit's own lines on the user's terminal.
+    """
+    own = [(number, os.dup(number)) for number in (1, 2)]
+    for number, _ in own:
+        os.dup2(descriptor, number)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        for number, kept in own:
+            os.dup2(kept, number)
+            os.close(kept)
 
 
 @contextlib.contextmanager
