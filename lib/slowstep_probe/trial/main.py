@@ -315,4 +315,5 @@ def memory() -> Memory:
         device=total - free,
         host=host,
         limit=total,
+        retries=torch.cuda.memory_stats().get("num_alloc_retries"),
     )
