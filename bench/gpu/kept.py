@@ -1,0 +1,38 @@
+"""The file of a part, gpu-<part>.json: its cells as they were measured, what they hold for, and its goals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.validation.results import here_and_now
+from slowstep.records.store import write_atomically
+from slowstep.settings.convert import to_plain
+
+
+def path(out: Path, part: str) -> Path:
+    """Return the file of a part in the folder `out`."""
+    return out / f"gpu-{part}.json"
+
+
+def read(out: Path, part: str) -> dict[str, Any]:
+    """Return all that is known of a part; {} if it was never run."""
+    file = path(out, part)
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def write(out: Path, part: str, known: dict[str, Any]) -> None:
+    """Keep what is known of a part."""
+    write_atomically(path(out, part), json.dumps(to_plain(known), indent=1, default=str) + "\n")
+
+
+def figures(out: Path, part: str) -> dict[str, Any]:
+    """Return the figures of the cells that were measured, by name."""
+    cells = read(out, part).get("cells", {})
+    return {name: cell["figures"] for name, cell in cells.items() if "figures" in cell}
+
+
+def about() -> dict[str, Any]:
+    """Return what figures hold for that are measured now: machine with device and driver, versions, date, commit."""
+    return here_and_now()
