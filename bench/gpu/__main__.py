@@ -26,6 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, help="measure open parts in order, as far as they fit")
     parser.add_argument("--dry", action="store_true", help="tiny sizes, which a CPU trains in seconds")
     parser.add_argument("--out", type=Path, help="the folder of the results")
+    parser.add_argument("--commit", default="", help="the commit of this tree, where git can't tell it")
     given = parser.parse_args(arguments)
     if given.dry and given.out is None:
         parser.error("--dry needs --out FOLDER: figures of tiny models must not stand among the results")
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     deadline = time.monotonic() + 60 * given.minutes if given.minutes is not None else float("inf")
     out = (given.out or ROOT / "bench" / "results").resolve()
-    bench = Bench(scale=scale, out=out, deadline=deadline)
+    bench = Bench(scale=scale, out=out, deadline=deadline, commit=given.commit)
     asked = [every[name] for name in given.names] or (list(every.values()) if given.minutes is not None else [])
     os.environ.update(ENVIRONMENT)
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.validation.results import here_and_now
+from slowstep.environment.machine import this_machine, versions
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
 
@@ -33,6 +35,12 @@ def figures(out: Path, part: str) -> dict[str, Any]:
     return {name: cell["figures"] for name, cell in cells.items() if "figures" in cell}
 
 
-def about() -> dict[str, Any]:
-    """Return what figures hold for that are measured now: machine with device and driver, versions, date, commit."""
+def about(commit: str) -> dict[str, Any]:
+    """Return what figures hold for that are measured now: machine with device and driver, versions, date, commit.
+
+    A copy of the tree without git does not know its `commit`, which is then taken as it was given.
+    """
+    if commit:
+        here = {"machine": to_plain(this_machine()), "versions": versions()}
+        return here | {"date": datetime.now(UTC).date().isoformat(), "commit": commit}
     return here_and_now()

@@ -12,7 +12,7 @@ import yaml
 from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, Part
 from bench.gpu.scale import Scale
 from bench.gpu.trials import investigated, with_minutes
-from bench.validation.diagnosed import agree
+from bench.validation.agreement import agree
 from bench.validation.truth import Truth
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.settings import Settings, override

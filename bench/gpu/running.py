@@ -34,9 +34,8 @@ def run(part: Part, bench: Bench) -> None:
     """Measure the cells of a part that are not known, as far as they fit, and keep each as soon as it is."""
     known = kept.read(bench.out, part.name)
     if known and known["scale"] != bench.scale.name:
-        raise OtherScale(
-            f"{kept.path(bench.out, part.name)} holds a {known['scale']} run; name another folder by --out"
-        )
+        held = f"{kept.path(bench.out, part.name)} holds figures of a {known['scale']} run"
+        raise OtherScale(f"{held}; name another folder by --out")
     cells: dict[str, Any] = known.get("cells", {})
     for cell in part.cells:
         if "figures" in cells.get(cell.name, {}):
@@ -70,7 +69,13 @@ def seconds(part: Part, bench: Bench) -> float:
 
 
 def _keep(part: Part, bench: Bench, cells: dict[str, Any]) -> None:
-    known = {"part": part.name, "title": part.title, "scale": bench.scale.name, **kept.about(), "cells": cells}
+    known = {
+        "part": part.name,
+        "title": part.title,
+        "scale": bench.scale.name,
+        **kept.about(bench.commit),
+        "cells": cells,
+    }
     kept.write(bench.out, part.name, known)
     kept.write(
         bench.out,

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.gpu.part import Bench, Figures
 from slowstep.batch.measuring import measured, sections_asked
+from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
 from slowstep.judgement.baseline_facts import flops_of
 from slowstep.judgement.comparison import log_ratios, result_of
@@ -30,7 +31,7 @@ from slowstep.wording.causes import Cause, causes
 def settings_of(file: str, changes: Mapping[str, Any], bench: Bench) -> Settings:
     """Return the settings of a parameter file with changes, and with the scale's budget."""
     budget = {f"budget.{name}": value for name, value in bench.scale.budget.items()}
-    return override(load(file).settings, budget | dict(changes))
+    return override(load(ROOT / file).settings, budget | dict(changes))
 
 
 def arm_of(settings: Settings, label: str) -> Arm:
