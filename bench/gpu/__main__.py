@@ -13,7 +13,6 @@ from bench.gpu.part import Bench, Part
 from bench.gpu.parts import parts
 from bench.gpu.running import DONE, FAILED, OtherScale, open_cells, run, seconds, state
 from bench.gpu.scale import DRY, REAL
-from bench.validation.prediction import ENVIRONMENT
 from slowstep.environment.home import ROOT
 
 SIGNS = {True: "✔", False: "✘", None: "?"}
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     out = (given.out or ROOT / "bench" / "results").resolve()
     bench = Bench(scale=scale, out=out, deadline=deadline, commit=given.commit)
     asked = [every[name] for name in given.names] or (list(every.values()) if given.minutes is not None else [])
-    os.environ.update(ENVIRONMENT)
+    os.environ |= environment()
     try:
         for part in asked:
             if given.names or state(part, bench) != FAILED:  # what failed is tried again where it is named
@@ -51,6 +50,15 @@ def main(arguments: Sequence[str]) -> int:
     for part in asked if given.names else every.values():
         show(part, bench)
     return int(any(state(part, bench) == FAILED for part in asked))
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of all trials: this tree's code first, then what was given, such as packages beside it.
+
+    Nothing finds what another trial compiled, so that each start-up is measured as a job's own.
+    """
+    paths = [str(ROOT / "lib"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
 
 def show(part: Part, bench: Bench) -> None:

@@ -50,8 +50,8 @@ class Loop:
 
     def batches(self, steps: int) -> DataLoader:
         """Return a loader of so many batches."""
-        data = torch.randn(steps * self.rows, NARROW, dtype=torch.bfloat16)
-        return DataLoader(TensorDataset(data), batch_sampler=torch.arange(len(data)).view(steps, -1).tolist())
+        data = torch.randn(steps, self.rows, NARROW, dtype=torch.bfloat16)
+        return DataLoader(TensorDataset(data), batch_size=None)  # an item is a batch, so that nothing is collated
 
     def train(self, loader: Iterator[Any] | DataLoader) -> None:
         """Train on the batches that are left in a loader."""

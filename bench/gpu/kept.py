@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.validation.results import here_and_now
+from slowstep.environment.home import ROOT
 from slowstep.environment.machine import this_machine, versions
 from slowstep.records.store import write_atomically
 from slowstep.settings.convert import to_plain
@@ -38,9 +39,9 @@ def figures(out: Path, part: str) -> dict[str, Any]:
 def about(commit: str) -> dict[str, Any]:
     """Return what figures hold for that are measured now: machine with device and driver, versions, date, commit.
 
-    A copy of the tree without git does not know its `commit`, which is then taken as it was given.
+    A copy of the tree without git does not know its `commit`, which is then taken as it was given; "" is not known.
     """
-    if commit:
+    if commit or not (ROOT / ".git").exists():
         here = {"machine": to_plain(this_machine()), "versions": versions()}
         return here | {"date": datetime.now(UTC).date().isoformat(), "commit": commit}
     return here_and_now()
