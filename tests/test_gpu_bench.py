@@ -29,7 +29,6 @@ from bench.gpu.parts import parts  # noqa: E402
 from bench.gpu.running import DONE, FAILED, NOT_RUN, OPEN, OtherScale, run, state  # noqa: E402
 from bench.gpu.runs import RUNS, settings_of_run  # noqa: E402
 from bench.gpu.scale import DRY, REAL, Scale  # noqa: E402
-from bench.gpu.trials import settings_of  # noqa: E402
 from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
@@ -78,7 +77,7 @@ def real_runs() -> dict[str, Callable[[], Settings]]:
     for name, changes in compiling.MODES.items():
         found[f"compile {name}"] = partial(settings_of_run, runs.LANGUAGE, real, changes)
     for seed in ("001", *cases.SEEDS):
-        found[f"seed {seed}"] = partial(settings_of, REAL.cases[seed], {}, real)
+        found[f"seed {seed}"] = partial(cases.settings_of_case, seed, real)
     for kind in planted.scenarios(REAL).values():
         for name, data in kind.items():
             found[name] = partial(planted.settings_of_scenario, name, data, REAL)

@@ -7,6 +7,7 @@ from functools import partial
 from bench.gpu.part import Bench, Cell, Figures, Goal, Part
 from bench.gpu.scale import Scale
 from bench.gpu.trials import investigated, settings_of, with_minutes
+from slowstep.settings import Settings
 
 SEEDS = ("000", "002", "003", "004")
 
@@ -16,8 +17,8 @@ def parts(scale: Scale) -> list[Part]:
     return [
         Part(
             name=f"case-{seed}",
-            title=f"seed {seed} as {scale.cases[seed]} describes it",
-            cells=[Cell(name="investigation", measure=partial(_investigation, seed), minutes=8.0)],
+            title=f"seed {seed} as {scale.cases[seed][0]} describes it",
+            cells=[Cell(name="investigation", measure=partial(investigation, seed), minutes=8.0)],
             goals=[
                 Goal(
                     asked="hypotheses decided, one way or the other",
@@ -37,7 +38,13 @@ def parts(scale: Scale) -> list[Part]:
     ]
 
 
-def _investigation(seed: str, bench: Bench) -> Figures:
-    changes = {"budget.block_seconds": bench.scale.block_seconds}
-    settings = settings_of(bench.scale.cases[seed], changes, bench)
-    return investigated(with_minutes(settings, bench.scale.minutes), bench)
+def settings_of_case(seed: str, bench: Bench) -> Settings:
+    """Return the settings of a seed's investigation, with its minutes."""
+    file, changes = bench.scale.cases[seed]
+    settings = settings_of(file, {"budget.block_seconds": bench.scale.block_seconds, **changes}, bench)
+    return with_minutes(settings, bench.scale.minutes)
+
+
+def investigation(seed: str, bench: Bench) -> Figures:
+    """Measure the whole investigation of a seed."""
+    return investigated(settings_of_case(seed, bench), bench)

@@ -63,7 +63,12 @@ def _ratio(cells: Cells) -> float:
 
 
 def _changes(bench: Bench) -> dict[str, Any]:
-    return {"model.config": bench.scale.mistral, "budget.block_seconds": bench.scale.block_seconds}
+    return {
+        "model.config": bench.scale.mistral,
+        "dataset.max_length": bench.scale.length,
+        "budget.block_seconds": bench.scale.block_seconds,
+        "sequence_length": {},  # a shorter length than this is no level of the short one
+    }
 
 
 def _projected(bench: Bench) -> Figures:
@@ -110,7 +115,7 @@ def _params(samples: int, bench: Bench) -> Path:
     """Write the parameter file of the job, and return its path."""
     data = yaml.safe_load((ROOT / FILE).read_text(encoding="utf-8"))
     data = {name: data[name] for name in ("model", "quantization", "dataset", "training_arguments", "peft")}
-    data["model"]["config"] = bench.scale.mistral
+    data["model"]["config"], data["dataset"]["max_length"] = bench.scale.mistral, bench.scale.length
     data |= {
         "name": "job",
         "job": {"samples": samples, "epochs": 1},

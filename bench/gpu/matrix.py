@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from bench.gpu.cases import investigation
 from bench.gpu.limits import within
 from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, Part
 from bench.gpu.scale import Scale
-from bench.gpu.trials import arm_of, investigated, measurer_of, once, settings_of, with_minutes
+from bench.gpu.trials import arm_of, measurer_of, once, settings_of
 from slowstep.environment.machine import this_machine
 from slowstep.judgement.devices import peak_of
 from slowstep.measure.local import LocalMeasurer
@@ -22,7 +23,6 @@ from slowstep.settings.convert import to_plain
 
 FILE = "params/case_001.yaml"
 SMALL_LIMIT, LARGE_LIMIT = 24, 80
-DTYPE = "bfloat16"
 LEAST_GAIN = 1.5
 
 CHECKPOINTING = "training_arguments.gradient_checkpointing"
@@ -62,7 +62,7 @@ def parts(scale: Scale) -> list[Part]:
         title="seed 001: the whole investigation, its final configuration, and the ceiling of products",
         cells=[
             Cell(name="ceiling", measure=ceiling, minutes=0.3),
-            Cell(name="investigation", measure=_investigation, minutes=7.5),
+            Cell(name="investigation", measure=partial(investigation, "001"), minutes=7.5),
         ],
         goals=[
             Goal(
@@ -114,7 +114,7 @@ def cell(length: int, batch: int, limit: int, changes: Mapping[str, Any], bench:
 def ceiling(bench: Bench) -> Figures:
     """Measure what the device reaches in products of matrices, beside its data sheet."""
     with LocalMeasurer(settings_of(FILE, {}, bench).budget, bench.work / "logs") as measurer:
-        peak = measurer.peak(DTYPE)
+        peak = measurer.peak(bench.scale.dtype)
     sheet = peak_of(this_machine().gpu)
     if peak is None:
         raise RuntimeError("the product of two matrices could not be measured")
@@ -161,9 +161,3 @@ def _most_flops(cells: Cells) -> float:
     """Return the most FLOP/s that the useful tokens of a cell needed."""
     known = [figures.get("needed_flops_per_second") for figures in cells.values()]
     return max(flops for flops in known if flops)
-
-
-def _investigation(bench: Bench) -> Figures:
-    changes = {"model.config": bench.scale.mistral, "budget.block_seconds": bench.scale.block_seconds}
-    settings = settings_of(FILE, {**changes, "dataset.num_samples": 4000}, bench)
-    return investigated(with_minutes(settings, bench.scale.minutes), bench)

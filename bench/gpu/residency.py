@@ -51,7 +51,8 @@ def parts() -> list[Part]:
 
 def _settings(name: str, bench: Bench) -> Settings:
     if name == MISTRAL:
-        return settings_of(FILE, {"model.config": bench.scale.mistral, "dataset.num_samples": 4000}, bench)
+        sizes = {"model.config": bench.scale.mistral, "dataset.max_length": bench.scale.length}
+        return settings_of(FILE, {**sizes, "dataset.num_samples": 4000}, bench)
     return settings_of_run(name, bench)
 
 

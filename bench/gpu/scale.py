@@ -58,9 +58,13 @@ class Scale:
     """The width of the layers on which the probe is measured; a batch has as many rows."""
     truth_steps: tuple[int, int]
     """Warm-up steps and timed steps of a run without the kit."""
-    cases: dict[str, str]
-    """The parameter file of each seed."""
+    cases: dict[str, tuple[str, dict[str, Any]]]
+    """The parameter file of each seed, and what is changed in it."""
+    dtype: str
+    """The type of the products whose rate is the ceiling."""
 
+
+SEEDS = ("000", "001", "002", "003", "004")
 
 REAL = Scale(
     name="real",
@@ -118,7 +122,8 @@ REAL = Scale(
     probe_pairs=100,
     width=4096,
     truth_steps=(10, 40),
-    cases={seed: f"params/case_{seed}.yaml" for seed in ("000", "001", "002", "003", "004")},
+    cases={seed: (f"params/case_{seed}.yaml", {}) for seed in SEEDS},
+    dtype="bfloat16",
 )
 
 TINY = {
@@ -130,6 +135,28 @@ TINY = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 256,
 }
+
+SHORT = {"dataset.num_samples": 200, "job.samples": 200, "job.epochs": 1, "compute": {}}
+"""What makes an investigation of a seed's small sibling a matter of seconds: little data, and nothing to compile."""
+
+TINY_CASES: dict[str, dict[str, Any]] = {
+    "000": {
+        "model.config": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 512, "n_positions": 64},
+        "dataset.max_length": 32,
+        "training_arguments.per_device_train_batch_size": 2,
+        "gradient_checkpointing": {"gradient_checkpointing": [False], "per_device_train_batch_size": [4]},
+    },
+    "001": {
+        "model.config": TINY,
+        "dataset.max_length": 64,
+        "sequence_length": {"max_length": [32], "weights": ["4bit"]},
+        "data_loading": {},
+    },
+    "002": {"model.config": TINY, "dataset.max_length": 64, "data_loading": {"tokenize": ["once"]}},
+    "003": {"model.config": TINY, "dataset.max_length": 32, "data_loading": {"storage": ["in_memory"]}},
+    "004": {"training_arguments.per_device_train_batch_size": 16, "data_loading": {"dataloader_num_workers": [0]}},
+}
+"""What makes the models of the small siblings tiny, with the levels that are kept."""
 
 DRY = Scale(
     name="dry",
@@ -164,8 +191,8 @@ DRY = Scale(
         "startup_timeout_seconds": 120.0,
         "step_timeout_seconds": 60.0,
     },
-    minutes=0.15,
-    short_minutes=0.05,
+    minutes=0.4,
+    short_minutes=0.3,
     block_seconds=0.02,
     pairs=3,
     repeats=1,
@@ -174,5 +201,6 @@ DRY = Scale(
     probe_pairs=4,
     width=64,
     truth_steps=(1, 3),
-    cases={seed: f"params/case_{seed}_small.yaml" for seed in ("000", "001", "002", "003", "004")},
+    cases={seed: (f"params/case_{seed}_small.yaml", {**SHORT, **TINY_CASES[seed]}) for seed in SEEDS},
+    dtype="float32",
 )
