@@ -68,6 +68,7 @@ def _changes(bench: Bench) -> dict[str, Any]:
         "dataset.max_length": bench.scale.length,
         "budget.block_seconds": bench.scale.block_seconds,
         "sequence_length": {},  # a shorter length than this is no level of the short one
+        **bench.scale.job,
     }
 
 
@@ -116,6 +117,9 @@ def _params(samples: int, bench: Bench) -> Path:
     data = yaml.safe_load((ROOT / FILE).read_text(encoding="utf-8"))
     data = {name: data[name] for name in ("model", "quantization", "dataset", "training_arguments", "peft")}
     data["model"]["config"], data["dataset"]["max_length"] = bench.scale.mistral, bench.scale.length
+    for key, value in bench.scale.job.items():
+        section, _, name = key.partition(".")
+        data[section][name] = value
     data |= {
         "name": "job",
         "job": {"samples": samples, "epochs": 1},

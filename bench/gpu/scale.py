@@ -61,7 +61,9 @@ class Scale:
     cases: dict[str, tuple[str, dict[str, Any]]]
     """The parameter file of each seed, and what is changed in it."""
     dtype: str
-    """The type of the products whose rate is the ceiling."""
+    """The type of the products whose rate is the ceiling. A CPU without 16-bit products takes a minute for one."""
+    job: dict[str, Any]
+    """What is changed in seed 001 for the job that is projected and trained."""
 
 
 SEEDS = ("000", "001", "002", "003", "004")
@@ -124,6 +126,7 @@ REAL = Scale(
     truth_steps=(10, 40),
     cases={seed: (f"params/case_{seed}.yaml", {}) for seed in SEEDS},
     dtype="bfloat16",
+    job={},
 )
 
 TINY = {
@@ -136,7 +139,10 @@ TINY = {
     "max_position_embeddings": 256,
 }
 
-SHORT = {"dataset.num_samples": 200, "job.samples": 200, "job.epochs": 1, "compute": {}}
+IN_32_BIT = {"model.dtype": "float32", "training_arguments.bf16": False}
+"""The arithmetic of whole dry investigations, which also measure the rate of products in it."""
+
+SHORT = IN_32_BIT | {"dataset.num_samples": 200, "job.samples": 200, "job.epochs": 1, "compute": {}}
 """What makes an investigation of a seed's small sibling a matter of seconds: little data, and nothing to compile."""
 
 TINY_CASES: dict[str, dict[str, Any]] = {
@@ -203,4 +209,5 @@ DRY = Scale(
     truth_steps=(1, 3),
     cases={seed: (f"params/case_{seed}_small.yaml", {**SHORT, **TINY_CASES[seed]}) for seed in SEEDS},
     dtype="float32",
+    job=IN_32_BIT | {"quantization.bnb_4bit_compute_dtype": "float32"},
 )
