@@ -20,7 +20,8 @@ from bench.validation import page, results, table  # noqa: E402
 from bench.validation import parts as validation_parts  # noqa: E402
 from bench.validation.__main__ import keep, renew  # noqa: E402
 from bench.validation.__main__ import main as validate  # noqa: E402
-from bench.validation.diagnosed import agree, score  # noqa: E402
+from bench.validation.agreement import agree  # noqa: E402
+from bench.validation.diagnosed import score  # noqa: E402
 from bench.validation.parts import Part, parts  # noqa: E402
 from bench.validation.scenarios import Scenario, scenarios  # noqa: E402
 from bench.validation.truth import Truth  # noqa: E402

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from bench.validation.agreement import agree
 from bench.validation.scenarios import Scenario
 from bench.validation.truth import Truth
 from slowstep.batch.notebook import notebooks
@@ -55,9 +55,6 @@ class Scored:
 
 INTERRUPTED = 128
 """The exit status from which on a signal ended the command."""
-
-FAR = math.log(1.25)
-"""Two estimates of a gain may differ by so much: 2.0 and 2.5 times."""
 
 
 def diagnose(params: Path, outputs: Path) -> None:
@@ -111,13 +108,6 @@ def _size(cause: Cause) -> tuple[float, float, float]:
     if cause.effect:
         return cause.effect.ratio, cause.effect.low, cause.effect.high
     return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
-
-
-def agree(stated: tuple[float, float, float] | None, truth: Truth | None) -> bool:
-    if truth is None or stated is None:
-        return truth is None
-    near = abs(math.log(stated[0] / truth.ratio)) <= FAR
-    return near and stated[1] <= truth.high and truth.low <= stated[2]
 
 
 def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:

@@ -55,6 +55,25 @@ class OfRank:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Telemetry:
+    """What the device's driver told while a block was measured, the discarded steps before it included.
+
+    None means that the driver does not tell it.
+    """
+
+    watts: float | None = None
+    """The mean power of the device. Times the block's seconds it is the block's energy in joules."""
+    sm_mhz: float | None = None
+    """The median clock of the device's processors."""
+    celsius: float | None = None
+    """The highest temperature."""
+    throttled: list[str] = field(default_factory=list)
+    """The reasons for which the clock was held down at some moment, the ordinary limit of power among them."""
+    others: int | None = None
+    """Processes on the device that do not belong to the trials; None where they can't be told from the trials."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """Consecutive optimizer steps of one trial, measured as a whole: the sampling unit of all statistics."""
 
@@ -67,7 +86,10 @@ class Block:
     amortised: dict[str, float] = field(default_factory=dict)
     """Seconds within `seconds` that stand for periodic events: the block's share of each, measured beside the block."""
     interrupted: str | None = None
-    """The way other processes interrupted the block, in words; None if they did not, or if it was measured again."""
+    """What interrupted the block, in words: other processes, or a device whose clock was held down. None if nothing
+    did, or if it was measured again."""
+    telemetry: Telemetry | None = None
+    """What the device's driver told meanwhile; None without a device, or where it tells nothing."""
     ranks: list[OfRank] = field(default_factory=list)
     """The block as each of several ranks saw it; empty where one process trains."""
 
@@ -129,7 +151,8 @@ class Memory:
     """Peaks in bytes, and the limit of one of them.
 
     allocated = the need of training; reserved = what the allocator took; device = the device as a whole; host = the
-    host; limit = the memory there is for `peak`.
+    host; limit = the memory there is for `peak`. `retries` counts how often the allocator found no memory, gave back
+    what it kept, and tried again, which makes a step slow long before it fails.
     """
 
     allocated: int | None = None
@@ -137,6 +160,7 @@ class Memory:
     device: int | None = None
     host: int | None = None
     limit: int | None = None
+    retries: int | None = None
 
     @property
     def peak(self) -> int | None:

@@ -12,9 +12,9 @@ The opinions here, and why:
   a time that does not count. When its turn comes, at least one step for each worker, and one more, are discarded.
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
-- A pair that was visibly interrupted by other processes is measured again, at most `budget.redo_blocks` times a
-  comparison, and the record says so. A block is also thrown away if the other one of its pair turns out to be past its
-  samples already, or had to be launched anew.
+- A pair that was visibly interrupted by other processes, or by a device whose clock was held down, is measured again,
+  at most `budget.redo_blocks` times a comparison, and the record says so. A block is also thrown away if the other one
+  of its pair turns out to be past its samples already, or had to be launched anew.
 
 - Training that comes to its own end, because it counts its steps, is launched anew, both arms together. If a whole
   life holds no pair of blocks, the blocks are made shorter.
@@ -34,10 +34,11 @@ from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST
 from slowstep.launch.trial_process import TrialEnded, memory_limit
-from slowstep.measure import other_processes
+from slowstep.measure import device_telemetry, other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
+from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
@@ -262,14 +263,19 @@ class InterleavedComparison:
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
         before = other_processes.read(self._own_cpu())
-        block = trial.block(samples, start)
+        with device_telemetry.watched(self._own_processes) as device:
+            block = trial.block(samples, start)
         after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
         # a long save must not hide what disturbed a short block
         found = other_processes.between(before, after) or other_processes.between(
             before, other_processes.read(self._own_cpu())
         )
-        return replace(whole, interrupted=found)
+        return replace(whole, interrupted=found or device.interrupted, telemetry=device.telemetry)
+
+    def _own_processes(self) -> set[int]:
+        """Return the numbers of all processes that the live trials have."""
+        return {process.pid for trial in self.pool.live.values() for process in process_tree(trial.process.guard)}
 
     def _own_cpu(self) -> float:
         """Return the processor seconds that all live trials have used so far."""

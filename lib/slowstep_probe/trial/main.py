@@ -372,4 +372,5 @@ def memory() -> Memory:
         device=total - free,
         host=host,
         limit=total,
+        retries=torch.cuda.memory_stats().get("num_alloc_retries"),
     )

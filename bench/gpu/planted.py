@@ -1,0 +1,159 @@
+"""Causes planted on a device, and healthy runs: each is diagnosed blind, and held against its size without the kit."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, Part
+from bench.gpu.scale import Scale
+from bench.gpu.trials import investigated, with_minutes
+from bench.validation.agreement import agree
+from bench.validation.truth import Truth
+from slowstep.launch.run_in_subprocess import run_in_subprocess
+from slowstep.settings import Settings, override
+from slowstep.settings.load import validate
+
+FILE = Path(__file__).with_suffix(".yaml")
+TRUTH = ("expect", "follows", "cure")
+"""Keys that the kit never sees."""
+
+SCALES = ("real", "dry")
+GROUPS = ("planted-1", "planted-2", "planted-3", "planted-4", "healthy")
+"""The parts, each with two causes or runs."""
+
+LEAST_NAMED = 7
+"""Of eight causes."""
+
+TURNS = 2
+"""Runs of the script with the cause and without it, by turns, for its size."""
+
+TRUTH_TIMEOUT = 120.0
+NOTHING = "nothing"
+DIAGNOSED = "diagnosed"
+SIZE = "size"
+
+
+def parts(scale: Scale) -> list[Part]:
+    """Return the parts: two causes each, and the healthy runs."""
+    known = scenarios(scale)
+    pairs = [list(known["planted"])[i : i + 2] for i in range(0, len(known["planted"]), 2)] + [list(known["healthy"])]
+    goals = [
+        Goal(
+            asked=f"causes named first, with a size that agrees, of {len(known['planted'])}",
+            wanted=f"at least {LEAST_NAMED}",
+            value=partial(_right, list(known["planted"])),
+            holds=lambda count: count >= LEAST_NAMED,
+        ),
+    ]
+    left_alone = Goal(
+        asked=f"healthy runs left alone, of {len(known['healthy'])}",
+        wanted="all",
+        value=partial(_right, list(known["healthy"])),
+        holds=lambda count: count == len(known["healthy"]),
+    )
+    planted = GROUPS[:-1]
+    return [
+        Part(
+            name=name,
+            title=", ".join(cause.replace("_", " ") for cause in causes),
+            cells=[cell for cause in causes for cell in _cells(cause, known, scale)],
+            goals=[left_alone] if name == "healthy" else goals,
+            room=() if name == "healthy" else planted,
+        )
+        for name, causes in zip(GROUPS, pairs, strict=True)
+    ]
+
+
+def scenarios(scale: Scale) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return `planted` and `healthy`, by name, with the sizes of this scale."""
+    given = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    base = given.pop("base")
+    return {
+        kind: {name: _merged(_sized(base, scale), _sized(own, scale)) for name, own in cases.items()}
+        for kind, cases in given.items()
+    }
+
+
+def settings_of_scenario(name: str, data: dict[str, Any], scale: Scale) -> Settings:
+    """Return the settings of a scenario, without a word of the truth."""
+    shown = {"name": name} | {key: value for key, value in data.items() if key not in TRUTH}
+    shown["budget"] = {"block_seconds": scale.block_seconds / 4, "minimum_effect": 0.05} | scale.budget
+    return with_minutes(validate(shown, name), scale.short_minutes)
+
+
+def expected(data: dict[str, Any]) -> str:
+    """Return what must stand first: a factor, `unexplained: phase`, or nothing."""
+    expect = data.get("expect", NOTHING)
+    return f"unexplained: {expect['unexplained']}" if isinstance(expect, dict) else expect
+
+
+def _sized(data: dict[str, Any], scale: Scale) -> dict[str, Any]:
+    """Return a scenario with what stands under this scale's name merged in, and the other scale's left out."""
+    rest = {key: value for key, value in data.items() if key not in SCALES}
+    if set(cure := rest.get("cure", {})) & set(SCALES):
+        rest["cure"] = cure[scale.name]
+    return _merged(rest, data.get(scale.name, {}))
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    replaced = {"config", "cure"}  # another architecture has other keys, and a cure is a whole
+    both = {
+        key: _merged(base[key], own[key])
+        for key in base.keys() & own.keys() - replaced
+        if isinstance(own[key], dict) and isinstance(base[key], dict)
+    }
+    return base | own | both
+
+
+def _cells(name: str, known: dict[str, dict[str, dict[str, Any]]], scale: Scale) -> list[Cell]:
+    data = known["planted"].get(name) or known["healthy"][name]
+    cells = [Cell(name=f"{name}, {DIAGNOSED}", measure=partial(_diagnosed, name, data), minutes=2.75)]
+    if "cure" in data:
+        cells.append(Cell(name=f"{name}, {SIZE}", measure=partial(_size, name, data), minutes=1.2))
+    return cells
+
+
+def _diagnosed(name: str, data: dict[str, Any], bench: Bench) -> Figures:
+    found = investigated(settings_of_scenario(name, data, bench.scale), bench)
+    first = found["causes"][0]["name"] if found["causes"] else NOTHING
+    return {"first": first, "expected": expected(data), "follows": data.get("follows", []), **found}
+
+
+def _size(name: str, data: dict[str, Any], bench: Bench) -> Figures:
+    """Train with the cause and without it, by turns, without the kit."""
+    settings = settings_of_scenario(name, data, bench.scale)
+    arms = (settings, override(settings, data["cure"]))
+    paces: tuple[list[float], list[float]] = ([], [])
+    for turn in range(TURNS):
+        for i in (0, 1) if turn % 2 == 0 else (1, 0):
+            target = "bench.gpu.alone:train"
+            paces[i].append(run_in_subprocess(target, arms[i], *bench.scale.truth_steps, timeout=TRUTH_TIMEOUT))
+    gains = [after / before for before, after in zip(*paces, strict=True)]
+    return {
+        "ratio": math.prod(gains) ** (1 / len(gains)),
+        "low": min(gains),
+        "high": max(gains),
+        "samples_per_second": paces,
+    }
+
+
+def _right(names: list[str], cells: Cells) -> int:
+    """Return how many of these are right: named first with a size that agrees, or nothing where there is nothing."""
+    return sum(_is_right(name, cells) for name in names)
+
+
+def _is_right(name: str, cells: Cells) -> bool:
+    found = cells[f"{name}, {DIAGNOSED}"]
+    if found["first"] != found["expected"] or found["failed"] or not found["decided"]:
+        return False
+    size = cells.get(f"{name}, {SIZE}")
+    if found["expected"] == NOTHING:
+        return True
+    first = found["causes"][0]
+    stated = (first["ratio"], first["low"] or first["ratio"], first["high"] or first["ratio"])
+    return agree(stated, Truth(ratio=size["ratio"], low=size["low"], high=size["high"], pairs=TURNS))
