@@ -44,7 +44,7 @@ ORDINARY = {pynvml.nvmlClocksThrottleReasonSwPowerCap: "software power cap"}
 """The reasons that are written down, and are no interruption."""
 
 USED = 5
-"""Per cent of the device's processors from which on another process interrupts a block."""
+"""The per cent of the device's processors from which on another process interrupts a block."""
 
 
 @dataclass
