@@ -39,7 +39,7 @@ ASKED = {
 MANY = {
     "data_loading": {"cached_batches": [400], "tokenize": ["once"]},
     "gradient_checkpointing": {"per_device_train_batch_size": [16]},
-    "sequence_length": {"lora_r": [4], "lora_dropout": [0.1]},
+    "sequence_length": {"lora_r": [2, 4], "lora_dropout": [0.1, 0.2]},
     "compute": {"optim": ["adamw_torch_fused", "sgd"], "attn_implementation": ["eager"]},
     "overheads": {"save_steps": [2000]},
 }
