@@ -44,7 +44,7 @@ pytestmark = pytest.mark.trials
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder with the programs in it."""
     folder = tmp_path_factory.mktemp("home")
-    for name in ("together.py", "sharded.py", "spawned.py", "with_trainer.py", "with_accelerate.py"):
+    for name in ("together.py", "sharded.py", "spawned.py", "at_a_port.py", "with_accelerate.py"):
         shutil.copy(PROGRAMS / name, folder)
     return folder
 
@@ -165,14 +165,22 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     assert not [pid for pid in processes if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.parametrize(
+    ("words", "samples"),
+    [
+        ((sys.executable, "spawned.py"), 32),
+        (("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16),
+        pytest.param((sys.executable, "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_two_arms_stand_beside_each_other(
-    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+    words: tuple[str, ...], samples: int, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
-    """They name the same address and port, and still meet their own ranks alone."""
-    settings = surveyed(sys.executable, "spawned.py")
+    """They name the same address and port, and still meet their own ranks alone; what they start besides runs."""
+    settings = surveyed(*words)
     one, other = started(settings), started(settings)
 
-    assert [block(each).block.work.samples for each in (one, other)] == [4 * 32] * 2
+    assert [block(each).block.work.samples for each in (one, other)] == [4 * samples] * 2
     assert one.ask(Run(steps=2), SOON).block.steps == 2
 
 

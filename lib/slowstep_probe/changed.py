@@ -26,7 +26,9 @@ def main(order: str) -> None:
 
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
-    with changed(asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own) as made:
+    with changed(
+        asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own, asked["launcher"]
+    ) as made:
         try:
             program.run()
         finally:

@@ -26,17 +26,19 @@ def changed(
     freed_memory: str,
     micro_batches: int = 0,
     own: Rank | None = None,
+    launcher: str = "",
 ) -> Iterator[list[Made]]:
     """Make changes while the block runs, and give the list of those that were made so far.
 
     `feeding` holds `file:line` of each place where a loader is made that feeds training, and `micro_batches` are the
-    backward passes of an optimizer step. `own` is the rank of this process, if it is one of several.
+    backward passes of an optimizer step. `own` is the rank of this process, if it is one of several, and `launcher` how
+    its program starts them.
     """
     interceptors = Interceptors(values, feeding, {}, micro_batches)
     patches, late = Patches(), LateImports()
     heap.settle(freed_memory)
     interceptors.attach(patches, late)
-    Launchers(own).attach(patches, late)
+    Launchers(own, launcher).attach(patches, late)
     settled: list[torch.nn.Module] = []
 
     def first_forward(module: torch.nn.Module, _: object) -> None:

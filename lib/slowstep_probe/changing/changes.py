@@ -27,14 +27,19 @@ class Changes:
     """The changes that are wanted of a program, and what is seen of them.
 
     `give_up` ends the trial at once, since an exception could be caught by the program. `own` is the rank of this
-    process, if it is one of several.
+    process, if it is one of several, and `launcher` how its program starts them.
     """
 
     def __init__(
-        self, asked: Intervention, probe: Probe, give_up: Callable[[Exception], NoReturn], own: Rank | None = None
+        self,
+        asked: Intervention,
+        probe: Probe,
+        give_up: Callable[[Exception], NoReturn],
+        own: Rank | None = None,
+        launcher: str = "",
     ):
         self.probe = probe
-        self.launchers = Launchers(own)
+        self.launchers = Launchers(own, launcher)
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.effects = Effects()
         self.given = Given(asked.values)

@@ -43,7 +43,7 @@ MODULES = (
 """The console scripts and the modules of launchers, which other programs start as subprocesses."""
 
 Several = Callable[[int, str, list[str]], None]
-"""`several(processes, launcher, program)`: called where a program would start several processes. It ends this process.
+"""`several(processes, launcher, program)`: called where a program would start processes, and ends this one.
 
 The program is what they would run, as an interpreter is given it; empty where it is the one that runs here."""
 
@@ -51,29 +51,39 @@ The program is what they would run, as an interpreter is given it; empty where i
 class Launchers:
     """Takes over the launchers that a program calls.
 
-    `own` is this process's rank; None if it is none. `several` is called where several processes would be started;
-    without it, and without a rank, launchers of several processes are left alone.
+    `own` is this process's rank, and `launcher` the way in which its program starts ranks: other ways are left alone,
+    since the program may start processes that are no ranks. `several` is called where several would be started and
+    none are known yet. Without either, launchers of several processes are left alone.
     """
 
-    def __init__(self, own: Rank | None = None, several: Several | None = None):
-        self.own, self.several = own, several or _leave_alone
+    def __init__(self, own: Rank | None = None, launcher: str = "", several: Several | None = None):
+        self.own, self.launcher, self.several = own, launcher, several or _leave_alone
         self.taken_over: Callable[[], None] = lambda: None
         """Called where a launcher's program begins."""
         self._all = own is not None or several is not None
+        self._entered = False
+        """True once a launcher's program runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
         late.on("accelerate.commands.launch", lambda it: patches.around(it, "simple_launcher", self._accelerate(it)))
-        if not self._all:
-            return
-        late.on(
-            "torch.distributed.launcher.api", lambda it: patches.around(it.elastic_launch, "__call__", self._elastic)
-        )
-        patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
-        for package in LIGHTNING:
-            late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
-        patches.around(subprocess.Popen, "__init__", self._subprocess)
+        if self._takes(TORCHRUN):
+            late.on(
+                "torch.distributed.launcher.api",
+                lambda it: patches.around(it.elastic_launch, "__call__", self._elastic),
+            )
+        if self._takes(SPAWN):
+            patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
+        if self._takes(ENVIRONMENT):
+            for package in LIGHTNING:
+                late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
+        if self._takes(SUBPROCESS) or self._takes(TORCHRUN):  # a program may start torchrun as a subprocess
+            patches.around(subprocess.Popen, "__init__", self._subprocess)
+
+    def _takes(self, launcher: str) -> bool:
+        """Return whether a way of starting ranks is taken over."""
+        return self._all and (self.own is None or launcher == self.launcher)
 
     # -- what is taken over --
 
@@ -96,7 +106,7 @@ class Launchers:
         if config.max_nodes > 1:
             raise SystemExit(NODES)
         words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
-        if self.own is None and config.nproc_per_node > 1:
+        if self.own is None:
             self.several(config.nproc_per_node, TORCHRUN, words)
         own, met = self.own or Rank(number=0, size=1), {n: os.environ[n] for n in MEETING if n in os.environ}
         os.environ.update(own.environment | OF_TORCHRUN | met)
@@ -114,7 +124,7 @@ class Launchers:
         *_: Any,
         **__: Any,
     ) -> Any:
-        if self.own is None and nprocs > 1:
+        if self.own is None:
             self.several(nprocs, SPAWN, [])
         number = self.own.number if self.own else 0
         return fn(number, *args)
@@ -129,10 +139,12 @@ class Launchers:
 
     def _subprocess(self, original: Callable[..., None], process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
         words = [os.fsdecode(word) for word in args] if isinstance(args, Sequence) and not isinstance(args, str) else []
+        if self._entered or "LOCAL_RANK" in os.environ:  # a rank by now: what it starts is its own affair
+            return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
-        starts_rank = bool(kwargs.get("env")) and number.isdigit() and size.isdigit() and _is_this_python(words)
-        if starts_rank and self.own is None and int(size) > 1:
+        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and _is_program(words)
+        if starts_rank and self.own is None:
             self.several(int(size), SUBPROCESS, _without_unbuffered(words[1:]))
         if starts_rank and self.own is not None and int(number) != self.own.number:
             return original(process, ["sleep", "infinity"])  # another rank, which runs elsewhere
@@ -147,6 +159,7 @@ class Launchers:
 
     def _run(self, arguments: list[str], command: list[str]) -> None:
         """Run a program in this process as its launcher would have started it."""
+        self._entered = True
         self.taken_over()
         threads = os.environ.get("OMP_NUM_THREADS", "")
         if threads != self._threads and threads.isdigit():  # torch has read it before the launcher set it
@@ -182,6 +195,12 @@ def _without_unbuffered(words: Sequence[str]) -> list[str]:
 def _is_this_python(words: Sequence[str]) -> bool:
     """Return whether a command is run by the interpreter that runs this."""
     return bool(words) and os.path.realpath(words[0]) == os.path.realpath(sys.executable)
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    """Return whether a command runs a file or a module by this interpreter."""
+    program = _without_unbuffered(words[1:]) or ["-c"]
+    return _is_this_python(words) and program[0] != "-c"
 
 
 def _is_launcher(words: Sequence[str]) -> bool:

@@ -17,9 +17,12 @@ from slowstep_probe.patches import Patches
 
 
 class Meeting:
-    """Has ranks meet by files in `folder`, which all of them see."""
+    """Has ranks meet by files in `folder`, which all of them see.
 
-    def __init__(self, folder: str, size: int):
+    They are `size`, whatever the program says; as many as it says where that is 0.
+    """
+
+    def __init__(self, folder: str, size: int = 0):
         self._folder, self._size = folder, size
         self._number = itertools.count()
 
@@ -28,7 +31,8 @@ class Meeting:
         if torch.distributed.is_available():
             rendezvous = importlib.import_module("torch.distributed.rendezvous")  # a function has its name, too
             patches.around(rendezvous, "_create_c10d_store", self._store)
-            patches.everywhere(torch.distributed.distributed_c10d, "init_process_group", self._joined)
+            if self._size:
+                patches.everywhere(torch.distributed.distributed_c10d, "init_process_group", self._joined)
 
     def _joined(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Join with as many ranks as there are, whatever the program says."""
@@ -41,4 +45,4 @@ class Meeting:
     def _store(self, original: Any, hostname: str, port: int, rank: int, size: int, *_: Any, **__: Any) -> Any:
         """Return a store in a file. Each is the next one: all ranks ask for their stores in the same order."""
         path = os.path.join(self._folder, f"meeting-{next(self._number)}")
-        return torch.distributed.FileStore(path, self._size)
+        return torch.distributed.FileStore(path, self._size or size)

@@ -167,15 +167,15 @@ class Trial:
         os.environ.update(self.launch.env)
         program, asked = self.launch.program, self.launch.intervention
         patches = Patches()
+        Meeting(self.launch.meeting, self.rank.size if self.rank else 0).attach(patches)
         if self.rank is not None:
-            Meeting(self.launch.meeting, self.rank.size).attach(patches)
             self.collectives.attach(patches)
             self.exchange.attach(patches)
             if self.launch.launcher == ENVIRONMENT:
                 os.environ.update(self.rank.environment)
         program.enter()
         if asked is not None:
-            self.changes = Changes(asked, self.probe, self.give_up, self.rank)
+            self.changes = Changes(asked, self.probe, self.give_up, self.rank, self.launch.launcher)
             _seed(asked.seed)
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
