@@ -62,7 +62,7 @@ class Launchers:
         """Called where a launcher's program begins."""
         self._all = own is not None or several is not None
         self._entered = False
-        """True once a launcher's program runs here."""
+        """True once the program that trains runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
 
     def attach(self, patches: Patches, late: LateImports) -> None:
@@ -152,14 +152,14 @@ class Launchers:
             own = self.own.environment if starts_rank and self.own is not None else {}
             os.environ.update({**env, **own})
             command = words[1:] if _is_this_python(words) else [_script(words[0]), *words[1:]]
-            self._run(_without_unbuffered(command), words)
+            self._run(_without_unbuffered(command), words, trains=starts_rank)
             words = [sys.executable, "-c", ""]
             return original(process, words)
         return original(process, args, *rest, **kwargs)
 
-    def _run(self, arguments: list[str], command: list[str]) -> None:
-        """Run a program in this process as its launcher would have started it."""
-        self._entered = True
+    def _run(self, arguments: list[str], command: list[str], trains: bool = True) -> None:
+        """Run a program in this process as its launcher would have started it: the one that trains, or a launcher."""
+        self._entered = trains
         self.taken_over()
         threads = os.environ.get("OMP_NUM_THREADS", "")
         if threads != self._threads and threads.isdigit():  # torch has read it before the launcher set it
