@@ -20,6 +20,10 @@ PHASES = (
 )
 """The phases that a step's time can go to, in the order of a step. Together they are the wall time of a block."""
 
+WHERE_RANKS_WAIT = frozenset({"backward", "communication"})
+"""The phases in which ranks wait for each other: gradients are exchanged in the backward pass. Collectives that the
+code calls in another phase make that one of them, too."""
+
 
 LARGEST = 1e12
 """A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""

@@ -15,12 +15,7 @@ import numpy as np
 
 from slowstep.judgement.intervals import Interval, interval
 from slowstep.records import PHASES, Block
-
-WAITING = ("backward", "communication")
-"""The phases in which ranks wait for each other."""
-
-OWN = tuple(phase for phase in PHASES if phase not in WAITING)
-"""The phases that a rank goes through by itself."""
+from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 CONFIRMED = 0.3
 """The share of a culprit's excess that the others must be seen to wait beyond what it waits itself."""
@@ -33,7 +28,7 @@ class Skew:
     rank: int
     phase: str
     share: Interval
-    """The part of the time, 0 to 1, by which the rank takes longer in that phase than the others do on the mean."""
+    """The part of the time, 0 to 1, by which the rank takes longer in that phase than any other."""
     covered: float
     """The part of what the other ranks wait beyond the slow one that its excess explains; more than 1 if all of it."""
 
@@ -75,12 +70,15 @@ def skew(blocks: Sequence[Block], least: float) -> Skew | None:
     n = seconds.shape[1]
     others = (seconds.sum(axis=1, keepdims=True) - seconds) / (n - 1)
     excess = (seconds - others) / whole[:, None, None]
-    own = [PHASES.index(phase) for phase in OWN]
+    waiting = WHERE_RANKS_WAIT.union(*(one.collectives for block in ranked for one in block.ranks))
+    own = [number for number, phase in enumerate(PHASES) if phase not in waiting]
     mean = excess.mean(axis=0)[:, own]
     rank, column = np.unravel_index(int(mean.argmax()), mean.shape)
-    phase = OWN[column]
-    found = interval(excess[:, rank, PHASES.index(phase)])
-    waited = -excess[:, rank, [PHASES.index(phase) for phase in WAITING]].sum(axis=1).mean()
+    phase = PHASES[own[column]]
+    # a step ends with the slowest rank, so what this one costs is what it takes beyond the next slowest
+    next_slowest = np.delete(seconds[:, :, own[column]], rank, axis=1).max(axis=1)
+    found = interval((seconds[:, rank, own[column]] - next_slowest) / whole)
+    waited = -excess[:, rank, [number for number in range(len(PHASES)) if number not in own]].sum(axis=1).mean()
     if found.lower < least or waited < CONFIRMED * found.mean:
         return None
     return Skew(rank=int(rank), phase=phase, share=found, covered=float(found.mean / waited))
@@ -95,4 +93,6 @@ def moved(before: Skew, with_swapped_data: Sequence[Block], least: float) -> boo
     if after is None or after.phase != before.phase:
         return None
     size = len(with_swapped_data[0].ranks)
-    return after.rank == (before.rank - 1) % size if after.rank != before.rank else False
+    if after.rank == before.rank:
+        return False
+    return True if after.rank == (before.rank - 1) % size else None

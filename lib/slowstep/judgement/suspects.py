@@ -24,11 +24,11 @@ from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
-from slowstep.judgement.ranks import WAITING as WHERE_RANKS_WAIT
 from slowstep.judgement.ranks import Skew, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
+from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -159,7 +159,7 @@ def achieved(facts: BaselineFacts, phase: str) -> float | None:
 def _of_slow_rank(slow: Skew, found: Sequence[Suspect | None]) -> Suspect:
     """Return the suspect of a rank that the others wait for, with what is known of the phase in which it is slow."""
     known = next((s for s in found if s and s.phase == slow.phase), None)
-    why = f"rank {slow.rank} alone takes that much longer there than the others, which wait for it meanwhile"
+    why = f"rank {slow.rank} takes that much longer there than any other, and they wait for it meanwhile"
     return Suspect(phase=slow.phase, share=slow.share, why=why, consists_of=known.consists_of if known else [])
 
 

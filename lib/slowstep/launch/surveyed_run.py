@@ -19,8 +19,8 @@ from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.schema import Process
+from slowstep_probe.measured import WHERE_RANKS_WAIT
 from slowstep_probe.processes.log import last_words
-from slowstep_probe.ranks.failures import WAIT as WAITING
 
 FILE, RECORD = "investigation.yaml", "survey.json"
 """The names of the parameter file and of the survey's own record, in the investigation's folder."""
@@ -235,7 +235,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
 def _excess(ranks: Sequence[Mapping[str, float]]) -> float:
     """Return the largest share of the time by which a rank takes longer than the shortest, in a phase of its own."""
     whole = max(sum(one.values()) for one in ranks) or 1.0
-    own = {phase for one in ranks for phase in one} - set(WAITING)
+    own = {phase for one in ranks for phase in one} - WHERE_RANKS_WAIT
     return (
         max((max(o.get(p, 0.0) for o in ranks) - min(o.get(p, 0.0) for o in ranks) for p in own), default=0.0) / whole
     )

@@ -7,6 +7,7 @@ C++ within the backward pass; those calls are not among them.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -17,6 +18,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 
 NAMES = (
+    "_broadcast_coalesced",
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",
@@ -60,7 +62,8 @@ class Collectives:
         return taken
 
     def _called(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._inside or torch.compiler.is_compiling():  # some are made of others
+        elsewhere = threading.current_thread() is not threading.main_thread()
+        if self._inside or elsewhere or torch.compiler.is_compiling():  # some are made of others
             return original(*args, **kwargs)
         self._inside = True
         began = time.perf_counter()

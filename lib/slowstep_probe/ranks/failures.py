@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping, Sequence
 
-from slowstep_probe.measured import Status
+from slowstep_probe.measured import WHERE_RANKS_WAIT, Status
 from slowstep_probe.trial.messages import Failed
 
 BROKEN = (
@@ -23,9 +23,6 @@ BROKEN = (
 """Parts of what a rank says whose connection to another one broke. It is no cause, but what a cause leaves behind."""
 
 WITHOUT_A_WORD = "without a word"
-
-WAIT = ("backward", "communication")
-"""The phases in which ranks wait for each other."""
 
 
 def gone(code: int | None) -> Failed:
@@ -64,7 +61,7 @@ def standing(places: Mapping[int, tuple[str, int] | None]) -> str:
     """
     told = {rank: place for rank, place in places.items() if place is not None}
     least = min((steps for _, steps in told.values()), default=0)
-    behind = [r for r, (phase, steps) in told.items() if phase not in WAIT and steps == least]
+    behind = [r for r, (phase, steps) in told.items() if phase not in WHERE_RANKS_WAIT and steps == least]
     silent = [rank for rank in places if rank not in told]
     held = silent or behind
     where = ", ".join(
@@ -73,5 +70,6 @@ def standing(places: Mapping[int, tuple[str, int] | None]) -> str:
     )
     if held and len(held) < len(places):
         ranks = " and ".join(f"rank {rank}" for rank in sorted(held))
-        return f"no answer in time: {ranks} keeps the others waiting ({where}); the log says where each stood"
+        keep = "keeps" if len(held) == 1 else "keep"
+        return f"no answer in time: {ranks} {keep} the others waiting ({where}); the log says where each stood"
     return f"no answer in time ({where}); the log says where each rank stood"

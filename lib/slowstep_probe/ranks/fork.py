@@ -34,12 +34,16 @@ class RankProcess:
     """The descriptor from which what the rank prints is read."""
     code: int | None = None
     """Exit status, or the negative number of the signal that ended it; None while it lives."""
+    silent: bool = False
+    """True once nothing will come from it any more."""
     _line: bytearray = field(default_factory=bytearray)
 
     def pump(self) -> None:
         """Print what the rank has printed since, line by line, each with its rank before it."""
         with contextlib.suppress(BlockingIOError):
-            while text := os.read(self.printed, PORTION):
+            while not self.silent:
+                text = os.read(self.printed, PORTION)
+                self.silent = not text
                 self._line += text
                 *lines, self._line = self._line.split(b"\n")
                 if len(self._line) > LONGEST_LINE:
@@ -76,7 +80,9 @@ class Ranks:
         while True:
             self.collect()
             poll = select.poll()
-            for descriptor in [w.fileno() for w in wires] + [each.printed for each in self.processes]:
+            for descriptor in [w.fileno() for w in wires] + [
+                each.printed for each in self.processes if not each.silent
+            ]:
                 poll.register(descriptor, select.POLLIN)
             living = any(each.code is None for each in self.processes)
             found = {

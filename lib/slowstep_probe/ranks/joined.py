@@ -6,11 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from slowstep_probe import batch_work
-from slowstep_probe.measured import Memory, OfRank, Steps
+from slowstep_probe.measured import WHERE_RANKS_WAIT, Memory, OfRank, Steps
 from slowstep_probe.trial.messages import BlockDone, Observed, PeriodicEventDone, Ready
-
-WAITING = frozenset({"backward", "communication"})
-"""The phases in which a rank may wait for the others: gradients are exchanged in the backward pass."""
 
 
 def ready(answers: Sequence[Ready]) -> Ready:
@@ -20,7 +17,7 @@ def ready(answers: Sequence[Ready]) -> Ready:
     return replace(slowest, periodic_events=common)
 
 
-def block_done(answers: Sequence[BlockDone], waiting: Collection[str] = WAITING) -> BlockDone:
+def block_done(answers: Sequence[BlockDone]) -> BlockDone:
     """Return the block that all ranks made together; ValueError if they did not train the same steps.
 
     It takes as long as the slowest rank. Its phases are those of the rank that waited least: the others spend the
@@ -31,7 +28,7 @@ def block_done(answers: Sequence[BlockDone], waiting: Collection[str] = WAITING)
     if len(counts) > 1:
         told = ", ".join(f"{one.trained} by rank {rank}" for rank, one in enumerate(answers))
         raise ValueError(f"the ranks did not train the same number of steps: {told}")
-    awaited = answers[awaited_rank([one.block.phases for one in answers], waiting)]
+    awaited = answers[awaited_rank([one.block.phases for one in answers], where_ranks_wait(answers))]
     seconds = max(one.block.seconds for one in answers)
     late = seconds - awaited.block.seconds
     own = awaited.block
@@ -59,7 +56,12 @@ def block_done(answers: Sequence[BlockDone], waiting: Collection[str] = WAITING)
     )
 
 
-def awaited_rank(phases: Sequence[Mapping[str, float]], waiting: Collection[str] = WAITING) -> int:
+def where_ranks_wait(answers: Sequence[BlockDone]) -> frozenset[str]:
+    """Return the phases in which ranks wait for each other, those in which they called collectives among them."""
+    return WHERE_RANKS_WAIT.union(*(one.collectives for one in answers))
+
+
+def awaited_rank(phases: Sequence[Mapping[str, float]], waiting: Collection[str] = WHERE_RANKS_WAIT) -> int:
     """Return the rank that waited least for the others, by the seconds of each phase of every rank."""
     waited = [sum(seconds for phase, seconds in one.items() if phase in waiting) for one in phases]
     return waited.index(min(waited))
@@ -82,8 +84,9 @@ def memory(ranks: Sequence[Memory]) -> Memory:
         return max((value for one in ranks if (value := getattr(one, name)) is not None), default=None)
 
     host = [one.host for one in ranks if one.host is not None]
+    retries = [one.retries for one in ranks if one.retries is not None]
     devices = {name: most(name) for name in ("allocated", "reserved", "device", "limit")}
-    return Memory(host=sum(host) if host else None, **devices)
+    return Memory(host=sum(host) if host else None, retries=sum(retries) if retries else None, **devices)
 
 
 def observed(answers: Sequence[Observed]) -> Observed:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,6 +69,8 @@ class Leader:
             self._send(replace(cause, reason=f"rank {number}: {cause.reason}"))
         except _Late:
             self._say_where()
+        except BaseException:
+            traceback.print_exc()
         finally:
             self.ranks.end()
             sys.stdout.flush()
@@ -85,7 +88,10 @@ class Leader:
         elif isinstance(request, Profile):  # the rank that is waited for is looked at, and the others train as far
             awaited = everybody[self._awaited.most_common(1)[0][0] if self._awaited else 0]
             others = [each for each in everybody if each is not awaited]
-            awaited.wire.send(encoded(request))
+            try:
+                awaited.wire.send(encoded(request))
+            except OSError:
+                self._fail()
             self._asked(Run(steps=request.looks), others)
             self._asked(Run(steps=request.steps), others)
             self._send(self._answers([awaited])[0])
@@ -113,7 +119,8 @@ class Leader:
         except ValueError as error:
             raise RankFailed([(0, Failed(status=Status.CRASHED, reason=str(error)))]) from None
         self._position, self._trained = done.position, self._trained + done.trained
-        self._awaited[joined.awaited_rank([one.block.phases for one in answers])] += 1
+        phases, waiting = [one.block.phases for one in answers], joined.where_ranks_wait(answers)
+        self._awaited[joined.awaited_rank(phases, waiting)] += 1
         self._queued = done.queued
         return done
 
@@ -183,8 +190,9 @@ class Leader:
 
     def _say_where(self) -> None:
         """Have every rank write where it stands, and tell the measurer which rank keeps the others waiting."""
-        silent = [each for each in self.ranks.processes if each.rank.number in self._silent]
-        places = ask_where(silent)
+        places = ask_where(self.ranks.processes)
+        if self._silent and len(self._silent) < len(places):  # some have answered, and wait for nobody
+            places = {rank: place for rank, place in places.items() if rank in self._silent} or places
         self.ranks.signal(signal.SIGUSR1)
         time.sleep(0.2)
         self.ranks.end()

@@ -13,13 +13,13 @@ from slowstep_probe.ranks.fork import Ranks
 from slowstep_probe.ranks.joined import awaited_rank
 
 OTHERS_SECONDS = 2.0
-"""The seconds that the other ranks have after the first has told: one that waits for it in a collective never does."""
+"""The seconds that other ranks have once one has told: those that wait for it in a collective never tell."""
 
 
 def tell_together(ranks: Ranks, result: int) -> NoReturn:
     """Write what the first rank saw to the descriptor `result`, with the times of all ranks, and end all of them.
 
-    If a rank ended by itself, the end is told that is its own and no connection that another one broke.
+    If ranks ended by themselves, the cause is told, and not the connections that it broke.
     """
     told: dict[int, dict[str, Any]] = {}
     until = float("inf")
@@ -31,7 +31,7 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
                 told[number] = _received(each.wire) or {"ended": "it ended without a word"}
             elif number not in told and each.code is not None:
                 told[number] = {"ended": f"it ended with status {each.code}"}
-            if number in told and until == float("inf") and (number == 0 or told[number].get("ended")):
+            if number in told and until == float("inf"):
                 until = time.monotonic() + OTHERS_SECONDS
         if any(each.code is not None for each in ranks.processes):
             time.sleep(0.02)
@@ -51,7 +51,8 @@ def _received(wire: Wire) -> dict[str, Any] | None:
 def _together(told: dict[int, dict[str, Any]], size: int) -> dict[str, Any]:
     ends = {number: one["ended"] for number, one in sorted(told.items()) if one.get("ended")}
     own = [number for number, end in ends.items() if not any(part in end for part in BROKEN)]
-    found = dict(told.get(0) or next(iter(told.values())))
+    trained = [one for _, one in sorted(told.items()) if one.get("training")]
+    found = dict(trained[0] if trained else told.get(0) or next(iter(told.values())))
     if ends:
         first = (own or list(ends))[0]
         found = {**found, "ended": f"rank {first}: {ends[first]}"}

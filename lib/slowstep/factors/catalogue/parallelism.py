@@ -21,8 +21,9 @@ from slowstep.factors.entries import (
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
+from slowstep_probe.measured import WHERE_RANKS_WAIT
 
-EXCHANGE = frozenset({"backward", "communication"})
+EXCHANGE = WHERE_RANKS_WAIT
 """The phases in which gradients are exchanged."""
 
 NOTICED = 0.05
@@ -185,7 +186,7 @@ FACTORS = (
     ),
     Factor(
         name="ddp_broadcast_buffers",
-        title="Sending of buffers",
+        title="Buffers that are sent to all ranks",
         hypothesis="Buffers, as the statistics of batch normalisation, are sent to all ranks before each forward pass.",
         cause="Sending buffers to all ranks before each forward pass",
         meaning=Meaning.SEMANTICS,
@@ -231,14 +232,14 @@ FACTORS = (
         name="processes",
         title="Number of processes",
         hypothesis="Fewer processes train more, since they take cores or wait for each other.",
-        cause="Training in so many processes",
-        meaning=Meaning.DIAGNOSTIC,
+        cause="Training in several processes",
+        meaning=Meaning.SEMANTICS,
         changes="the samples of an optimizer step: each process has its own batch",
         **_processes(),
         touches=ALL_PHASES,
         examples=(1,),
-        limits="the way in which processes work together",
         proposes=_fewer,
+        an_extra=True,
         refuses=together,
         accepts=whole(1),
     ),
