@@ -53,6 +53,10 @@ class Patches:
 
         self.around(owner, name, around)
 
+    def on_removal(self, function: Callable[[], Any]) -> None:
+        """Have a function called when everything is put back."""
+        self._undo.append(function)
+
     def remove(self) -> None:
         """Put everything back, the last first."""
         while self._undo:

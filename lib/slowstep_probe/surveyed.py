@@ -61,9 +61,9 @@ def main(order: str) -> None:
     before = dict(os.environ)
     patches = Patches()
     watched = Watched(asked, began)
-    survey = watched.survey = Survey(
-        Launchers(own, asked["launcher"], lambda *many: watched.tell_several(*many, before))
-    )
+    known = own is not None or asked["launcher"]
+    several = None if known else lambda *many: watched.tell_several(*many, before)
+    survey = watched.survey = Survey(Launchers(own, asked["launcher"], several))
     watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.start()

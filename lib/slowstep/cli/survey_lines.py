@@ -131,7 +131,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         if work["samples"]
         else "no batch tells its samples",
     )
-    if command_of := seen.command.processes:
+    if (command_of := seen.command.processes) > 1:
         waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
         where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
         by = STARTED_BY[seen.command.launcher]

@@ -14,6 +14,7 @@ from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, COPIES, Command
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.processes.scratch import folder_prefix
+from slowstep_probe.ranks.rank import SPAWN, SUBPROCESS
 
 MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
 """What is done in the command's process, and in which processes."""
@@ -21,6 +22,11 @@ MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_bat
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
+    if changes["processes"] and changes["launcher"] in (SPAWN, SUBPROCESS):
+        raise SettingsError(
+            f"{command}: it starts its processes itself, and each of them would do again what it does before; make the "
+            "changes in its code, as changes.md names them"
+        )
     scratch = tempfile.mkdtemp(prefix=folder_prefix("given"))  # removed by the next start after it has ended
     words = arguments(command, changes["given"], Path(scratch) / COPIES, links=True)
     order = {

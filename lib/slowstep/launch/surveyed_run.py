@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import yaml
 
 from slowstep.command.resolve import resolve
-from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, mattering, survey
 from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
@@ -64,21 +63,6 @@ def _why(seen: SurveyRecord) -> str:
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     said = last_words(seen.output)
     return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
-
-
-MATTERS = re.compile(
-    r"(OMP|MKL|OPENBLAS|KMP|GOMP|CUDA|NVIDIA|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|HF|TRANSFORMERS|TOKENIZERS|ACCELERATE|"
-    r"BITSANDBYTES|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|COMET)_?.*"
-)
-SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSW|CREDENTIAL).*")
-
-
-def mattering(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that how a program trains may depend on. They belong to the command.
-
-    No secret is among them: trials find those in the environment that they are started from.
-    """
-    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not SECRET.fullmatch(name)}
 
 
 def write(survey: SurveyRecord, folder: Path) -> Path:

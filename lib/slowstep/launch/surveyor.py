@@ -25,7 +25,7 @@ from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
-from slowstep_probe.ranks.rank import Rank
+from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Rank
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -101,11 +101,36 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
     """
     seen = _told(command, order, env)
     if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
-        set_by_launcher = {name: value for name, value in seen["env"].items() if name not in OF_RANKS}
+        alone = command
+        set_by_launcher = {n: v for n, v in mattering(seen["env"]).items() if n not in OF_RANKS}
         several = {name: seen[name] for name in ("processes", "launcher", "launched")}
         command = replace(command, **several, env=set_by_launcher | command.env)
         seen = _told(command, order, env)
+        if command.launcher == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
+            command = replace(alone, launcher=BY_ITSELF)
+            seen = _told(command, order, env)
     return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
+
+
+MATTERS = re.compile(
+    r"(OMP|MKL|OPENBLAS|KMP|GOMP|CUDA|NVIDIA|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|HF|TRANSFORMERS|TOKENIZERS|ACCELERATE|"
+    r"BITSANDBYTES|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|COMET)_?.*"
+)
+SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSW|CREDENTIAL).*")
+
+
+def mattering(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that how a program trains may depend on. They belong to the command.
+
+    No secret is among them: trials find those in the environment that they are started from.
+    """
+    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not SECRET.fullmatch(name)}
+
+
+def _meets(seen: Mapping[str, Any]) -> bool:
+    """Return whether the ranks of a survey have formed a group, or have not come so far."""
+    facts = (seen.get("training") or {}).get("facts")
+    return facts is None or int(facts.get("world_size") or 1) > 1
 
 
 OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)

@@ -91,9 +91,7 @@ def _swapped(baseline: Baseline, measured: Sequence[Measured], least: float) -> 
         return "The parts of the data were not swapped among the ranks: no rank was slow enough, or no time was left."
     told = moved(found, [pair.treatment for pair in record.pairs], least)
     if told is None:
-        return (
-            f"With the parts of the data swapped no rank was slow in that way, so rank {found.rank}'s cause stays open."
-        )
+        return "With the parts of the data swapped no rank was slow in that way, so the cause stays open."
     if told:
         return f"With the parts of the data swapped, another rank is slow: the data makes rank {found.rank} slow."
     return f"With the parts of the data swapped, rank {found.rank} stays the slow one: it is not its data."

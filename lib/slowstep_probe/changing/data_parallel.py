@@ -10,8 +10,10 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.late_imports import LateImports
@@ -40,6 +42,9 @@ class DataParallel:
         self.wanted, self._micro_batches = wanted, micro_batches
         self._passes = 0
         """Backward passes since the last optimizer step."""
+        self._wrapped: WeakSet[Any] = WeakSet()
+        self._unexchanged = False
+        """True if gradients were added up since they were last exchanged."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin, if anything of it is wanted."""
@@ -62,7 +67,11 @@ class DataParallel:
         if SYNC in self.wanted:
             patches.around(kind, "forward", self._forward)
             patches.after(torch.Tensor, "backward", self._passed)
-            patches.after(torch.optim.Optimizer, "zero_grad", self._stepped)
+            hooks = (
+                register_optimizer_step_pre_hook(lambda *_: self._exchange()),
+                register_optimizer_step_post_hook(lambda *_: self._stepped()),
+            )
+            patches.on_removal(lambda: [hook.remove() for hook in hooks])
 
     def _made(self, original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
         names = list(self._signature.parameters)[1:]
@@ -78,6 +87,7 @@ class DataParallel:
             at = position_of(argument, names, args)
             self.wanted.note(f"ddp.{name}", "DistributedDataParallel", before, value, argument, at)
         original(*bound.args, **bound.kwargs)
+        self._wrapped.add(one)
         if HOOK in self.wanted:
             state, hook = _hook(self.wanted[HOOK])
             if hook is not None:
@@ -119,12 +129,26 @@ class DataParallel:
             if wanted != before and wanted == self.wanted[SYNC]:
                 self.wanted.note_once(SYNC, "DistributedDataParallel.no_sync", before, wanted)
             one.require_backward_grad_sync = wanted
+            self._unexchanged = not wanted
         return original(one, *args, **kwargs)
+
+    def _exchange(self) -> None:
+        """Exchange gradients before an optimizer takes them, where a step has fewer micro-batches than others.
+
+        The last batches of an epoch are such a step. All ranks come to it alike.
+        """
+        if not self._unexchanged:
+            return
+        for one in self._wrapped:
+            for gradient in [p.grad for p in one.parameters() if p.requires_grad and p.grad is not None]:
+                torch.distributed.all_reduce(gradient, group=one.process_group)
+                gradient /= torch.distributed.get_world_size(one.process_group)
+        self._unexchanged = False
 
     def _passed(self, *_: Any, **__: Any) -> None:
         self._passes += 1
 
-    def _stepped(self, *_: Any, **__: Any) -> None:
+    def _stepped(self) -> None:
         self._passes = 0
 
 
@@ -160,7 +184,7 @@ class GradientExchange:
     """Observes how gradients are exchanged: by which objects, and after which of a step's micro-batches."""
 
     def __init__(self) -> None:
-        self._made: list[Any] = []
+        self._made: WeakSet[Any] = WeakSet()
         self._passes = self._exchanges = 0
 
     def attach(self, patches: Patches) -> None:
@@ -170,7 +194,7 @@ class GradientExchange:
             patches.around(torch.Tensor, "backward", self._backward)
 
     def _remember(self, _: None, one: Any, *args: Any, **kwargs: Any) -> None:
-        self._made.append(one)
+        self._made.add(one)
 
     def _backward(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._passes += 1

@@ -80,9 +80,8 @@ class Ranks:
         while True:
             self.collect()
             poll = select.poll()
-            for descriptor in [w.fileno() for w in wires] + [
-                each.printed for each in self.processes if not each.silent
-            ]:
+            printing = [each.printed for each in self.processes if not each.silent]
+            for descriptor in [w.fileno() for w in wires] + printing:
                 poll.register(descriptor, select.POLLIN)
             living = any(each.code is None for each in self.processes)
             found = {

@@ -121,13 +121,16 @@ class Launchers:
         fn: Callable[..., Any],
         args: Sequence[Any] = (),
         nprocs: int = 1,
-        *_: Any,
-        **__: Any,
+        join: bool = True,
+        *others: Any,
+        **named: Any,
     ) -> Any:
         if self.own is None:
             self.several(nprocs, SPAWN, [])
-        number = self.own.number if self.own else 0
-        return fn(number, *args)
+        if self.own is not None and self.own.size > 1 and nprocs != self.own.size:  # these are not the ranks
+            return original(fn, args, nprocs, join, *others, **named)
+        fn(self.own.number if self.own else 0, *args)
+        return None if join else Joined()
 
     def _lightning(self, patches: Patches, module: ModuleType) -> None:
         def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,6 +170,16 @@ class Launchers:
         program = Program(arguments=arguments, folder=os.getcwd(), command=command)
         program.enter()
         program.run()
+
+
+class Joined:
+    """The context of processes that were started and have all ended, as `start_processes` returns it."""
+
+    processes: tuple[Any, ...] = ()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Return that all of them have ended."""
+        return True
 
 
 NODES = "training on several nodes can't be diagnosed yet; give the command of one of them, with --nnodes 1"

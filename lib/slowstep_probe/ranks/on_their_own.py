@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
+import time
+from collections.abc import Mapping
 
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.ranks.rank import ADDRESS, Rank
@@ -31,15 +34,39 @@ def rank_of(size: int, named: bool) -> Rank:
         return own
     adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the ranks, too, which say what they do about it
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda told, _: _tell(ranks, told))
     failed = 0
     while ranks and not failed:
-        pid, status = os.wait()
-        if ranks.pop(pid, None) is not None:
-            code = os.waitstatus_to_exitcode(status)
-            failed = code if code >= 0 else 128 - code
+        failed = _waited_for(ranks, os.wait())
+    _tell(ranks, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while ranks and time.monotonic() < deadline:
+        _waited_for(ranks, os.waitpid(-1, os.WNOHANG))
+        time.sleep(0.05)
     end_descendants(parent)
     sys.stdout.flush()
     os._exit(failed)
+
+
+PATIENCE = 30.0
+"""The seconds that ranks have to end once one has failed, as torchrun gives them."""
+
+
+def _tell(ranks: Mapping[int, int], number: int) -> None:
+    """Send all ranks a signal."""
+    for pid in list(ranks):
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _waited_for(ranks: dict[int, int], ended: tuple[int, int]) -> int:
+    """Note that a process has ended; return the status of a rank that failed, else 0."""
+    pid, status = ended
+    if ranks.pop(pid, None) is None:
+        return 0
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
 def _meeting() -> dict[str, str]:

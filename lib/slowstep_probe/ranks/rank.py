@@ -7,6 +7,9 @@ from dataclasses import dataclass
 TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS = "torchrun", "spawn", "environment", "subprocess"
 """The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`)."""
 
+BY_ITSELF = "by itself"
+"""What is said of a program that starts processes which are no ranks: they are left to it."""
+
 ADDRESS, PORT = "127.0.0.1", 29500
 """The address that ranks are told. Nothing listens there: they meet by a file (`slowstep_probe.ranks.meeting`)."""
 

@@ -152,7 +152,9 @@ class Trial:
         self.probe = Probe(at_step_boundary=self.at_step_boundary)
         self.collectives, self.exchange = Collectives(self.probe), GradientExchange()
         self.changes: Changes | None = None
-        self.ready = False
+        self.together = self.rank is not None and self.rank.size > 1
+        """True if this is one of several ranks."""
+        self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
         self.looking: tuple[Places, Profile] | None = None
         if of and of.where:
@@ -205,6 +207,9 @@ class Trial:
         end(1)  # what is left would wait for workers that may never end; the guard ends them
 
     def _at_step_boundary(self) -> None:
+        if self.together and not self.met:
+            self._meet()
+            return
         if not self.ready:
             self._be_ready()
         else:
@@ -237,8 +242,16 @@ class Trial:
             self.collectives.take()
             self.passed = self.probe.open().since(self.schedule.unsteady)
 
+    def _meet(self) -> None:
+        """Train one step before waiting for the first request: until it has ended, ranks may stand in unlike places.
+
+        One of them may ask the loader for a batch to look at while the others wait for it in a collective.
+        """
+        self.met = True
+        told.before_first_step()
+
     def _be_ready(self) -> None:
-        """Send `Ready`, before the first step."""
+        """Send `Ready`, before the first step; as one of several ranks after it."""
         self.ready = True
         if gc.get_freeze_count() <= self.frozen:  # else the program froze its own objects
             gc.unfreeze()  # the warm interpreter froze what it had imported, which the program's own would not
