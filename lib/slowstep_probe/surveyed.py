@@ -189,7 +189,7 @@ class Watched:
             "loader": None,
             "facts": self.effects.facts(probe.models) | observed(probe),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
-            "arguments": self.survey.arguments,
+            "arguments": self.survey.arguments_of(trainer),
             "eval_samples": eval_samples(trainer) if trainer is not None else None,
             "feeding": [],
             "modules": places.libraries(),
