@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
@@ -29,6 +30,7 @@ from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import Status
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.command import CHANGES
+from slowstep_probe.observed import graph_facts
 from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, Run
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -271,6 +273,31 @@ def test_changes_take_effect_and_name_their_lines(
         if change.line:
             at = places[change.key]
             assert change.line in "".join(rows[max(0, at - 4) : at + 1]), change.key
+
+
+def test_only_arguments_that_a_trainer_holds_are_changed_and_known(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A library makes others, to know the defaults: their values are not the run's, they name no place, and that they
+    can't be made with a change is no matter."""
+    settings = surveyed("arguments_beside.py")
+    trial = started(settings, training_arguments__dataloader_num_workers=1)
+    block(trial, 20)
+    facts = trial.ask(Observe(), SOON).facts
+    rows = (PROGRAMS / "arguments_beside.py").read_text(encoding="utf-8").splitlines()
+
+    assert settings.run["logging_steps"] == 7
+    assert facts["dataloader_num_workers"] == 1
+    assert ["arguments = Arguments("] == [rows[one["place"]["line"] - 1][:22] for one in facts["changes"]]
+
+
+def test_a_part_that_is_compiled_counts() -> None:
+    """A loss that is called in the model's place holds the compiled model, and is none itself."""
+    plain, whole = torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    whole[1].compile()
+
+    assert graph_facts(plain)["compiled"] is False
+    assert graph_facts(plain, whole)["compiled"] is True
 
 
 SEEN = {"fused": True, "autocast": "bf16"}

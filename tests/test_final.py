@@ -19,7 +19,7 @@ import pytest
 
 from simulated import around, contrast, pairs, record
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Arm, Contrast, Meaning, combine, label
+from slowstep.factors import Arm, Contrast, Meaning, combine, in_code, label
 from slowstep.final.alternatives import options
 from slowstep.final.choice import Choice, allowed_by, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
@@ -370,6 +370,14 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     assert re.fullmatch(r".*new pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
     assert "not confirmed. Too noisy to tell" in told
     assert "together" not in told
+
+
+def test_keeping_freed_memory_is_written_as_its_user_would_write_it() -> None:
+    """A program has no line for it, and nobody knows the kit's own key: the variables of glibc are named."""
+    kept, returned = (in_code.words({"freed_memory": one}, SimpleNamespace(objects=[])) for one in ("kept", "returned"))
+
+    assert ["MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0 in the environment of the command"] == kept
+    assert [f"without {kept[0]}"] == returned
 
 
 def test_nothing_shown_is_not_nothing_there(supported: Callable[..., Measured]) -> None:

@@ -28,7 +28,7 @@ def observed(probe: Probe) -> dict[str, Any]:
     if probe.optimizer is not None:
         found |= optimizer_facts(probe.optimizer)
     if probe.models:  # a loss that is called beside the model is compiled or not as well
-        found |= graph_facts(next(filter(_compiled, probe.models), probe.models[0]))
+        found |= graph_facts(*probe.models)
     return found
 
 
@@ -99,11 +99,15 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     }
 
 
-def graph_facts(model: torch.nn.Module) -> dict[str, Any]:
-    """Return whether the model is compiled, and in which mode, by the options that its compiler holds."""
-    if not _compiled(model):
+def graph_facts(*models: torch.nn.Module) -> dict[str, Any]:
+    """Return whether a model or a part of it is compiled, and in which mode, by the options that its compiler holds.
+
+    A loss that holds the model, and is called in its place, is not compiled itself.
+    """
+    found = next((part for model in models for part in model.modules() if _compiled(part)), None)
+    if found is None:
         return {"compiled": False, "torch_compile_mode": None, "torch_compile_dynamic": None}
-    context = getattr(model, "dynamo_ctx", None)
+    context = getattr(found, "dynamo_ctx", None)
     return {
         "compiled": True,
         "torch_compile_mode": _mode(getattr(context, "compiler_config", None) or {}),

@@ -60,8 +60,8 @@ class Survey:
         self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
         self._datasets: list[tuple[int, CodePlace]] = []
         """The identity of the dataset of each loader, and the place where the loader was made."""
-        self.arguments: dict[str, Any] = {}
-        """All values of the TrainingArguments that were made last."""
+        self._arguments: list[tuple[Any, dict[str, Any]]] = []
+        """The TrainingArguments that were made last, each with all its values."""
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -112,6 +112,15 @@ class Survey:
         """Return `file:line` of each place where a loader over the same data as `loader` was made."""
         places = [place for dataset, place in self._datasets if dataset == id(loader.dataset)]
         return list(dict.fromkeys(str(place) for place in places if place.file))
+
+    def arguments_of(self, trainer: Any) -> dict[str, Any]:
+        """Return all values of the TrainingArguments that a Trainer holds, else of those that were made last.
+
+        A library may make some that train nothing, to know the defaults.
+        """
+        last = [values for _, values in self._arguments]
+        held = [values for one, values in self._arguments if one is getattr(trainer, "args", None)]
+        return (held or last or [{}])[-1]
 
     def told(self) -> dict[str, Any]:
         """Return all that was noted, as plain data."""
@@ -180,7 +189,7 @@ class Survey:
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
             fields = getattr(type(one), "__dataclass_fields__", {})
             given = {n: getattr(one, n, None) for n, f in fields.items() if f.init}
-            self.arguments = {name: shown(value) for name, value in given.items()}
+            self._arguments = [*self._arguments[-MOST:], (one, {name: shown(value) for name, value in given.items()})]
             values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
             self.note("arguments", _name(type(one)), values)
 

@@ -240,7 +240,7 @@ class Watched:
             | observed(probe)
             | (self.exchange.facts(probe.models, probe.loader) if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),
-            "arguments": self.survey.arguments,
+            "arguments": self.survey.arguments_of(trainer),
             "eval_samples": eval_samples(trainer) if trainer is not None else None,
             "feeding": [],
             "modules": places.libraries(),

@@ -11,7 +11,11 @@ from slowstep.settings.command import Command
 from slowstep.settings.run import Run
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
 
+KEEPS_FREED_MEMORY = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
+"""glibc's own variables for keeping freed memory (mallopt(3))."""
+
 LINES = {
+    "freed_memory": f"{KEEPS_FREED_MEMORY} in the environment of the command",
     "training_arguments.torch_compile": "model.compile()  # once, before the loop",
     "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
     "training_arguments.fp16": "with torch.autocast(device.type, torch.float16):  # around the forward pass",
@@ -28,21 +32,22 @@ LINES = {
     "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
 }
-"""The line to write for a change that is no argument of an object, by canonical key."""
+"""The line to write for a change that is no argument of an object, by canonical key; or what else is to be done."""
 
 WITHOUT = {
+    "freed_memory": f"without {KEEPS_FREED_MEMORY} in the environment of the command",
     "training_arguments.torch_compile": "without torch.compile",
     "training_arguments.bf16": "without torch.autocast",
     "training_arguments.fp16": "without torch.autocast",
     "training_arguments.gradient_checkpointing": "without torch.utils.checkpoint",
     "process.garbage_collection": "without gc.freeze()",
 }
-"""The words for a change that takes something away: one to False, or to 'automatic'."""
+"""The words for a change that takes something away: one to False, 'automatic' or 'returned'."""
 
 
 def line(key: str, value: Any) -> str:
     """Return the line of a program that a change makes, or the words for what it takes away; '' for an unknown key."""
-    if key in WITHOUT and value in (False, None, "automatic"):
+    if key in WITHOUT and value in (False, None, "automatic", "returned"):
         return WITHOUT[key]
     return LINES[key].format(value=value) if key in LINES else ""
 

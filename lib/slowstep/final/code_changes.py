@@ -19,9 +19,6 @@ from slowstep.wording.causes import causes
 from slowstep.wording.words import effect
 from slowstep_probe.changing.intervention import given_name
 
-ENVIRONMENT = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
-"""glibc's own variables for keeping freed memory (mallopt(3))."""
-
 
 def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -> str:
     """Return the page as Markdown: the changes that are adopted, then what else was shown to bring something.
@@ -55,7 +52,8 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     kept, values = changed.freed_memory != lab.settings.freed_memory, changed.given | options(choice)
     if kept or values:
         words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
-        parts += ["## The command", code(f"{ENVIRONMENT} {shlex.join(words)}" if kept else shlex.join(words))]
+        before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
+        parts += ["## The command", code(before + shlex.join(words))]
     return "\n\n".join(parts) + "\n"
 
 

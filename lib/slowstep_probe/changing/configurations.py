@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.wanted import Made, Wanted
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
@@ -51,6 +51,12 @@ class Configurations:
         """transformers' Trainer that was made last; None if there is none. TrainingArguments alone do nothing."""
         self._done: dict[int, Any] = {}
         """Objects that were changed, by identity; they are kept, so that no other takes their number."""
+        self._noted: dict[int, list[Made]] = {}
+        """What was noted of TrainingArguments, by their identity."""
+        self._failed: dict[int, Exception] = {}
+        """Why TrainingArguments could not be made with the changes, by their identity."""
+        self._holding: list[Any] = []
+        """The TrainingArguments that some Trainer holds."""
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -60,7 +66,20 @@ class Configurations:
             late.on("peft.tuners.lora.config", lambda it: self._watch(it.LoraConfig, "peft"))
 
     def _trainer_made(self, _: None, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        """Note the Trainer, and that only the arguments of Trainers were changed to some effect.
+
+        Libraries make others that train nothing, to know the defaults.
+        """
         self.trainer = trainer
+        self._holding.append(trainer.args)
+        if failed := self._failed.get(id(trainer.args)):
+            raise failed
+        if id(trainer.args) in self._done:
+            held = {id(one) for one in self._holding}
+            idle = [id(made) for number, every in self._noted.items() if number not in held for made in every]
+            known = {id(made) for made in self.wanted.made}
+            back = [made for number in held for made in self._noted.get(number, []) if id(made) not in known]
+            self.wanted.made[:] = [made for made in self.wanted.made if id(made) not in idle] + back
 
     def _watch(self, base: type, section: str) -> None:
         """Wrap the `__post_init__` of a class, of its subclasses, and of those that are yet to come.
@@ -84,10 +103,23 @@ class Configurations:
 
         @functools.wraps(original)
         def post_init(one: Any, *args: Any, **kwargs: Any) -> None:
-            if id(one) not in self._done:
-                self._done[id(one)] = one
-                self._set(one, section)
-            original(one, *args, **kwargs)
+            if id(one) in self._done:
+                original(one, *args, **kwargs)
+                return
+            self._done[id(one)] = one
+            before, noted = dict(vars(one)), len(self.wanted.made)
+            self._set(one, section)
+            if section != "training_arguments":
+                original(one, *args, **kwargs)
+                return
+            self._noted[id(one)] = self.wanted.made[noted:]
+            try:
+                original(one, *args, **kwargs)
+            except Exception as error:  # it matters only if these are what a Trainer gets
+                vars(one).clear()
+                vars(one).update(before)
+                original(one, *args, **kwargs)
+                self._failed[id(one)] = error
 
         kind.__post_init__ = post_init  # type: ignore[attr-defined]
 
