@@ -39,10 +39,10 @@ class Scale:
     """
     budget: dict[str, Any]
     """The budget of every parameter file and comparison."""
-    minutes: float
-    """The minutes of one whole investigation (`budget.minutes`)."""
-    short_minutes: float
-    """The minutes of one planted cause or healthy run."""
+    minutes: float | None
+    """The minutes of one whole investigation (`budget.minutes`); None to measure all that it lists."""
+    short_minutes: float | None
+    """The same for one planted cause or healthy run."""
     block_seconds: float
     """The least seconds of a block that is measured by itself."""
     pairs: int
@@ -180,7 +180,7 @@ DRY = Scale(
     },
     image_samples=500,
     image_batch=8,
-    lengths=(16, 32),
+    lengths=(32, 64),
     batches=(1, 4),
     length=32,
     batch=4,
@@ -197,8 +197,8 @@ DRY = Scale(
         "startup_timeout_seconds": 120.0,
         "step_timeout_seconds": 60.0,
     },
-    minutes=0.4,
-    short_minutes=0.3,
+    minutes=None,
+    short_minutes=None,
     block_seconds=0.02,
     pairs=3,
     repeats=1,

@@ -189,6 +189,6 @@ def _effect(effect: Any) -> Figures:
     return {} if effect is None else {"ratio": effect.ratio, "low": effect.low, "high": effect.high}
 
 
-def with_minutes(settings: Settings, minutes: float) -> Settings:
-    """Return the settings with so many minutes for the whole investigation."""
+def with_minutes(settings: Settings, minutes: float | None) -> Settings:
+    """Return the settings with so many minutes for the whole investigation; None for as many as it takes."""
     return replace(settings, budget=replace(settings.budget, minutes=minutes))
