@@ -121,6 +121,8 @@ class Factor:
     """True if its proposals are tried although they are another training: the run does without something."""
     undoes: bool = False
     """True if its proposals undo what costs time and is seldom needed. They are tried before all others."""
+    undoes_on_cpu: Sequence[Any] = ()
+    """The values that do so on a processor alone, which may lack what makes the others fast on a GPU."""
     startup_seconds: float = 0.0
     """The seconds, roughly, by which a trial with the change starts later."""
 
