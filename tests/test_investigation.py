@@ -163,6 +163,19 @@ def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..
     assert one == 1 < most
 
 
+def test_16_bit_arithmetic_on_a_processor_is_undone_among_the_first(opened: Callable[..., Lab]) -> None:
+    """Many processors have no instructions for it, and take several times as long: no bound tells that."""
+    phases = {"forward": 0.4, "other": 0.2, "data": 0.15, "optimizer": 0.15, "log": 0.1}
+    first = opened(lambda name, purpose: 0.0, phases, minutes=1e3)
+    on_cpu = {"training_arguments.bf16": True, "training_arguments.use_cpu": True, "compute.precision": ["fp32"]}
+    settings = override(first.settings, on_cpu)
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, first.folder.parent, "on_cpu", SimulatedMeasurer(first.measurer.truth, settings.budget))
+    lab.pursue()
+
+    assert set(measured(lab)[:2]) == {"gradient_checkpointing=false", "precision=fp32"}
+
+
 def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:
     """And what it took is counted in the minutes of the notebooks that follow."""
     late, early = (opened(lambda name, purpose: 0.0, minutes=minutes) for minutes in (1e-6, 1e3))

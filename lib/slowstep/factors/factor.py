@@ -128,6 +128,9 @@ class Factor:
     """True if its proposals undo what costs time and is seldom needed. They are tried before all others."""
     limits: str = ""
     """The changes that a level of class diagnostic shows the limit of, in words: "all changes of data loading"."""
+
+    undoes_on_cpu: Sequence[Any] = ()
+    """The values that do so on a processor alone, which may lack what makes the others fast on a GPU."""
     startup_seconds: float = 0.0
     """The seconds, roughly, by which a trial with the change starts later."""
 

@@ -23,7 +23,13 @@ def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contra
     What undoes something that the run has switched on beyond its need comes first: it is cheap to find out, and it is
     what a look at the program would find. Then comes the largest bound for the seconds that its comparison may take.
     """
-    return sorted(contrasts, key=lambda c: (not any(f.undoes for f, _ in c.levels), -_worth(c, evidence)))
+    return sorted(contrasts, key=lambda c: (not _undoes(c, evidence), -_worth(c, evidence)))
+
+
+def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
+    """Return whether a change undoes what costs time and is seldom needed on the device that the run trains on."""
+    on_cpu = evidence.device == "cpu"
+    return any(f.undoes or (on_cpu and level.value in f.undoes_on_cpu) for f, level in contrast.levels)
 
 
 def _worth(contrast: Contrast, evidence: Evidence) -> float:

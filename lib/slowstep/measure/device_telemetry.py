@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pynvml
@@ -65,7 +66,9 @@ def watched(own: Callable[[], Collection[int]]) -> Iterator[Watched]:
     if device is None:
         yield seen
         return
-    began, energy, over = time.time(), _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, device), threading.Event()
+    since = datetime.now(UTC).timestamp()  # NVML dates what it tells of processes
+    began, over = time.perf_counter(), threading.Event()
+    energy = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, device)
     reader = threading.Thread(target=_read, args=(device, seen, over), daemon=True)
     reader.start()
     try:
@@ -74,7 +77,7 @@ def watched(own: Callable[[], Collection[int]]) -> Iterator[Watched]:
         over.set()
         reader.join()
     spent = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, device)
-    seconds = time.time() - began
+    seconds = time.perf_counter() - began
     others = _others(device, own())
     seen.telemetry = Telemetry(
         watts=(spent - energy) / 1e3 / seconds if energy is not None and spent is not None and seconds > 0 else None,
@@ -83,7 +86,7 @@ def watched(own: Callable[[], Collection[int]]) -> Iterator[Watched]:
         throttled=sorted(seen.reasons),
         others=None if others is None else len(others),
     )
-    seen.interrupted = _interrupted(seen, device, others or frozenset(), began)
+    seen.interrupted = _interrupted(seen, device, others or frozenset(), since)
 
 
 @functools.cache

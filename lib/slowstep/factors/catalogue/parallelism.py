@@ -80,6 +80,12 @@ def _processes() -> dict[str, Callable]:
     return {"current": lambda run: run["processes"], "level": level}
 
 
+def _swapped_where_unlike(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return the swap where a survey saw a rank take longer than another in a phase of its own."""
+    seen = run["rank_excess"] if run.objects is not None else 0.0
+    return ("swapped",) if (seen or 0.0) >= NOTICED else ()
+
+
 def _fewer(run: Run, machine: Machine) -> Sequence[Any]:
     """Return one process, and the halves between."""
     now, found = int(run["processes"] or 1), []
@@ -224,7 +230,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=("swapped",),
         limits="another distribution of the data",
-        proposes=lambda run, machine: ("swapped",) if (run["rank_excess"] or 0.0) >= NOTICED else (),
+        proposes=_swapped_where_unlike,
         refuses=together,
         accepts=one_of("own", "swapped"),
     ),

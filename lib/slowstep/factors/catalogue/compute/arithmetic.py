@@ -193,6 +193,7 @@ FACTORS = (
         requires=at(["fp16"], needs_cuda("fp16 training")),
         refuses=_precision_refuses,
         accepts=one_of("fp32", "bf16", "fp16"),
+        undoes_on_cpu=("fp32",),  # without bf16 in its instructions, a processor takes five times as long in it
     ),
     Factor(
         name="tf32",
