@@ -33,8 +33,8 @@ from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
 
-SOON = {"probe", "seed001-32", "memory"}
-"""The parts whose dry run belongs to every test run; the others are run by `make test-all`."""
+SOON = {"memory"}
+"""The part whose dry run belongs to every test run; the others are run by `make test-all`."""
 
 
 @pytest.fixture

@@ -300,9 +300,8 @@ def test_a_slow_exchange_is_what_training_without_it_gains(
     assert change(record.pairs).ratio > 1
 
 
-@pytest.mark.parametrize(
-    ("cause", "by_data"), [("slow part", True), pytest.param("slow data", False, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize(("cause", "by_data"), [("slow part", True), ("slow data", False)])
+@pytest.mark.exhaustive
 def test_the_slow_rank_is_found_and_whether_it_is_its_data(
     cause: str, by_data: bool, surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
 ) -> None:
