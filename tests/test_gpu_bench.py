@@ -64,33 +64,33 @@ def test_every_part_fits_into_a_call(scale: Scale) -> None:
     assert {name for part in every for name in part.room} <= {part.name for part in every}
 
 
-def real_runs() -> dict[str, Callable[[], Settings]]:
-    """Return what gives the settings of each run that the parts train in real size, by name."""
-    real = Bench(scale=REAL, out=Path("nowhere"))
+def runs_at(scale: Scale) -> dict[str, Callable[[], Settings]]:
+    """Return what gives the settings of each run that the parts train at a scale, by name."""
+    bench = Bench(scale=scale, out=Path("nowhere"))
     found: dict[str, Callable[[], Settings]] = {}
-    for length, batch, limit in itertools.product(REAL.lengths, REAL.batches, REAL.host_limit_gib):
-        found[f"{length} x {batch} within {limit}"] = partial(matrix.settings_of_cell, length, batch, limit, {}, real)
+    for length, batch, limit in itertools.product(scale.lengths, scale.batches, scale.host_limit_gib):
+        found[f"{length} x {batch} within {limit}"] = partial(matrix.settings_of_cell, length, batch, limit, {}, bench)
     for name, changes in matrix.VARIANTS.items():
-        found[name] = partial(matrix.settings_of_cell, 1024, 4, 80, changes, real)
+        found[name] = partial(matrix.settings_of_cell, scale.lengths[1], 4, 80, changes, bench)
     for name in RUNS:
-        found[name] = partial(settings_of_run, name, real)
+        found[name] = partial(settings_of_run, name, bench)
     for name, changes in compiling.MODES.items():
-        found[f"compile {name}"] = partial(settings_of_run, runs.LANGUAGE, real, changes)
+        found[f"compile {name}"] = partial(settings_of_run, runs.LANGUAGE, bench, changes)
     for seed in ("001", *cases.SEEDS):
-        found[f"seed {seed}"] = partial(cases.settings_of_case, seed, real)
-    for kind in planted.scenarios(REAL).values():
+        found[f"seed {seed}"] = partial(cases.settings_of_case, seed, bench)
+    for kind in planted.scenarios(scale).values():
         for name, data in kind.items():
-            found[name] = partial(planted.settings_of_scenario, name, data, REAL)
+            found[name] = partial(planted.settings_of_scenario, name, data, scale)
     return found
 
 
-REAL_RUNS = real_runs()
+RUNS_AT = {f"{scale.name}, {name}": give for scale in (REAL, DRY) for name, give in runs_at(scale).items()}
 
 
-@pytest.mark.parametrize("name", REAL_RUNS)
-def test_real_sizes_are_settings_that_the_kit_takes(name: str) -> None:
+@pytest.mark.parametrize("name", RUNS_AT)
+def test_all_that_is_trained_is_taken_by_the_kit(name: str) -> None:
     """What is trained on a device is checked here as far as it can be without one: keys, levels, workloads."""
-    settings = REAL_RUNS[name]()
+    settings = RUNS_AT[name]()
 
     assert [] == check_levels(settings, name)
     assert load_workload(settings.workload)

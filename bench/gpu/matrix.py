@@ -97,6 +97,7 @@ def settings_of_cell(length: int, batch: int, limit: int, changes: Mapping[str, 
             BATCH: batch,
             "budget.memory_limit_gib": bench.scale.host_limit_gib[limit],
             "compute": {},  # a cell tries no levels, and those of the file don't fit all cells
+            "sequence_length": {},
             **changes,
         },
         bench,

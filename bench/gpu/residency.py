@@ -6,16 +6,18 @@ import statistics
 import time
 from functools import partial
 
-from bench.gpu.matrix import FILE
+from bench.gpu.matrix import LARGE_LIMIT, settings_of_cell
 from bench.gpu.part import Bench, Cell, Figures, Goal, Part
 from bench.gpu.runs import LANGUAGE, SMALL, settings_of_run
-from bench.gpu.trials import arm_of, block_of, life, measurer_of, settings_of
+from bench.gpu.trials import arm_of, block_of, life, measurer_of
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.records import identity
 from slowstep.settings import Settings
 
 MISTRAL = "mistral"
+MISTRAL_BATCH = 4
+
 BLOCKS = 5
 """Blocks of the first arm alone, and beside the other; and turns of both."""
 
@@ -51,8 +53,7 @@ def parts() -> list[Part]:
 
 def _settings(name: str, bench: Bench) -> Settings:
     if name == MISTRAL:
-        sizes = {"model.config": bench.scale.mistral, "dataset.max_length": bench.scale.length}
-        return settings_of(FILE, {**sizes, "dataset.num_samples": 4000}, bench)
+        return settings_of_cell(bench.scale.length, MISTRAL_BATCH, LARGE_LIMIT, {}, bench)
     return settings_of_run(name, bench)
 
 

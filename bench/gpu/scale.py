@@ -26,7 +26,7 @@ class Scale:
     """Samples in its memory-mapped file."""
     image_batch: int
     lengths: tuple[int, ...]
-    """Sequence lengths of the matrix, in tokens."""
+    """Sequence lengths of the matrix, in tokens. They leave room for labels beside prompts, else the loss is NaN."""
     batches: tuple[int, ...]
     """Batch sizes of the matrix."""
     length: int
@@ -147,20 +147,20 @@ SHORT = IN_32_BIT | {"dataset.num_samples": 200, "job.samples": 200, "job.epochs
 
 TINY_CASES: dict[str, dict[str, Any]] = {
     "000": {
-        "model.config": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 512, "n_positions": 64},
-        "dataset.max_length": 32,
+        "model.config": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 512, "n_positions": 128},
+        "dataset.max_length": 128,
         "training_arguments.per_device_train_batch_size": 2,
         "gradient_checkpointing": {"gradient_checkpointing": [False], "per_device_train_batch_size": [4]},
     },
     "001": {
         "model.config": TINY,
-        "dataset.max_length": 64,
-        "sequence_length": {"max_length": [32], "weights": ["4bit"]},
+        "dataset.max_length": 128,
+        "sequence_length": {"max_length": [96], "weights": ["4bit"]},
         "data_loading": {},
     },
-    "002": {"model.config": TINY, "dataset.max_length": 64, "data_loading": {"tokenize": ["once"]}},
-    "003": {"model.config": TINY, "dataset.max_length": 32, "data_loading": {"storage": ["in_memory"]}},
-    "004": {"training_arguments.per_device_train_batch_size": 16, "data_loading": {"dataloader_num_workers": [0]}},
+    "002": {"model.config": TINY, "dataset.max_length": 128, "data_loading": {"tokenize": ["once"]}},
+    "003": {"model.config": TINY, "dataset.max_length": 128, "data_loading": {"storage": ["in_memory"]}},
+    "004": {"training_arguments.per_device_train_batch_size": 16, "data_loading": {"dataloader_num_workers": [2]}},
 }
 """What makes the models of the small siblings tiny, with the levels that are kept."""
 
@@ -180,9 +180,9 @@ DRY = Scale(
     },
     image_samples=500,
     image_batch=8,
-    lengths=(32, 64),
+    lengths=(64, 128),
     batches=(1, 4),
-    length=32,
+    length=128,
     batch=4,
     host_limit_gib={24: 0.01, 80: None},
     budget={
