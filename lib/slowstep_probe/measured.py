@@ -90,7 +90,7 @@ class Block:
     amortised: dict[str, float] = field(default_factory=dict)
     """Seconds within `seconds` that stand for periodic events: the block's share of each, measured beside the block."""
     interrupted: str | None = None
-    """What interrupted the block, in words: other processes, or a device whose clock was held down. None if nothing
+    """The interruption of the block, in words: other processes, or a device whose clock was held down. None if nothing
     did, or if it was measured again."""
     telemetry: Telemetry | None = None
     """What the device's driver told meanwhile; None without a device, or where it tells nothing."""
