@@ -108,8 +108,8 @@ class Launchers:
         words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
         if self.own is None:
             self.several(config.nproc_per_node, TORCHRUN, words)
-        own, met = self.own or Rank(number=0, size=1), {n: os.environ[n] for n in MEETING if n in os.environ}
-        os.environ.update(own.environment | OF_TORCHRUN | met)
+        own = self.own or Rank(number=0, size=1)
+        os.environ.update(own.environment_in(os.environ) | OF_TORCHRUN)
         if not isinstance(entry, str):
             return {own.number: entry(*arguments)}
         self._run(words, [entry, *words])
@@ -183,8 +183,6 @@ class Joined:
 
 
 NODES = "training on several nodes can't be diagnosed yet; give the command of one of them, with --nnodes 1"
-
-MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 OF_TORCHRUN = {
     "ROLE_NAME": "default",

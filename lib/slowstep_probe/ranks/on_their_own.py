@@ -30,7 +30,7 @@ def rank_of(size: int, named: bool) -> Rank:
         die_with_parent(parent)
         own = Rank(number=number, size=size)
         if named:
-            os.environ.update(own.environment | _meeting())
+            os.environ.update(own.environment_in(os.environ))
         return own
     adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the ranks, too, which say what they do about it
@@ -67,10 +67,6 @@ def _waited_for(ranks: dict[int, int], ended: tuple[int, int]) -> int:
         return 0
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def _meeting() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
 
 
 def _free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS = "torchrun", "spawn", "environment", "subprocess"
@@ -34,3 +35,7 @@ class Rank:
             "MASTER_ADDR": ADDRESS,
             "MASTER_PORT": str(PORT),
         }
+
+    def environment_in(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return these variables, with the place to meet that an environment names already."""
+        return self.environment | {name: known[name] for name in ("MASTER_ADDR", "MASTER_PORT") if name in known}
