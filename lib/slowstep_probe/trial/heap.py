@@ -10,8 +10,8 @@ from typing import Any
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Options of mallopt, from glibc's malloc.h."""
 
-SHIFT = 2**20
-"""The most bytes by which a trial's heap is moved."""
+PIECES, LARGEST = 8, 2**20
+"""How many pieces of memory a trial takes before it allocates anything, and the most bytes of each."""
 
 
 def settle(freed_memory: str) -> str:
@@ -33,10 +33,10 @@ def _address(function: Any) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-def shift() -> bytearray:
-    """Return a piece of memory of random size, which moves all that is allocated after it.
+def shift() -> list[bytearray]:
+    """Return pieces of memory of random sizes, which move all that is allocated after them.
 
-    A script's heap begins at a random place. The heaps of a server's children all begin at one place, so without the
-    shift the memory of all launches would lie alike.
+    A script's heap begins at a random place. The heaps of a server's children all begin at one place and have the same
+    holes, so without the pieces the memory of all launches would lie alike. One piece leaves most holes as they are.
     """
-    return bytearray(secrets.randbelow(SHIFT))
+    return [bytearray(secrets.randbelow(LARGEST)) for _ in range(PIECES)]
