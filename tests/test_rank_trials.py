@@ -169,7 +169,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     ("words", "samples"),
     [
         ((sys.executable, "spawned.py"), 32),
-        (("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16),
+        pytest.param(("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
         pytest.param((sys.executable, "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
     ],
 )
@@ -284,6 +284,7 @@ def test_a_rank_that_hangs_is_named(surveyed: Callable[..., Settings], started: 
     assert "rank 1 keeps the others waiting" in ended.value.failed.reason
 
 
+@pytest.mark.exhaustive
 def test_a_slow_exchange_is_what_training_without_it_gains(
     surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
 ) -> None:

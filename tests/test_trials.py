@@ -201,8 +201,8 @@ def same_samples(record: ComparisonRecord) -> bool:
     ("both", "change"),
     [
         pytest.param({}, {"training_arguments.dataloader_num_workers": 2}, id="workers"),
-        pytest.param({}, {"training_arguments.gradient_accumulation_steps": 3}, id="accumulation"),
-        pytest.param({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER, id="packed"),
+        pytest.param({}, {"training_arguments.gradient_accumulation_steps": 3}, id="accumulation", marks=EXHAUSTIVE),
+        pytest.param({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER, id="packed", marks=EXHAUSTIVE),
         pytest.param({}, {"training_arguments.per_device_train_batch_size": 6}, id="batch", marks=EXHAUSTIVE),
         # now and then a batch of one
         pytest.param({"job.samples": 25}, EAGER, id="short batches", marks=EXHAUSTIVE),
