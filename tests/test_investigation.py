@@ -188,6 +188,14 @@ def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> Non
     assert early.pursue() == spent  # nothing was left to measure
 
 
+def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> None:
+    """When its part of the minutes is over, it takes no more pairs than make an interval, and is watched no longer."""
+    late, early = (opened(lambda name, purpose: 0.0, minutes=minutes, noise_pairs=6) for minutes in (1e-6, 1e3))
+
+    assert [len(lab.baseline.record.pairs) for lab in (late, early)] == [3, 6]
+    assert [len(lab.evidence.observation.trial.steps) > 0 for lab in (late, early)] == [False, True]
+
+
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:
     """When they are over, nothing is asked beyond what is known: which part of a combination is redundant stays open.
 

@@ -398,6 +398,17 @@ def test_a_failed_baseline_is_a_record_too(measurer: LocalMeasurer, arm: Make) -
     assert record.treatment.reason == "was not started"
 
 
+def test_after_the_deadline_no_more_is_measured_than_an_answer_needs(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """A comparison has its interval, and nothing is observed."""
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        measurer.deadline = 0.0
+        record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=9)
+        observed = measurer.observe(arm(w.Tiny), 50, 10.0)
+
+    assert len(record.pairs) == 3
+    assert not observed.trial.steps
+
+
 def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_path: Path) -> None:
     """A trial that stops answering is ended after its time, and its log names the line where it stood."""
     with LocalMeasurer(replace(budget, step_timeout_seconds=1.5), tmp_path) as measurer:
