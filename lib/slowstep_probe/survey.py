@@ -89,6 +89,7 @@ class Survey:
         self._launchers.attach(patches, self._late)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._late.on("deepspeed", lambda it: patches.after(it, "initialize", self._engine))
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in LIGHTNING:
@@ -165,6 +166,9 @@ class Survey:
             self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs | ({"sets": key} if key else {}))
 
         return called
+
+    def _engine(self, *_: Any, **__: Any) -> None:
+        self.note("engine", "deepspeed.initialize", {})
 
     def _class(self, name: str, kind: str) -> Callable[[Any], None]:
         def noted(module: Any) -> None:

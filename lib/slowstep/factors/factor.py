@@ -54,6 +54,7 @@ BINDS = {
     "processes": Binding.PROCESSES,
     "ddp": Binding.MODEL,
     "fsdp": Binding.MODEL,
+    "zero_optimization": Binding.MODEL,
     "process.expandable_segments": Binding.ENVIRONMENT,
     "process.garbage_collection": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,

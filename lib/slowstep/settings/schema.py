@@ -105,6 +105,20 @@ class Fsdp:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ZeroOptimization:
+    """Values of DeepSpeed's `zero_optimization`, by its own names. None leaves a value as the configuration has it."""
+
+    stage: int | None = None
+    overlap_comm: bool | None = None
+    reduce_bucket_size: int | None = None
+    """The elements that are exchanged at once."""
+    allgather_bucket_size: int | None = None
+    stage3_prefetch_bucket_size: int | None = None
+    offload_optimizer: str | None = None
+    """The device to which the optimizer's state is moved: 'none' or 'cpu'."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The real run that the trials stand for."""
 
@@ -190,6 +204,7 @@ class Settings:
     """The number of processes that train together, each on its own device. None leaves a command as it is."""
     ddp: Ddp = Ddp()
     fsdp: Fsdp = Fsdp()
+    zero_optimization: ZeroOptimization = ZeroOptimization()
     freed_memory: FreedMemory = "kept"
     """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
@@ -257,7 +272,7 @@ class Settings:
     def changes(self) -> dict[str, object]:
         """The changes to a command's program that these settings hold, by canonical key."""
         found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
-        for section in ("model", "dataset", "process", "ddp", "fsdp"):
+        for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization"):
             for one in fields(held := getattr(self, section)):
                 if (value := getattr(held, one.name)) != one.default and value != {}:
                     found[f"{section}.{one.name}"] = value
@@ -287,7 +302,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
     for name, value in settings.training_arguments.items():
         give(name, value, object(), f"training_arguments.{name}")
-    for section in ("model", "dataset", "process", "ddp", "fsdp", "job"):
+    for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization", "job"):
         for one in fields(held := getattr(settings, section)):
             if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
@@ -344,6 +359,7 @@ TRAINED = (
     "processes",
     "ddp",
     "fsdp",
+    "zero_optimization",
     "freed_memory",
     "given",
 )

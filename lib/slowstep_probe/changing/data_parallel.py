@@ -16,6 +16,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.changing.zero import ENGINE, zero_facts
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
@@ -239,12 +240,12 @@ def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:
     if wrapped:
         return {"parallelism": "DDP", **_ddp_facts(wrapped[0])}
     if kinds:
-        return {"parallelism": SHARDED[sorted(kinds)[0]], **_fsdp_facts(parts)}
+        return {"parallelism": SHARDED[sorted(kinds)[0]], **_fsdp_facts(parts), **zero_facts(parts)}
     return {"parallelism": "none"}
 
 
 SHARDED = {
-    "DeepSpeedEngine": "DeepSpeed",
+    ENGINE: "DeepSpeed",
     "FSDPModule": "FSDP2",
     "FullyShardedDataParallel": "FSDP1",
 }

@@ -14,6 +14,7 @@ from slowstep_probe.changing.loaders import LoaderArguments
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.zero import Zero
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace
@@ -50,6 +51,7 @@ class Interceptors:
         self.models.attach(patches)
         self.configurations.attach(patches, late)
         self.data_parallel.attach(patches, late)
+        Zero(self.wanted).attach(patches, late)
         LoaderArguments(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
+from slowstep.factors.catalogue.zero import EXCHANGE, ZERO
 from slowstep.factors.entries import (
     all_of,
     at,
@@ -21,10 +22,6 @@ from slowstep.factors.entries import (
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
-from slowstep_probe.measured import WHERE_RANKS_WAIT
-
-EXCHANGE = WHERE_RANKS_WAIT
-"""The phases in which gradients are exchanged."""
 
 NOTICED = 0.05
 """The share of the time that a rank must take longer than another for it to be worth a trial to ask why."""
@@ -249,4 +246,5 @@ FACTORS = (
         refuses=together,
         accepts=whole(1),
     ),
+    *ZERO,
 )
