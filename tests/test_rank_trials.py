@@ -204,6 +204,7 @@ OF_THE_EXCHANGE = [
     ("together.py", {"ddp__gradient_as_bucket_view": True}, {"ddp.gradient_as_bucket_view": True}),
     ("together.py", {"processes": 1}, {"world_size": 1}),
 ]
+WRAPPING = "sharded_by_wrapping.py"
 MORE_OF_THE_EXCHANGE = [
     ("together.py", {"ddp__comm_hook": "fp16"}, {"ddp.comm_hook": "fp16"}),
     ("together.py", {"ddp__comm_hook": "powersgd"}, {"ddp.comm_hook": "powersgd"}),
@@ -213,6 +214,11 @@ MORE_OF_THE_EXCHANGE = [
     ("together.py --cause slow_exchange", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
     ("together.py --accumulate 4", {"ddp__sync_each_batch": False}, {"ddp.sync_each_batch": False}),
     ("sharded.py", {"fsdp__reshard_after_forward": False}, {"reshard_after_forward": False}),
+    ("sharded.py", {"fsdp__forward_prefetch": True}, {"fsdp.forward_prefetch": True}),
+    (WRAPPING, {"fsdp__sharding_strategy": "SHARD_GRAD_OP"}, {"fsdp.sharding_strategy": "SHARD_GRAD_OP"}),
+    (WRAPPING, {"fsdp__backward_prefetch": "none"}, {"fsdp.backward_prefetch": "none"}),
+    (WRAPPING, {"fsdp__forward_prefetch": True}, {"fsdp.forward_prefetch": True}),
+    (WRAPPING, {"fsdp__limit_all_gathers": False}, {"fsdp.limit_all_gathers": False}),
 ]
 
 

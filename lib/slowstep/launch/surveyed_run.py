@@ -216,7 +216,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         yield "job.samples", Seen(value=facts["examples"], place=loader)
 
 
-MADE = {"ddp": "ddp", "zero_optimization": "engine"}
+MADE = {"ddp": "ddp", "fsdp": "fsdp", "zero_optimization": "engine"}
 """Sections of which the live objects tell every value, each with the kind of object that holds them."""
 
 

@@ -99,9 +99,17 @@ class Ddp:
 
 @dataclass(frozen=True, kw_only=True)
 class Fsdp:
-    """The way in which weights are spread over ranks (torch.distributed.fsdp.fully_shard). None leaves it as it is."""
+    """The way in which weights are spread over ranks, by PyTorch's own names. None leaves it as it is.
+
+    The first is an argument of fully_shard (FSDP2), the others are those of FullyShardedDataParallel (FSDP1).
+    """
 
     reshard_after_forward: bool | None = None
+    sharding_strategy: str | None = None
+    backward_prefetch: str | None = None
+    forward_prefetch: bool | None = None
+    """With FSDP2, whether each module's weights are fetched while the one before it computes."""
+    limit_all_gathers: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
