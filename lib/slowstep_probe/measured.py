@@ -66,7 +66,7 @@ class Telemetry:
     """
 
     watts: float | None = None
-    """The mean power of the device, or of all devices of the ranks. Times the block's seconds it is energy in joules."""
+    """The mean power of the device, or of those of all ranks. Times the block's seconds it is energy in joules."""
     sm_mhz: float | None = None
     """The median clock of the device's processors, of several devices the slowest one's."""
     celsius: float | None = None
