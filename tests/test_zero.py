@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from slowstep.environment.machine import this_machine
-from slowstep.factors import CATALOGUE
+from slowstep.factors import CATALOGUE, in_code
 from slowstep.settings.run import Origin, Run, Value
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.changing.zero import Zero, zero_facts
@@ -134,3 +135,13 @@ def test_a_run_without_an_engine_has_no_levels_of_zero() -> None:
     factor = CATALOGUE["zero_stage"]
 
     assert "DeepSpeed" in factor.requires(1, Run(values={}, objects=frozenset({"DDP"})), this_machine())
+
+
+def test_a_change_of_a_file_is_told_with_its_value(tmp_path: Path, initialize: Callable[..., Any]) -> None:
+    """A reader is told the file, the key and the new value, and not only that something was changed."""
+    path = tmp_path / "zero2.json"
+    path.write_text(json.dumps(GIVEN))
+    _, wanted = initialize({"zero_optimization.stage": 1}, config=str(path))
+    (made,) = [asdict(one) for one in wanted.made]
+
+    assert in_code.call(made) == ("", "zero2.json: zero_optimization.stage=1")
