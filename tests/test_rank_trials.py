@@ -44,7 +44,14 @@ pytestmark = pytest.mark.trials
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder with the programs in it."""
     folder = tmp_path_factory.mktemp("home")
-    for name in ("together.py", "sharded.py", "spawned.py", "at_a_port.py", "with_accelerate.py"):
+    for name in (
+        "together.py",
+        "sharded.py",
+        "sharded_by_wrapping.py",
+        "spawned.py",
+        "at_a_port.py",
+        "with_accelerate.py",
+    ):
         shutil.copy(PROGRAMS / name, folder)
     return folder
 
