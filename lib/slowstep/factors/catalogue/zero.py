@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -23,18 +23,30 @@ PREFETCHED = 50_000_000
 
 def _engine(value: Any, run: Run, machine: Machine) -> str | None:
     """a run whose model is an engine of DeepSpeed"""
-    return None if "DeepSpeed" in (run.objects or ()) else "it needs an engine of DeepSpeed, and none is made"
+    made = run["deepspeed"] if run.objects is None else "DeepSpeed" in run.objects
+    return None if made else "it needs an engine of DeepSpeed, and none is made"
+
+
+def _value(name: str, run: Run) -> Any:
+    """Return a value as a survey saw it in effect, or as a described run's configuration has it; None if neither."""
+    seen = run[f"zero_optimization.{name}"]
+    if seen is not None or run.objects is not None:
+        return seen
+    known = run["deepspeed"]
+    part = known.get("zero_optimization") if isinstance(known, Mapping) else None
+    value = part.get(name) if isinstance(part, Mapping) else None
+    return value.get("device") if isinstance(value, Mapping) else value
 
 
 def _third(value: Any, run: Run) -> str | None:
     """weights that are spread over ranks (ZeRO's third stage)"""
-    stage = run["zero_optimization.stage"]
+    stage = _value("stage", run)
     return None if stage in (None, 3) else f"weights are spread over ranks in ZeRO's third stage, and this is {stage}"
 
 
 def _stage_below(run: Run, machine: Machine) -> Sequence[Any]:
     """Return the stage below: it exchanges less, and takes more memory."""
-    now = run["zero_optimization.stage"] or 0
+    now = _value("stage", run) or 0
     return (now - 1,) if now > 1 else ()
 
 
@@ -42,14 +54,19 @@ def _larger(name: str, usual: int) -> Any:
     """Make the proposal of the usual size where a smaller one was chosen: small pieces cost more than they save."""
 
     def proposes(run: Run, machine: Machine) -> Sequence[Any]:
-        return (usual,) if (run[f"zero_optimization.{name}"] or usual) < usual else (usual // 10,)
+        return (usual,) if (_value(name, run) or usual) < usual else (usual // 10,)
 
     return proposes
 
 
 def _zero(name: str, default: Any) -> dict[str, Any]:
     key = f"zero_optimization.{name}"
-    return section(key, default=default, fact=key) | {"requires": _engine}
+
+    def current(run: Run) -> Any:
+        value = _value(name, run)
+        return default if value is None else value
+
+    return section(key, fact=key) | {"current": current, "requires": _engine}
 
 
 ZERO = (
@@ -90,7 +107,7 @@ ZERO = (
         **_zero("overlap_comm", False),
         touches=EXCHANGE | {"optimizer"},
         examples=(True, False),
-        proposes=lambda run, machine: (not run["zero_optimization.overlap_comm"],),
+        proposes=lambda run, machine: (not _value("overlap_comm", run),),
         accepts=switch,
     ),
     Factor(
