@@ -108,7 +108,7 @@ class Fsdp:
     sharding_strategy: str | None = None
     backward_prefetch: str | None = None
     forward_prefetch: bool | None = None
-    """With FSDP2, whether each module's weights are fetched while the one before it computes."""
+    """True if each module's weights are fetched while the one before it computes."""
     limit_all_gathers: bool | None = None
 
 
