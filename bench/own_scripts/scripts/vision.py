@@ -64,7 +64,7 @@ def main():
         for images, labels in loader:
             images = images.to(memory_format=torch.channels_last)
             optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
                 loss = nn.functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()

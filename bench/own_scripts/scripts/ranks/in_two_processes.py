@@ -50,7 +50,7 @@ def main():
     step, began = 0, time.perf_counter()
     while step < STEPS:
         for number, (inputs, labels) in enumerate(loader):
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
                 loss = cross_entropy(model(inputs), labels)
             (loss / ACCUMULATE).backward()
             if (number + 1) % ACCUMULATE:
