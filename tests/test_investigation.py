@@ -111,8 +111,9 @@ def test_the_plan_measures_for_all_notebooks_what_they_then_find(opened: Callabl
     for section in ASKED:
         lab.test(section)
 
-    bounded = ["include_num_input_tokens_seen=all", "logging_steps=100", "max_grad_norm=0.5"]
+    bounded = ["include_num_input_tokens_seen=all", "max_grad_norm=0.5"]
     assert planned[0] == "gradient_checkpointing=false"
+    assert "logging_steps=100" in planned
     assert [name for name in planned if name in bounded] == bounded
     assert measured(lab) == planned
 
@@ -152,6 +153,16 @@ def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
     assert "cached_batches=400" in first
     assert "tokenize=once" not in first
     assert "tokenize=once" in measured(lab)
+
+
+def test_what_needs_longer_blocks_shares_no_rounds(opened: Callable[..., Lab]) -> None:
+    """Blocks hold whole periods of logging: with one in 100 steps, each round would wait for 100 steps of all."""
+    lab = opened(lambda name, purpose: 0.0, {"log": 0.3, "data": 0.2, "forward": 0.1}, levels=MANY | {"overheads": ASKED["overheads"]})
+    together = [name for names in rounds_of(lab) for name in names]
+
+    assert "logging_steps=100" in measured(lab)
+    assert "logging_steps=100" not in together
+    assert "cached_batches=400" in together
 
 
 def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..., Lab]) -> None:

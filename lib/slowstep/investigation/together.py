@@ -48,13 +48,14 @@ def next_comparisons(
 def can_share(contrast: Contrast, evidence: Evidence) -> bool:
     """Return whether a contrast can be measured in the same rounds as others.
 
-    Its baseline is the run as it is, its steps hold as many samples, no event has to happen beside each block, and two
-    arms fit in memory together.
+    Its baseline is the run as it is, its steps hold as many samples, no event has to happen beside each block, its
+    blocks hold no more steps than others (they hold whole periods of logging), and two arms fit in memory together.
     """
     before, after = contrast.baseline, contrast.treatment
     return (
         before.determinants() == evidence.arm.determinants() != after.determinants()
         and before.settings.effective_batch_size == after.settings.effective_batch_size
+        and before.settings.run["logging_steps"] == after.settings.run["logging_steps"]
         and not contrast.events
         and "packing" not in (contrast.overrides.get("dataset.padding"), before.settings.run["dataset.padding"])
         and not evidence.noise.by_turns
