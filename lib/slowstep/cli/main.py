@@ -1,4 +1,4 @@
-"""The command line: `slowstep diagnose`, `survey`, `run`, `measure`, `report`, `export`, `audit` and `check`.
+"""The command line: `slowstep diagnose`, `survey`, `join`, `run`, `measure`, `report`, `export`, `audit` and `check`.
 
 The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
 an audit has told its claims by then.
@@ -20,6 +20,7 @@ from pathlib import Path
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
+from slowstep.nodes.listening import PORT, Listening, listen_at
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with signals.unwinding():
             if given.command != "report":
                 temporary_folder()
+            if hasattr(given, "wait"):
+                listen_at(Listening(port=given.port, key_file=given.key_file, seconds=60 * given.wait))
             return given.run(given)
     except SettingsError as error:
         for problem in error.problems:
@@ -78,7 +81,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         at = arguments.index("--")
         own, words = arguments[:at], arguments[at + 1 :]
     parser = _parser()
-    if not words and own and own[0] in (*OF_COMMANDS, "survey", "run"):
+    if not words and own and own[0] in OF_COMMANDS:
         at = next((i for i in range(1, len(own)) if _is_program(own, i)), None)
         if at is not None:
             meant = shlex.join(["slowstep", *own[:at], "--", *own[at:]])
@@ -89,7 +92,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
-    if given.command in ("survey", "run") and not words:
+    if given.command in ("survey", "run", "join") and not words:
         parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
@@ -110,7 +113,7 @@ def _is_program(arguments: Sequence[str], at: int) -> bool:
 DESCRIBING = (".yaml", ".yml", ".json")
 """The endings of files that describe a run."""
 
-OF_COMMANDS = ("survey", "run", "diagnose", "measure")
+OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
 """What can be done with a command that trains."""
 
 
@@ -134,6 +137,15 @@ def _parser() -> argparse.ArgumentParser:
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
     changed.set_defaults(run=_run)
     changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
+    join = commands.add_parser("join", help="train this node's part of what slowstep diagnose trains on several nodes")
+    join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
+    join.set_defaults(run=_join)
+    join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
+    join.add_argument("--key-file", default="", help="a copy of the session's key")
+    join.add_argument(
+        "--startup", type=float, default=300.0, help="most seconds until the command starts its processes"
+    )
+    _over_nodes(survey)
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -155,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
+                _over_nodes(command)
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
         if name == "report":
@@ -163,6 +176,13 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
+
+
+def _over_nodes(command: argparse.ArgumentParser) -> None:
+    """Add the options of a command that trains on several nodes, where this is the first of them."""
+    command.add_argument("--port", type=int, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
+    command.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
+    command.add_argument("--wait", type=_above_zero, default=5.0, help="most minutes until all nodes have joined")
 
 
 def _above_zero(text: str) -> float:
@@ -238,6 +258,12 @@ def _survey(given: argparse.Namespace) -> int:
     for line in lines(seen):
         say(line)
     return 0 if seen.training else 1
+
+
+def _join(given: argparse.Namespace) -> int:
+    from slowstep.cli.join import join
+
+    return join(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
 
 
 def _check(given: argparse.Namespace) -> int:

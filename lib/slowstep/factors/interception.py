@@ -12,7 +12,10 @@ from slowstep_probe.changing.intervention import KEYWORDS, given_name
 WAYS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
 
-ANYWHERE = ("training_arguments.tf32", "model.sdpa_backend", "freed_memory", "process", "processes", "ddp", "fsdp")
+ANYWHERE = (
+    *("training_arguments.tf32", "model.sdpa_backend", "freed_memory"),
+    *("process", "processes", "nodes", "ddp", "fsdp"),
+)
 """Changes of the process, for which the program needs to make nothing."""
 
 

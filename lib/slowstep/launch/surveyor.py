@@ -12,20 +12,26 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
+from slowstep.launch.far_nodes import spread
 from slowstep.launch.of_command import ALONE
 from slowstep.launch.probe_entry import entry
+from slowstep.nodes.current import session_of
+from slowstep.nodes.member import NodeFailed
 from slowstep.processes.signals import held
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.plain import to_plain as message
 from slowstep_probe.processes.log import last_words
 from slowstep_probe.processes.scratch import folder_prefix, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, end_adopted, end_process_tree
-from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Rank
+from slowstep_probe.processes.wire import Wire
+from slowstep_probe.ranks.failures import LOST
+from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Group, Rank
 
 KEPT = 2**16
 """The bytes that are kept of the end of what the program prints."""
@@ -101,15 +107,61 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
     """
     seen = _told(command, order, env)
     if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
-        alone = command
-        set_by_launcher = {n: v for n, v in mattering(seen["env"]).items() if n not in OF_RANKS}
-        several = {name: seen[name] for name in ("processes", "launcher", "launched")}
-        command = replace(command, **several, env=set_by_launcher | command.env)
-        seen = _told(command, order, env)
+        alone, command = command, _of_several(command, seen)
+        if seen["nodes"] > 1:
+            return _over_nodes(command, order, env, seen)
+        seen = _told(command, order, env, Group(on_nodes=[command.processes]))
         if command.launcher == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
             command = replace(alone, launcher=BY_ITSELF)
             seen = _told(command, order, env)
     return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
+
+
+def _of_several(command: Command, seen: Mapping[str, Any]) -> Command:
+    """Return a command with the processes that it was seen to start on this node."""
+    set_by_launcher = {n: v for n, v in mattering(seen["env"]).items() if n not in OF_RANKS}
+    several = {name: seen[name] for name in ("processes", "launcher", "launched")}
+    return replace(command, **several, env=set_by_launcher | command.env)
+
+
+def _over_nodes(command: Command, order: SurveyOrder, env: Mapping[str, str], would: Mapping[str, Any]) -> SurveyRecord:
+    """Return the survey of a command that trains on several nodes, once they have joined."""
+    if would["node"]:
+        raise CommandError(
+            f"{command}: this is node {would['node']} by its command; run slowstep diagnose on node 0, and here "
+            "`slowstep join HOST`, with the host of node 0 and with this command after --"
+        )
+    session = session_of(command, would["nodes"], command.processes)
+    command = replace(command, nodes=session.on_nodes, processes=sum(session.on_nodes))
+    far = spread(session, command.nodes)
+    try:
+        far.start({"do": "survey", "order": asdict(order), "protected": command.protected})
+        seen = _told(command, order, env, far.group, far.take())
+    except NodeFailed as failed:
+        raise CommandError(f"{command}: {failed}") from None
+    if LOST in seen["ended"] and (why := far.why()):
+        raise CommandError(f"{command}: {why}")
+    return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
+
+
+def would_start(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> tuple[Command, int, int | None]:
+    """Return a command with the processes that it would start here, the number of its nodes, and that of this one.
+
+    CommandError if it would start none, or on one node alone.
+    """
+    seen = _told(command, order, env)
+    if seen.get("nodes", 1) < 2:
+        ended = f" ({seen['ended']})" if seen.get("ended") else ""
+        raise CommandError(
+            f"{command}: it starts no processes on several nodes{ended}; give the command that "
+            "`slowstep diagnose` was given on node 0, as in `torchrun --nnodes 2 --nproc-per-node 2 train.py`"
+        )
+    return _of_several(command, seen), seen["nodes"], seen["node"]
+
+
+def survey_part(command: Command, order: SurveyOrder, env: Mapping[str, str], group: Group, line: Wire) -> None:
+    """Run this node's part of a survey that another node leads, until that has seen enough."""
+    _told(command, order, env, group, [line])
 
 
 MATTERS = re.compile(
@@ -137,16 +189,34 @@ OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)
 """Environment variables that differ between ranks, or that each process has of its own."""
 
 
-def _told(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the process of a survey says, with the end of what the program printed."""
+def _told(
+    command: Command,
+    order: SurveyOrder,
+    env: Mapping[str, str],
+    group: Group | None = None,
+    lines: Sequence[Wire] = (),
+) -> dict[str, Any]:
+    """Return what the process of a survey says, with the end of what the program printed.
+
+    `group` are the ranks that it forks or leads, and `lines` the connections to other nodes, which are closed here.
+    """
     scratch = tempfile.mkdtemp(prefix=folder_prefix("survey"))
     try:
-        return _told_from(scratch, command, order, env)
+        return _told_from(scratch, command, order, env, group, lines)
     finally:
+        for line in lines:
+            line.close()
         remove_folder(scratch)
 
 
-def _told_from(scratch: str, command: Command, order: SurveyOrder, env: Mapping[str, str]) -> dict[str, Any]:
+def _told_from(
+    scratch: str,
+    command: Command,
+    order: SurveyOrder,
+    env: Mapping[str, str],
+    group: Group | None,
+    lines: Sequence[Wire],
+) -> dict[str, Any]:
     """Return what the process of a survey says, whose own files are in `scratch`."""
     read, write = os.pipe()
     meeting = os.path.join(scratch, "ranks")
@@ -157,7 +227,8 @@ def _told_from(scratch: str, command: Command, order: SurveyOrder, env: Mapping[
         "command": command.words,
         "result": write,
         "scratch": scratch if command.protected else "",
-        "processes": command.processes,
+        "group": message(group) if group else None,
+        "nodes": [line.fileno() for line in lines],
         "launcher": command.launcher,
         "meeting": meeting,
         **asdict(order),
@@ -176,10 +247,12 @@ def _told_from(scratch: str, command: Command, order: SurveyOrder, env: Mapping[
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    pass_fds=(write,),
+                    pass_fds=(write, *(line.fileno() for line in lines)),
                     start_new_session=True,
                 )
             theirs.close()
+            for each in lines:  # the process's end of them is the only one from now on
+                each.close()
             line = _line(told, order.startup + order.seconds + GRACE, process)
             if not line:  # a process whose end of the pipe is closed may be about to end
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -192,6 +265,8 @@ def _told_from(scratch: str, command: Command, order: SurveyOrder, env: Mapping[
                 process.wait()
             end_adopted(mark)
         output = _end_of(log)
+    if group is not None and not group.leads and not line:
+        return {}
     if left:
         raise CommandError(f"{command}: {IN_BACKGROUND}")
     if not line:

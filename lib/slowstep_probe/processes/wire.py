@@ -36,6 +36,14 @@ class Wire:
         """Return the number of the socket, to wait for several wires at a time."""
         return self._socket.fileno()
 
+    def here(self) -> tuple[str, int]:
+        """Return the address of this end of a connection to another host, and its family."""
+        return self._socket.getsockname()[0], self._socket.family
+
+    def there(self) -> str:
+        """Return the address of the other end of a connection to another host."""
+        return self._socket.getpeername()[0]
+
     def send(self, message: dict[str, Any], descriptors: Sequence[int] = (), after_failure: bool = False) -> None:
         """Send a message; OSError if the other end is gone.
 
