@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,33 +77,53 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def start_join(folder: Path, port: int, key: Path, command: list[str], *options: str) -> subprocess.Popen[str]:
-    """A second node that joins."""
-    own = [sys.executable, "-m", "slowstep.cli", "join", f"127.0.0.1:{port}", "--key-file", str(key), *options]
-    env = os.environ | {"PYTHONPATH": LIBRARY}
+def start_join(folder: Path, session: str, key: Path, command: list[str], *within: str) -> subprocess.Popen[str]:
+    """A second node that joins; `within` is put before its command."""
+    own = [sys.executable, "-m", "slowstep.cli", "join", session, "--key-file", str(key)]
     return subprocess.Popen(
-        [*own, "--", *command], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*within, *own, "--", *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": LIBRARY},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """A surveyed command, and both nodes in one session."""
+@contextmanager
+def a_session(
+    tmp_path_factory: pytest.TempPathFactory,
+    host: str = "127.0.0.1",
+    of_node: Callable[[int], list[str]] = words,
+    within: Sequence[str] = (),
+) -> Iterator[Nodes]:
+    """A surveyed command, and both nodes in one session, of which the second reaches the first at `host`."""
     folders = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("b")
     for folder in folders:
         shutil.copy(PROGRAM, folder)
     key, port = tmp_path_factory.mktemp("key") / "key", free_port()
     made_key(str(key))
     listen_at(Listening(port=port, key_file=str(key), seconds=SOON))
-    joined = start_join(folders[1], port, key, words(1))
+    joined = start_join(folders[1], f"{host}:{port}", key, of_node(1), *within)
     try:
-        seen = survey(resolve(words(0), folders[0], os.environ), SurveyOrder(startup=120, seconds=60), os.environ)
+        command = resolve(of_node(0), folders[0], os.environ)
+        seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
         settings = load(write(seen, tmp_path_factory.mktemp("outputs") / "nodes")).settings
         yield Nodes(folders, key, port, joined, seen, settings)
     finally:
         end_session()
-        joined.wait(ENDED_SOON)
-        listen_at(Listening())
+        try:
+            joined.wait(ENDED_SOON)
+        finally:
+            joined.kill()
+            listen_at(Listening())
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Two endpoints on this machine."""
+    with a_session(tmp_path_factory) as found:
+        yield found
 
 
 @pytest.fixture
@@ -249,3 +270,53 @@ def test_a_node_that_dies_ends_the_trial(nodes: Nodes, started: Callable[..., Tr
     assert soon(lambda: not [pid for pid in left if psutil.pid_exists(pid)])
     with pytest.raises(TrialEnded, match="has left the session"):
         started()
+
+
+@pytest.fixture
+def far_network() -> Iterator[tuple[str, str, list[str]]]:
+    """A network of its own for the second node: the address of the first one there, its interface, and a prefix."""
+    name, here, there = f"slowstep-{os.getpid()}", f"sa{os.getpid()}", f"sb{os.getpid()}"
+    inside = ["ip", "netns", "exec", name]
+    steps = (
+        ["ip", "netns", "add", name],
+        ["ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", name],
+        ["ip", "addr", "add", "10.231.17.1/30", "dev", here],
+        ["ip", "link", "set", here, "up"],
+        [*inside, "ip", "addr", "add", "10.231.17.2/30", "dev", there],
+        [*inside, "ip", "link", "set", there, "up"],
+        [*inside, "ip", "link", "set", "lo", "up"],
+    )
+    try:
+        for step in steps:
+            done = subprocess.run(step, capture_output=True, text=True, check=False) if shutil.which("ip") else None
+            if done is None or done.returncode:
+                pytest.skip(f"no network of its own can be made here: {done.stderr.strip() if done else 'no ip'}")
+        yield "10.231.17.1", here, inside
+    finally:
+        for step in (["ip", "link", "del", here], ["ip", "netns", "del", name]):
+            if shutil.which("ip"):
+                subprocess.run(step, capture_output=True, check=False)
+
+
+def test_two_networks_train_together_until_the_connection_is_cut(
+    far_network: tuple[str, str, list[str]], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """Nothing is said over the cut connection, so its silence ends the trial; both sides end what they run."""
+    address, interface, inside = far_network
+
+    def of_node(node: int) -> list[str]:
+        return ["env", f"GLOO_SOCKET_IFNAME={interface.replace('sa', 'sb') if node else interface}", *words(node)]
+
+    with a_session(tmp_path_factory, address, of_node, inside) as both:
+        trial = TrialProcess(
+            Arm(label="t", settings=both.settings), tmp_path / "log", both.settings.budget, tmp_path / "cache"
+        )
+        try:
+            assert block(trial, 6).block.work.samples == 6 * 32
+            subprocess.run(["ip", "link", "set", interface, "down"], check=True)
+            with pytest.raises(TrialEnded) as ended:
+                trial.ask(Run(steps=100_000), SOON)
+        finally:
+            trial.end()
+        assert f"node 1 ({socket.gethostname()})" in ended.value.failed.reason
+        assert soon(lambda: both.joined.poll() is not None)

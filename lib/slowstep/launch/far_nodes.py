@@ -5,6 +5,7 @@ A trial on one host has no other nodes, and nothing is done for it here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,8 @@ class FarNodes:
     def hand_over(self, connection: Wire) -> None:
         """Hand the connections over to the process that leads all ranks."""
         for line in self.take():
-            connection.send({"node": True}, descriptors=[line.fileno()])
+            with contextlib.suppress(OSError):  # it has ended already, which is found when it is asked
+                connection.send({"node": True}, descriptors=[line.fileno()])
             line.close()
 
     def why(self) -> NodeFailed | None:

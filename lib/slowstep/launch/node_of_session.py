@@ -6,6 +6,7 @@ All that it starts ends with the connection over which it is led, and with the s
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ from slowstep.settings import Settings, SettingsError
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.plain import from_plain as message_from
-from slowstep_probe.processes.log import log_tail
+from slowstep_probe.processes.log import last_words, log_tail
 from slowstep_probe.processes.scratch import folder_prefix
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Group
@@ -159,5 +160,9 @@ class JoinedNode:
                     f"its part of the trial took {ended.peak / gib:.3g} GiB of host memory; "
                     f"{part.limit / gib:.3g} GiB are allowed there"
                 )
+            elif ended.code:
+                said = last_words(told["log"])
+                how = f"ended by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"status {ended.code}"
+                told["reason"] = f"its part of the trial ended ({how})" + (f"; its last words: {said}" if said else "")
             part.log.unlink(missing_ok=True)
             self._wire.send(told)

@@ -1,4 +1,4 @@
-"""Where a session listens, and how long nodes wait for each other."""
+"""The place where a session listens, and the time for which nodes wait for each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PORT = 29611
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Where a session listens, and how long it waits for nodes to join."""
+    """The port and the key of a session, and the seconds for which it waits for nodes to join."""
 
     port: int = PORT
     key_file: str = ""

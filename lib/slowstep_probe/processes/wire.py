@@ -17,6 +17,9 @@ from typing import Any
 PORTION = 2**16
 MOST_DESCRIPTORS = 4
 
+MAPPED = "::ffff:"
+"""The beginning of an IPv4 address as a socket shows it that listens for both versions of the protocol."""
+
 
 class Wire:
     """One end of a connection. A message is a dictionary of plain data."""
@@ -38,7 +41,10 @@ class Wire:
 
     def here(self) -> tuple[str, int]:
         """Return the address of this end of a connection to another host, and its family."""
-        return self._socket.getsockname()[0], self._socket.family
+        address = self._socket.getsockname()[0]
+        if address.startswith(MAPPED):
+            return address.removeprefix(MAPPED), socket.AF_INET
+        return address, self._socket.family
 
     def there(self) -> str:
         """Return the address of the other end of a connection to another host."""

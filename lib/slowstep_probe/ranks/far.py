@@ -91,6 +91,9 @@ class Node:
         except EOFError:
             self.gone = True
             raise
+        if "rank" not in told and "places" not in told:  # it could not begin, and its own log says why
+            self.gone = True
+            raise EOFError
         if "places" in told:
             self._places = {int(number): place and tuple(place) for number, place in told["places"].items()}
         elif "code" in told:

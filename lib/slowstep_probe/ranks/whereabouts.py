@@ -5,6 +5,7 @@ A rank whose main thread keeps the interpreter does not answer. That is an answe
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,8 @@ def ask_everywhere(ranks: Ranks) -> dict[int, tuple[str, int] | None]:
 def ask_where(ranks: Sequence[RankProcess]) -> dict[int, tuple[str, int] | None]:
     """Return the phase of each rank and the steps that it has trained; None for one that does not answer."""
     for each in ranks:
-        each.where.send({})
+        with contextlib.suppress(OSError):  # it has ended
+            each.where.send({})
     found: dict[int, tuple[str, int] | None] = dict.fromkeys(each.rank.number for each in ranks)
     deadline = time.monotonic() + SECONDS
     open_ones = list(ranks)

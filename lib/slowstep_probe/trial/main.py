@@ -78,6 +78,7 @@ def main(wire: Wire, launch: Mapping[str, Any]) -> None:
     try:
         _protect(asked)
     except NotTestable as error:
+        print(error)  # another node that leads this one's ranks learns it from the log
         wire.send(encoded(failure(error, memory())))
         end(1)
     if asked.group is not None:
