@@ -28,20 +28,18 @@ import torch
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.program import Program
+from slowstep_probe.ranks.launched_commands import (
+    is_launcher,
+    is_program,
+    is_remote,
+    is_this_python,
+    script,
+    without_unbuffered,
+)
 from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN, Rank
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
 """The packages that hold Lightning's launchers, in `strategies.launchers.subprocess_script`."""
-
-SCRIPTS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
-MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.launch",
-    "deepspeed.launcher.runner",
-)
-"""The console scripts and the modules of launchers, which other programs start as subprocesses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +104,7 @@ class Launchers:
     def _accelerate(self, module: ModuleType) -> Callable[..., None]:
         def launched(original: Callable[[Any], None], args: Any) -> None:
             command, env = module.prepare_simple_launcher_cmd_env(args)
-            if not _is_this_python(command):
+            if not is_this_python(command):
                 original(args)  # a program that is none of Python's
                 return
             os.environ.update(env)
@@ -117,11 +115,11 @@ class Launchers:
     def _elastic(self, original: Callable[..., Any], launch: Any, *arguments: Any) -> Any:
         """Go on as a rank where torchrun's agent would start the ranks: with a program, or with a function."""
         config, entry = launch._config, launch._entrypoint
-        if isinstance(entry, str) and not _is_this_python([entry]):
+        if isinstance(entry, str) and not is_this_python([entry]):
             return original(launch, *arguments)
         if config.max_nodes != config.min_nodes:
             raise SystemExit(ELASTIC)
-        words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
+        words = without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
         if self.own is None:
             node = config.rdzv_configs.get("rank") if config.rdzv_backend == "static" else None
             self.several(
@@ -173,18 +171,19 @@ class Launchers:
             return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
-        if words and self._takes(SUBPROCESS) and (_is_remote(words) or env.get("CROSS_SIZE", "1") not in ("", "1")):
+        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and is_program(words)
+        elsewhere = (words and is_remote(words)) or (starts_rank and env.get("CROSS_SIZE", "1") not in ("", "1"))
+        if elsewhere and self._takes(SUBPROCESS):
             raise SystemExit(NODES_OF_DEEPSPEED)
-        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and _is_program(words)
         if starts_rank and self.own is None:
-            self.several(Would(processes=int(size), launcher=SUBPROCESS, launched=_without_unbuffered(words[1:])))
+            self.several(Would(processes=int(size), launcher=SUBPROCESS, launched=without_unbuffered(words[1:])))
         if starts_rank and self.own is not None and int(number) != self.own.local:
             return original(process, ["sleep", "infinity"])  # another rank, which runs elsewhere
-        if starts_rank or _is_launcher(words):
+        if starts_rank or is_launcher(words):
             own = self.own.environment if starts_rank and self.own is not None else {}
             os.environ.update({**env, **own})
-            command = words[1:] if _is_this_python(words) else [_script(words[0]), *words[1:]]
-            self._run(_without_unbuffered(command), words, trains=starts_rank)
+            command = words[1:] if is_this_python(words) else [script(words[0]), *words[1:]]
+            self._run(without_unbuffered(command), words, trains=starts_rank)
             words = [sys.executable, "-c", ""]
             return original(process, words)
         return original(process, args, *rest, **kwargs)
@@ -235,43 +234,3 @@ OF_TORCHRUN = {
 
 def _leave_alone(would: Would) -> None:
     """Let a launcher start its processes itself."""
-
-
-def _without_unbuffered(words: Sequence[str]) -> list[str]:
-    """Return a program's words without the interpreter's option `-u`, which launchers put before them."""
-    return list(words[1:] if words[:1] == ["-u"] else words)
-
-
-def _is_this_python(words: Sequence[str]) -> bool:
-    """Return whether a command is run by the interpreter that runs this."""
-    return bool(words) and os.path.realpath(words[0]) == os.path.realpath(sys.executable)
-
-
-def _is_program(words: Sequence[str]) -> bool:
-    """Return whether a command runs a file or a module by this interpreter."""
-    program = _without_unbuffered(words[1:]) or ["-c"]
-    return _is_this_python(words) and program[0] != "-c"
-
-
-def _is_launcher(words: Sequence[str]) -> bool:
-    """Return whether a command is a launcher that this interpreter would run."""
-    if not words:
-        return False
-    if _is_this_python(words):
-        first, *others = _without_unbuffered(words[1:]) or [""]
-        return others[0] in MODULES if first == "-m" and others else os.path.basename(first) in SCRIPTS
-    return os.path.basename(words[0]) in SCRIPTS and os.path.isfile(_script(words[0]))
-
-
-REMOTE = ("pdsh", "mpirun", "mpirun_rsh", "mpiexec", "srun")
-"""The programs by which DeepSpeed's launcher starts processes on other nodes."""
-
-
-def _is_remote(words: Sequence[str]) -> bool:
-    """Return whether DeepSpeed's launcher would reach other nodes by a command."""
-    return os.path.basename(words[0]) in REMOTE and "deepspeed.launcher.runner" in sys.modules
-
-
-def _script(name: str) -> str:
-    """Return the path of a console script beside this interpreter."""
-    return name if os.sep in name else os.path.join(os.path.dirname(sys.executable), name)
