@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
-from slowstep.nodes.listening import PORT, Listening, listen_at
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with signals.unwinding():
             if given.command != "report":
                 temporary_folder()
-            if hasattr(given, "wait"):
-                listen_at(Listening(port=given.port, key_file=given.key_file, seconds=60 * given.wait))
+            listen_as(given)
             return given.run(given)
     except SettingsError as error:
         for problem in error.problems:
@@ -137,15 +136,8 @@ def _parser() -> argparse.ArgumentParser:
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
     changed.set_defaults(run=_run)
     changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
-    join = commands.add_parser("join", help="train this node's part of what slowstep diagnose trains on several nodes")
-    join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
-    join.set_defaults(run=_join)
-    join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
-    join.add_argument("--key-file", default="", help="a copy of the session's key")
-    join.add_argument(
-        "--startup", type=float, default=300.0, help="most seconds until the command starts its processes"
-    )
-    _over_nodes(survey)
+    add_join(commands)
+    add_options(survey)
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -163,11 +155,11 @@ def _parser() -> argparse.ArgumentParser:
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
             command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
             if name in OF_COMMANDS:
-                command.add_argument("--minutes", type=_above_zero, help="how long measuring may take (a command: 15)")
+                command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
-                _over_nodes(command)
+                add_options(command)
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
         if name == "report":
@@ -176,21 +168,6 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
-
-
-def _over_nodes(command: argparse.ArgumentParser) -> None:
-    """Add the options of a command that trains on several nodes, where this is the first of them."""
-    command.add_argument("--port", type=int, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
-    command.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
-    command.add_argument("--wait", type=_above_zero, default=5.0, help="most minutes until all nodes have joined")
-
-
-def _above_zero(text: str) -> float:
-    """Return a number of minutes; an error of the command line if it is none, or not above 0."""
-    with contextlib.suppress(ValueError):
-        if 0 < (number := float(text)) < float("inf"):
-            return number
-    raise argparse.ArgumentTypeError(f"'{text}' is no number of minutes to measure in; give one above 0")
 
 
 def _diagnose(given: argparse.Namespace) -> int:
@@ -258,12 +235,6 @@ def _survey(given: argparse.Namespace) -> int:
     for line in lines(seen):
         say(line)
     return 0 if seen.training else 1
-
-
-def _join(given: argparse.Namespace) -> int:
-    from slowstep.cli.join import join
-
-    return join(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
 
 
 def _check(given: argparse.Namespace) -> int:
