@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from slowstep.cli.join import address
+from slowstep.environment.machine import this_machine
+from slowstep.factors import CATALOGUE, comparison_family
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import slowest
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
@@ -23,8 +25,10 @@ from slowstep.nodes.member import NodeFailed
 from slowstep.nodes.session import Session
 from slowstep.records import Node
 from slowstep.records.unlike_nodes import unlike
-from slowstep.settings import SettingsError
+from slowstep.settings import Settings, SettingsError
+from slowstep.settings.command import Command
 from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Nodes
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Group
 
@@ -223,6 +227,37 @@ def test_one_host_is_a_group_of_one_node() -> None:
     assert ([str(rank) for rank in group.own], group.far, group.alone) == (["rank 0", "rank 1"], [], False)
     assert Group(on_nodes=[1]).alone
     assert not Group(on_nodes=[1], node=-1).alone
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, [2, 2]),
+        ({"processes": 2}, [2, 0]),
+        ({"processes": 3}, [2, 1]),
+        ({"nodes": Nodes(apart=True)}, [2, 0]),
+        ({"nodes": Nodes(apart=True, number=1)}, [0, 2]),
+        ({"nodes": Nodes(number=1)}, [2, 2]),
+    ],
+)
+def test_processes_fill_the_first_nodes_first(changes: dict, expected: list[int]) -> None:
+    """Fewer of them need fewer nodes; on a node apart there are its own alone."""
+    command = Command(words=[], python="", arguments=["a.py"], folder="/", processes=4, nodes=[2, 2])
+    settings = Settings(name="x", command=command, **changes)
+
+    assert (settings.on_nodes, settings.ranks) == (expected, sum(expected))
+
+
+def test_each_other_node_is_tried_alone_where_there_are_several() -> None:
+    """Both arms stand on one node: the baseline on the first, the treatment on the other one."""
+    command = Command(words=[], python="", arguments=["a.py"], folder="/", processes=3, nodes=[1, 1, 1])
+    settings = Settings(name="x", command=command, parallelism={"node": [1]})
+    (contrast,) = comparison_family(settings, "parallelism", this_machine())
+    alone = Settings(name="x", command=replace(command, nodes=[]))
+    node = CATALOGUE["node"]
+
+    assert [arm.settings.on_nodes for arm in (contrast.baseline, contrast.treatment)] == [[1, 0, 0], [0, 1, 0]]
+    assert [list(node.proposals(one.run, this_machine())) for one in (settings, alone)] == [[1, 2], []]
 
 
 def ratio(low: float, high: float) -> Interval:

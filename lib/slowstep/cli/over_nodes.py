@@ -11,7 +11,7 @@ from slowstep.nodes.listening import PORT, Listening, listen_at
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a command that trains on several nodes, where this is the first of them."""
-    command.add_argument("--port", type=int, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
+    command.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
     command.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
     command.add_argument("--wait", type=above_zero, default=5.0, help="most minutes until all nodes have joined")
 
@@ -37,6 +37,13 @@ def _join(given: argparse.Namespace) -> int:
     from slowstep.cli.join import join
 
     return join(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
+
+
+def _port(text: str) -> int:
+    """Return a port; an error of the command line if it is none."""
+    if text.isdigit() and 0 < int(text) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")
 
 
 def above_zero(text: str) -> float:

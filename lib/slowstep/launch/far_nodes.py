@@ -100,7 +100,7 @@ def of_trial(settings: Settings) -> FarNodes:
 def gather(settings: Settings) -> None:
     """Have all nodes of a command join, so that they stand among what measures; SettingsError if they don't."""
     if settings.command is not None and settings.command.nodes:
-        session_of(settings.command, len(settings.command.nodes), settings.command.nodes[0])
+        session_of(settings.command, len(settings.command.nodes), settings.command.nodes[0]).gather()
 
 
 def spread(session: Session, on_nodes: list[int]) -> FarNodes:

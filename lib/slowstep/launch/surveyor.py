@@ -89,6 +89,7 @@ def _over_nodes(command: Command, order: SurveyOrder, env: Mapping[str, str], wo
             "`slowstep join HOST`, with the host of node 0 and with this command after --"
         )
     session = session_of(command, would["nodes"], command.processes)
+    session.gather()
     command = replace(command, nodes=session.on_nodes, processes=sum(session.on_nodes))
     far = spread(session, command.nodes)
     try:

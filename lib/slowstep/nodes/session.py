@@ -38,7 +38,7 @@ class Session:
     def __init__(self, own: Hello, listening: Listening):
         self.own = own
         self.members: dict[int, Member] = {}
-        self._listening, self._key = listening, made_key(listening.key_file)
+        self.listening, self._key = listening, made_key(listening.key_file)
         self._lines: dict[tuple[str, int], Wire] = {}
         self._changed = threading.Condition()
         self._number = itertools.count(1)
@@ -59,22 +59,24 @@ class Session:
 
     def gather(self) -> None:
         """Wait until all nodes have joined; SettingsError if they don't in time."""
+        with self._changed:
+            self.members = self._here()
         missing = self.own.nodes - 1 - len(self.members)
         if not missing:
             return
-        key = f" --key-file {self._listening.key_file}" if self._listening.key_file else ""
+        key = f" --key-file {self.listening.key_file}" if self.listening.key_file else ""
         say(
             f"waiting for {missing} more node{'s' if missing > 1 else ''}; on each of them: "
             f"slowstep join {self.own.host}:{self.port}{key} -- and the command"
         )
-        deadline = time.monotonic() + self._listening.seconds
+        deadline = time.monotonic() + self.listening.seconds
         with self._changed:
             while len(self.members) < self.own.nodes - 1:
                 if not self._changed.wait(deadline - time.monotonic()):
                     joined = ", ".join(str(one) for one in self.members.values()) or "none"
                     raise SettingsError(
                         f"of {self.own.nodes} nodes that the command names not all have joined within "
-                        f"{self._listening.seconds:.0f} s (joined: {joined}); run `slowstep join "
+                        f"{self.listening.seconds:.0f} s (joined: {joined}); run `slowstep join "
                         f"{self.own.host}:{self.port}` there, with the same command"
                     )
         for line in unlike(self.records):
@@ -130,7 +132,7 @@ class Session:
 
     def _join(self, hello: Hello, wire: Wire) -> None:
         with self._changed:
-            here = {n: one for n, one in self.members.items() if one.ended("") is None and not one.gone}
+            here = self._here()
             why = refused(self.own, hello, {number: one.hello for number, one in here.items()})
             if not why:
                 known = {one.node for one in (hello,) if one.node is not None}
@@ -143,6 +145,12 @@ class Session:
             self._send_away(wire, hello.host, why)
         else:
             say(f"node {number} has joined: {hello.host}")
+
+    def _here(self) -> dict[int, Member]:
+        """Return the nodes that have joined and that have not left."""
+        for one in self.members.values():
+            one.ended("")  # it reads what has come, which may be the end
+        return {number: one for number, one in self.members.items() if not one.gone}
 
     @staticmethod
     def _send_away(wire: Wire, host: str, why: str) -> None:
