@@ -17,7 +17,7 @@ class OwnRank:
     """The rank that a process is."""
 
     rank: Rank
-    wire: Wire | None
+    wire: Wire
     """The wire over which it is asked."""
     where: Wire | None = None
     """The wire over which it is asked where it stands; None for a single rank, which nobody leads."""
@@ -29,10 +29,8 @@ def gathered(group: Group, nodes: Sequence[Wire], wire: Wire | None) -> OwnRank 
     """Return in each rank's process what it is, and all ranks in the process that has forked them.
 
     `nodes` are the connections to other nodes, in a process that leads all ranks. In one that does not, `wire` is the
-    connection to that; else it is the one to the measurer, if there is one. A single rank is this process.
+    connection to that; else it is the one to the measurer, if there is one.
     """
-    if group.alone:
-        return OwnRank(rank=group.own[0], wire=wire)
     address = meeting.opened(nodes, bool(group.own)) if group.leads else meeting.told(wire)
     told = forked(group.own)
     if isinstance(told, list):

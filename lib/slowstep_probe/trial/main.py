@@ -105,7 +105,12 @@ def _protect(asked: Launch) -> None:
 
 
 def _own_rank(wire: Wire, group: Group) -> OwnRank:
-    """Return what each rank's process is. The process that has forked the ranks of this node does not return."""
+    """Return what each rank's process is. The process that has forked the ranks of this node does not return.
+
+    A single rank, which nobody leads, is this process.
+    """
+    if group.alone:
+        return OwnRank(rank=group.own[0], wire=wire)
     told = gathered(group, handed_over(wire, group), wire)
     if isinstance(told, OwnRank):
         return told
