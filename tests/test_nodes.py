@@ -29,7 +29,8 @@ from slowstep.settings import Settings, SettingsError
 from slowstep.settings.command import Command
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Nodes
-from slowstep_probe.processes.wire import Wire
+from slowstep_probe.processes.wire import Wire, pair
+from slowstep_probe.ranks.gathering import handed_over
 from slowstep_probe.ranks.rank import Group
 
 HERE = "127.0.0.1"
@@ -227,6 +228,21 @@ def test_one_host_is_a_group_of_one_node() -> None:
     assert ([str(rank) for rank in group.own], group.far, group.alone) == (["rank 0", "rank 1"], [], False)
     assert Group(on_nodes=[1]).alone
     assert not Group(on_nodes=[1], node=-1).alone
+
+
+def test_each_connection_is_handed_over_to_its_node() -> None:
+    """They are handed over one by one, however many there are, and requests may follow at once."""
+    (ours, theirs), lines = pair(), [pair() for _ in range(6)]
+    for own, _ in lines:
+        ours.send({"node": True}, descriptors=[own.fileno()])
+        own.close()
+    ours.send({"after": "them"})
+    group = Group(on_nodes=[1] * 7)
+    for number, wire in enumerate(handed_over(theirs, group)):
+        wire.send({"number": number})
+
+    assert [other.receive(5)["number"] for _, other in lines] == list(range(6))
+    assert theirs.receive(5) == {"after": "them"}
 
 
 @pytest.mark.parametrize(
