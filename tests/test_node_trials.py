@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -33,7 +34,7 @@ from slowstep.records import Status
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.tree import descendants
-from slowstep_probe.trial.messages import BlockDone, Observe, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, Profile, Run
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "on_nodes.py"
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
@@ -214,6 +215,19 @@ def test_a_rank_on_another_node_ends_all_and_is_named(
     assert ended.value.failed.reason.startswith(f"rank 1 on node 1 ({socket.gethostname()}): {said}")
     assert f"cause={cause}" in trial.log.read_text()
     assert soon(lambda: not nodes.of_second() and not descendants(trial.guard))
+
+
+def test_the_rank_that_is_waited_for_is_profiled_there(nodes: Nodes, started: Callable[..., TrialProcess]) -> None:
+    """Its trace comes here, and all ranks go on afterwards."""
+    nodes.cause(1, "slow")
+    trial = started()
+    block(trial)
+    trace = trial.folder / "trace.json.gz"
+    found = trial.ask(Profile(steps=3, trace=str(trace), looks=5), SOON)
+
+    assert (found.record.steps, found.record.trace) == (3, trace.name)
+    assert b"traceEvents" in gzip.decompress(trace.read_bytes())
+    assert trial.ask(Run(steps=2), SOON).block.steps == 2
 
 
 def test_a_rank_that_hangs_on_another_node_is_named(nodes: Nodes, started: Callable[..., TrialProcess]) -> None:

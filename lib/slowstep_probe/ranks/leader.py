@@ -6,6 +6,7 @@ alone: samples and positions are known to each rank for itself, and the leader t
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import signal
@@ -15,6 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep_probe.measured import Status
@@ -30,6 +32,7 @@ from slowstep_probe.trial.messages import (
     Observe,
     PeriodicEvent,
     Profile,
+    Profiled,
     Run,
     decoded,
     encoded,
@@ -86,22 +89,31 @@ class Leader:
         everybody = self.ranks.processes
         if isinstance(request, Run):
             self._send(self._trained_together(self._asked(self._in_steps(request), everybody)))
-        elif isinstance(request, Profile):  # the rank that is waited for is looked at, and the others train as far
-            awaited = everybody[self._awaited.most_common(1)[0][0] if self._awaited else 0]
-            others = [each for each in everybody if each is not awaited]
-            try:
-                awaited.wire.send(encoded(request))
-            except OSError:
-                self._fail()
-            self._asked(Run(steps=request.looks), others)
-            self._asked(Run(steps=request.steps), others)
-            self._send(self._answers([awaited])[0])
+        elif isinstance(request, Profile):
+            self._send(self._profiled(request))
         elif isinstance(request, PeriodicEvent):
             self._send(joined.event_done(self._asked(request, everybody)))
         elif isinstance(request, Observe):
             self._send(joined.observed(self._asked(request, everybody)))
         else:
             raise EOFError
+
+    def _profiled(self, request: Profile) -> Profiled:
+        """Return the profile of the rank that is waited for. The others train as far."""
+        everybody = self.ranks.processes
+        awaited = everybody[self._awaited.most_common(1)[0][0] if self._awaited else 0]
+        others = [each for each in everybody if each is not awaited]
+        far = isinstance(awaited, FarRank)
+        try:
+            awaited.wire.send(encoded(replace(request, returned=far)))
+        except OSError:
+            self._fail()
+        self._asked(Run(steps=request.looks), others)
+        self._asked(Run(steps=request.steps), others)
+        answer: Profiled = self._answers([awaited])[0]
+        if far:
+            Path(request.trace).write_bytes(base64.b64decode(answer.content))
+        return replace(answer, content="")
 
     def _in_steps(self, request: Run) -> Run:
         """Return a request that every rank decides alike by itself: it counts steps, and nothing else."""

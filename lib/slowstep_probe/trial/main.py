@@ -6,6 +6,7 @@ ends it with all that it started.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import faulthandler
 import gc
@@ -293,8 +294,12 @@ class Trial:
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
         self.profiling = self.probe.annotation = None
         seconds = self.probe.close()[0].seconds
-        found = profiling.stop(request.steps, seconds, Path(request.trace))
-        self._send(Profiled(record=replace(found, places=self.places)))
+        trace = Path(request.trace)
+        if request.returned:
+            trace = Path(self.launch.meeting) / trace.name
+        found = profiling.stop(request.steps, seconds, trace)
+        content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
+        self._send(Profiled(record=replace(found, places=self.places), content=content))
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""

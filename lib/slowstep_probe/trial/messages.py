@@ -68,12 +68,13 @@ class PeriodicEvent:
 class Profile:
     """A request for `steps` steps under torch.profiler, after `looks` steps in which the stack is looked at.
 
-    The trace goes to the file `trace`.
+    The trace goes to the file `trace`. It is `returned` with the answer where that file is on another node.
     """
 
     steps: int
     trace: str
     looks: int
+    returned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +143,8 @@ class Profiled:
     """The answer to `Profile`."""
 
     record: ProfileRecord
+    content: str = ""
+    """The trace in base64, if it is returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
