@@ -228,6 +228,7 @@ def test_the_optimal_configuration_was_not_shown_to_be_one(case: Open) -> None:
 
 
 @pytest.mark.trials
+@pytest.mark.exhaustive
 def test_attention_can_not_explain_it(case: Open) -> None:
     """At 1024 its quadratic part is 5 % of a 7B LoRA step."""
     settings = case("001").settings

@@ -96,7 +96,7 @@ def content(folder: Path) -> dict[str, str]:
     ("command", "samples"),
     [
         (("plain_loop.py", "--epochs", "1", "-b", "40"), 40),
-        (("with_trainer.py", "out"), 8),
+        pytest.param(("with_trainer.py", "out"), 8, marks=pytest.mark.exhaustive),
         pytest.param(("evaluates_and_saves.py",), 8, marks=pytest.mark.exhaustive),
         pytest.param(("tuples.py",), 16, marks=pytest.mark.exhaustive),
         pytest.param(("with_accelerate.py",), 16, marks=pytest.mark.exhaustive),
@@ -230,6 +230,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
                 Change("model.memory_format", "channels_last", "memory_format"),
             ],
             id="process, memory format",
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             EXPERTS,
@@ -275,6 +276,7 @@ def test_changes_take_effect_and_name_their_lines(
             assert change.line in "".join(rows[max(0, at - 4) : at + 1]), change.key
 
 
+@pytest.mark.exhaustive
 def test_only_arguments_that_a_trainer_holds_are_changed_and_known(
     surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
@@ -418,6 +420,7 @@ def five_pairs(settings: Settings) -> ComparisonRequest:
 SHORT = {"budget.block_seconds": 0.15, "budget.max_pairs": 5}
 
 
+@pytest.mark.exhaustive
 def test_training_that_is_too_short_for_any_block_is_said_to_be(
     home: Path, surveyed: Callable[..., Settings], tmp_path: Path
 ) -> None:

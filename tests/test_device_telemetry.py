@@ -25,6 +25,7 @@ class Driver:
     """A device as NVML tells of it. Its energy counter grows by `joules` between two questions."""
 
     joules: float = 0.0
+    clock: int = 1980
     reasons: int = 0
     pids: tuple[int, ...] = (OWN,)
     used: dict[int, int] = field(default_factory=dict)
@@ -35,45 +36,61 @@ class Driver:
     def __post_init__(self) -> None:
         self.spent = 0.0
 
-    def answers(self) -> dict[str, Callable[..., Any]]:
-        """NVML's functions."""
-        return {
-            "nvmlInit": lambda: None,
-            "nvmlDeviceGetHandleByIndex": lambda index: self,
-            "nvmlDeviceGetTotalEnergyConsumption": self._energy,
-            "nvmlDeviceGetClockInfo": lambda device, kind: 1980,
-            "nvmlDeviceGetTemperature": lambda device, kind: 61,
-            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda device: self.reasons,
-            "nvmlDeviceGetComputeRunningProcesses": lambda device: [SimpleNamespace(pid=pid) for pid in self.pids],
-            "nvmlDeviceGetProcessUtilization": lambda device, since: [
-                SimpleNamespace(pid=pid, smUtil=used) for pid, used in self.used.items()
-            ],
+    def answers(self) -> dict[str, Callable[[Any], Any]]:
+        """NVML's functions, as far as this device answers them, without their further arguments."""
+        found = {
+            "TotalEnergyConsumption": self._energy,
+            "ClockInfo": lambda: self.clock,
+            "Temperature": lambda: 61,
+            "CurrentClocksThrottleReasons": lambda: self.reasons,
+            "ComputeRunningProcesses": lambda: [SimpleNamespace(pid=pid) for pid in self.pids],
+            "ProcessUtilization": lambda: [SimpleNamespace(pid=p, smUtil=used) for p, used in self.used.items()],
         }
+        return {name: found[name] for name in found if not any(part in name for part in self.silent)}
 
-    def _energy(self, device: Any) -> float:
+    def _energy(self) -> float:
         self.spent += 1e3 * self.joules
         return self.spent
 
 
+ASKED = (
+    "TotalEnergyConsumption",
+    "ClockInfo",
+    "Temperature",
+    "CurrentClocksThrottleReasons",
+    "ComputeRunningProcesses",
+    "ProcessUtilization",
+)
+
+
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Driver], Watched]]:
-    """Watches a block of no length on a device."""
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
+    """Watches a block of no length on devices, one for each rank."""
 
     def refuse(*_: Any) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
-    def once(driver: Driver) -> Watched:
-        device_telemetry.the_device.cache_clear()
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-        for name, answer in driver.answers().items():
-            silent = any(part in name for part in driver.silent)
-            monkeypatch.setattr(pynvml, name, refuse if silent else answer)
-        with watched(lambda: {OWN}) as seen:
+    def asking(name: str) -> Callable[..., Any]:
+        return lambda device, *_: device.answers().get(name, refuse)()
+
+    def once(*drivers: Driver, visible: str | None = "0", ranks: int = 1) -> Watched:
+        device_telemetry.the_devices.cache_clear()
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        monkeypatch.setattr(pynvml, "nvmlInit", refuse if "nvmlInit" in drivers[0].silent else lambda: None)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: len(drivers))
+        monkeypatch.setattr(
+            pynvml, "nvmlDeviceGetHandleByIndex", lambda i: drivers[i] if i < len(drivers) else refuse()
+        )
+        for name in ASKED:
+            monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", asking(name))
+        with watched(lambda: {OWN}, ranks) as seen:
             pass
         return seen
 
     yield once
-    device_telemetry.the_device.cache_clear()
+    device_telemetry.the_devices.cache_clear()
 
 
 def test_a_block_alone_on_a_healthy_device_counts(watch: Callable[[Driver], Watched]) -> None:
@@ -119,9 +136,30 @@ def test_a_shared_device_interrupts_if_it_is_known_to_be_shared(
 
 def test_a_device_that_tells_little_leaves_gaps(watch: Callable[[Driver], Watched]) -> None:
     """What a driver does not support is not measured, which is never 0."""
-    seen = watch(Driver(silent=frozenset({"DeviceGetTotal", "DeviceGetClock", "Temperature", "Reasons", "Running"})))
+    seen = watch(Driver(silent=frozenset({"Total", "ClockInfo", "Temperature", "Reasons", "Running"})))
 
     assert Watched(telemetry=Telemetry()) == seen
+
+
+@pytest.mark.parametrize(("visible", "ranks"), [(None, 2), ("0,1", 2), ("1,0", 4), ("1,0,-1,2", 2)])
+def test_ranks_are_watched_on_all_their_devices(visible: str | None, ranks: int, watch: Callable[..., Watched]) -> None:
+    """The power of all, the slowest clock, and whatever interrupts one of them."""
+    hot = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
+    one = watch(Driver(joules=5.0))
+    seen = watch(Driver(joules=5.0), Driver(joules=5.0, clock=900, reasons=hot), visible=visible, ranks=ranks)
+
+    assert seen.telemetry.sm_mhz == 900 < one.telemetry.sm_mhz
+    assert seen.telemetry.throttled == ["heat, by the hardware"]
+    assert seen.telemetry.others == 0
+    assert "heat" in seen.interrupted
+
+
+def test_a_single_process_is_watched_on_its_own_device(watch: Callable[..., Watched]) -> None:
+    """What happens on a device that it does not use is not its affair."""
+    hot = Driver(clock=900, reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown)
+
+    assert watch(Driver(), hot, visible=None).interrupted is None
+    assert watch(Driver(), hot, visible="1,0").telemetry.sm_mhz == 900
 
 
 def test_without_a_driver_nothing_is_told(watch: Callable[[Driver], Watched]) -> None:

@@ -33,18 +33,14 @@ from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
 
-SOON = {"memory"}
-"""The part whose dry run belongs to every test run; the others are run by `make test-all`."""
-
-
-SEEN = SOON | {"probe", "telemetry", "residency", "job-projected"}
+SEEN = {"memory", "probe", "telemetry", "residency", "job-projected"}
 """The parts whose dry run was seen to its end by this test. The others are to be run by hand first (docs/gpu.md)."""
 
 
 def marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
     """How often the dry run of a part is a test."""
     unseen = pytest.mark.skip(reason="its dry run was not yet seen to its end")
-    return (() if name in SOON else (pytest.mark.exhaustive,)) + (() if name in SEEN else (unseen,))
+    return (pytest.mark.exhaustive,) + (() if name in SEEN else (unseen,))
 
 
 @pytest.fixture

@@ -18,8 +18,10 @@ from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.order import seconds_of
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.investigation.together import TOGETHER, next_comparisons
+from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
@@ -155,25 +157,33 @@ def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
 def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..., Lab]) -> None:
     """A round of many comparisons takes longer than a pair of one, and would leave all of them undecided."""
     lab = opened(lambda name, purpose: 0.0, levels=MANY, minutes=1e3)
-    short = lab.evidence.settings.budget.max_pairs
     waiting = {c.name: (c, 1) for c in comparison_family(lab.settings, "compute", lab.machine)}
     _ = lab.baseline
+    short = 1.5 * min(seconds_of(contrast, lab.evidence) for contrast, _ in waiting.values())
     one, most = (len(next_comparisons(dict(waiting), lab.evidence, lambda c: True, s)) for s in (short, math.inf))
 
     assert one == 1 < most
 
 
-def test_16_bit_arithmetic_on_a_processor_is_undone_among_the_first(opened: Callable[..., Lab]) -> None:
-    """Many processors have no instructions for it, and take several times as long: no bound tells that."""
+@pytest.mark.parametrize("emulated", [False, True])
+def test_16_bit_arithmetic_on_a_processor_is_undone_among_the_first(emulated: bool, opened: Callable[..., Lab]) -> None:
+    """Many processors have no instructions for it, and take several times as long: no bound tells that.
+
+    Where what the processor reaches in it says so, it is the very first.
+    """
     phases = {"forward": 0.4, "other": 0.2, "data": 0.15, "optimizer": 0.15, "log": 0.1}
     first = opened(lambda name, purpose: 0.0, phases, minutes=1e3)
     on_cpu = {"training_arguments.bf16": True, "training_arguments.use_cpu": True, "compute.precision": ["fp32"]}
     settings = override(first.settings, on_cpu)
     loaded = Loaded(settings=settings, source="quick.yaml", places={})
-    lab = open_lab(loaded, first.folder.parent, "on_cpu", SimulatedMeasurer(first.measurer.truth, settings.budget))
+    cores = first.machine.cores
+    peak = Peak(tflops=0.0005 * cores if emulated else 0.05 * cores, bandwidth=20.0, source="measured here")
+    truth = replace(first.measurer.truth, peak=peak)
+    lab = open_lab(loaded, first.folder.parent, "on_cpu", SimulatedMeasurer(truth, settings.budget))
     lab.pursue()
 
     assert set(measured(lab)[:2]) == {"gradient_checkpointing=false", "precision=fp32"}
+    assert (measured(lab)[0] == "precision=fp32") == emulated
 
 
 def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:
@@ -186,6 +196,14 @@ def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> Non
     assert measured(late) == []
     assert spent.steps > 0
     assert early.pursue() == spent  # nothing was left to measure
+
+
+def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> None:
+    """When its part of the minutes is over, it takes no more pairs than make an interval, and is watched no longer."""
+    late, early = (opened(lambda name, purpose: 0.0, minutes=minutes, noise_pairs=6) for minutes in (1e-6, 1e3))
+
+    assert [len(lab.baseline.record.pairs) for lab in (late, early)] == [3, 6]
+    assert [len(lab.evidence.observation.trial.steps) > 0 for lab in (late, early)] == [False, True]
 
 
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:

@@ -85,6 +85,14 @@ def test_a_change_that_did_not_take_effect_is_not_testable(tokenize: Contrast) -
     assert "tokenize is 'on_the_fly' in the trial, 'once' was asked for" in found.reason
 
 
+def test_a_change_in_some_ranks_is_no_change(tokenize: Contrast) -> None:
+    """What the first rank shows and others do not is not judged, however large."""
+    found = judged(tokenize, record(pairs(around(0.5)), observed={"tokenize": "once", "unlike_ranks": ["tokenize"]}))
+
+    assert found.outcome is Outcome.NOT_TESTABLE
+    assert "other ranks have another value" in found.reason
+
+
 def test_a_moved_control_voids_the_comparison(quick: Settings) -> None:
     """When data loading takes four times as long under another optimizer, no gain or loss is claimed."""
     shares = SHARES | {"data": 0.4, "backward": 0.15}

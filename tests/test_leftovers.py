@@ -113,7 +113,7 @@ def holding(arm: Arm, budget: Budget, tmp_path: Path) -> list[str]:
     ("signals", "status", "word", "of"),
     [
         ([signal.SIGTERM], 128 + signal.SIGTERM, "ended by SIGTERM", PROGRAM),
-        ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted", PROGRAM),
+        pytest.param([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted", PROGRAM, marks=EXHAUSTIVE),
         pytest.param([signal.SIGHUP, signal.SIGTERM], 128 + signal.SIGHUP, "ended by SIGHUP", FILE, marks=EXHAUSTIVE),
         pytest.param([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130, "interrupted", FILE, marks=EXHAUSTIVE),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -202,3 +203,19 @@ def test_docstrings_begin_with_a_verb_or_name_the_thing() -> None:
         for path, line, text in found
         if re.search(r"\w+|$", text)[0].lower() in unclear | {""}
     ]
+
+
+def test_every_bench_can_be_imported() -> None:
+    """A name that moved would be noticed when its figures are wanted, and not before."""
+    code = """
+import importlib, pkgutil, bench
+names = [m.name for m in pkgutil.walk_packages(bench.__path__, "bench.") if ".scripts" not in m.name]
+[importlib.import_module(name) for name in names]
+print(len(names))
+"""
+    path = f"{ROOT / 'lib'}:{ROOT}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 40

@@ -44,7 +44,14 @@ pytestmark = pytest.mark.trials
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder with the programs in it."""
     folder = tmp_path_factory.mktemp("home")
-    for name in ("together.py", "sharded.py", "spawned.py", "at_a_port.py", "with_accelerate.py"):
+    for name in (
+        "together.py",
+        "sharded.py",
+        "sharded_by_wrapping.py",
+        "spawned.py",
+        "at_a_port.py",
+        "with_accelerate.py",
+    ):
         shutil.copy(PROGRAMS / name, folder)
     return folder
 
@@ -169,7 +176,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     ("words", "samples"),
     [
         ((sys.executable, "spawned.py"), 32),
-        (("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16),
+        pytest.param(("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
         pytest.param((sys.executable, "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
     ],
 )
@@ -204,6 +211,7 @@ OF_THE_EXCHANGE = [
     ("together.py", {"ddp__gradient_as_bucket_view": True}, {"ddp.gradient_as_bucket_view": True}),
     ("together.py", {"processes": 1}, {"world_size": 1}),
 ]
+WRAPPING = "sharded_by_wrapping.py"
 MORE_OF_THE_EXCHANGE = [
     ("together.py", {"ddp__comm_hook": "fp16"}, {"ddp.comm_hook": "fp16"}),
     ("together.py", {"ddp__comm_hook": "powersgd"}, {"ddp.comm_hook": "powersgd"}),
@@ -213,6 +221,11 @@ MORE_OF_THE_EXCHANGE = [
     ("together.py --cause slow_exchange", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
     ("together.py --accumulate 4", {"ddp__sync_each_batch": False}, {"ddp.sync_each_batch": False}),
     ("sharded.py", {"fsdp__reshard_after_forward": False}, {"reshard_after_forward": False}),
+    ("sharded.py", {"fsdp__forward_prefetch": True}, {"fsdp.forward_prefetch": True}),
+    (WRAPPING, {"fsdp__sharding_strategy": "SHARD_GRAD_OP"}, {"fsdp.sharding_strategy": "SHARD_GRAD_OP"}),
+    (WRAPPING, {"fsdp__backward_prefetch": "none"}, {"fsdp.backward_prefetch": "none"}),
+    (WRAPPING, {"fsdp__forward_prefetch": True}, {"fsdp.forward_prefetch": True}),
+    (WRAPPING, {"fsdp__limit_all_gathers": False}, {"fsdp.limit_all_gathers": False}),
 ]
 
 
@@ -284,6 +297,7 @@ def test_a_rank_that_hangs_is_named(surveyed: Callable[..., Settings], started: 
     assert "rank 1 keeps the others waiting" in ended.value.failed.reason
 
 
+@pytest.mark.exhaustive
 def test_a_slow_exchange_is_what_training_without_it_gains(
     surveyed: Callable[..., Settings], tmp_path: Path, budget: Budget
 ) -> None:

@@ -201,8 +201,8 @@ def same_samples(record: ComparisonRecord) -> bool:
     ("both", "change"),
     [
         pytest.param({}, {"training_arguments.dataloader_num_workers": 2}, id="workers"),
-        pytest.param({}, {"training_arguments.gradient_accumulation_steps": 3}, id="accumulation"),
-        pytest.param({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER, id="packed"),
+        pytest.param({}, {"training_arguments.gradient_accumulation_steps": 3}, id="accumulation", marks=EXHAUSTIVE),
+        pytest.param({"dataset.padding": "packing", "dataset.tokenize": "once"}, EAGER, id="packed", marks=EXHAUSTIVE),
         pytest.param({}, {"training_arguments.per_device_train_batch_size": 6}, id="batch", marks=EXHAUSTIVE),
         # now and then a batch of one
         pytest.param({"job.samples": 25}, EAGER, id="short batches", marks=EXHAUSTIVE),
@@ -396,6 +396,17 @@ def test_a_failed_baseline_is_a_record_too(measurer: LocalMeasurer, arm: Make) -
     assert record.baseline.status is Status.CRASHED
     assert record.treatment.status is Status.NOT_TESTABLE
     assert record.treatment.reason == "was not started"
+
+
+def test_after_the_deadline_no_more_is_measured_than_an_answer_needs(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    """A comparison has its interval, and nothing is observed."""
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        measurer.deadline = 0.0
+        record = compare(measurer, arm(w.Tiny), arm(w.Twin), pairs=9)
+        observed = measurer.observe(arm(w.Tiny), 50, 10.0)
+
+    assert len(record.pairs) == 3
+    assert not observed.trial.steps
 
 
 def test_a_hang_ends_with_the_stack_in_the_log(arm: Make, budget: Budget, tmp_path: Path) -> None:

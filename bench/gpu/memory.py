@@ -19,7 +19,7 @@ from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, NotYet, Part
 from bench.gpu.runs import LANGUAGE, settings_of_run
 from bench.gpu.scale import Scale
 from bench.gpu.trials import arm_of, measurer_of, once
-from slowstep.measure.device_telemetry import the_device
+from slowstep.measure.device_telemetry import the_devices
 from slowstep.records import Status
 from slowstep.settings import Settings
 
@@ -163,7 +163,7 @@ def _worst(cells: Cells, what: str, by: str) -> float:
 
 def _nvml() -> int | None:
     """Return the bytes of the device that are in use, by NVML; None without a device."""
-    device = the_device()
+    device = next(iter(the_devices()), None)
     if device is None:
         return None
     return pynvml.nvmlDeviceGetMemoryInfo(device).used

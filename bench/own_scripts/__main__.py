@@ -26,7 +26,7 @@ import yaml
 
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
-from slowstep.final.code_changes import ENVIRONMENT
+from slowstep.factors.in_code import KEEPS_FREED_MEMORY
 from slowstep.records.store import write_atomically
 from slowstep.report.overview import overview
 
@@ -38,7 +38,7 @@ TURNS = (3, 5)
 NEAR = 1.2
 """The ratio between the extremes of the runs below which the truth is known well enough."""
 
-KEPT = dict(pair.split("=") for pair in ENVIRONMENT.split())
+KEPT = dict(pair.split("=") for pair in KEEPS_FREED_MEMORY.split())
 """glibc's variables for keeping freed memory."""
 
 NOTHING = "nothing"

@@ -66,9 +66,9 @@ class Telemetry:
     """
 
     watts: float | None = None
-    """The mean power of the device. Times the block's seconds it is the block's energy in joules."""
+    """The mean power of the device, or of those of all ranks. Times the block's seconds it is energy in joules."""
     sm_mhz: float | None = None
-    """The median clock of the device's processors."""
+    """The median clock of the device's processors, of several devices the slowest one's."""
     celsius: float | None = None
     """The highest temperature."""
     throttled: list[str] = field(default_factory=list)

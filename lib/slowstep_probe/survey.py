@@ -19,6 +19,7 @@ import torch.utils.data
 
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
+from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
@@ -89,6 +90,9 @@ class Survey:
         self._launchers.attach(patches, self._late)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._late.on("deepspeed", self._function("initialize", "engine"))
+        self._late.on("torch.distributed.fsdp", self._function("fully_shard", "fsdp"))
+        self._late.on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
         self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
         self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in LIGHTNING:
@@ -165,6 +169,15 @@ class Survey:
             self.note(kind, name, dict(enumerate(map(str, plain))) | kwargs | ({"sets": key} if key else {}))
 
         return called
+
+    def _function(self, name: str, kind: str) -> Callable[[Any], None]:
+        """Make what notes the calls of a function of a module, without their arguments."""
+
+        def noted(module: Any) -> None:
+            full = f"{module.__name__}.{name}"
+            self._patches.after(module, name, lambda *_, **__: self.note(kind, full, {}))
+
+        return noted
 
     def _class(self, name: str, kind: str) -> Callable[[Any], None]:
         def noted(module: Any) -> None:

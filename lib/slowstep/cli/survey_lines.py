@@ -47,6 +47,8 @@ KINDS = (
     "flag",
     "processes",
     "ddp",
+    "fsdp",
+    "engine",
 )
 """The kinds of objects, in the order in which they are shown."""
 

@@ -55,6 +55,7 @@ BINDS = {
     "nodes": Binding.PROCESSES,
     "ddp": Binding.MODEL,
     "fsdp": Binding.MODEL,
+    "zero_optimization": Binding.MODEL,
     "process.expandable_segments": Binding.ENVIRONMENT,
     "process.garbage_collection": Binding.ENVIRONMENT,
     "freed_memory": Binding.ENVIRONMENT,

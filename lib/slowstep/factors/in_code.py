@@ -31,6 +31,9 @@ LINES = {
     "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
     "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
+    "ddp.comm_hook": "model.register_comm_hook(…) for {value}",
+    "ddp.sync_each_batch": "without model.no_sync()",
+    "fsdp.forward_prefetch": "module.set_modules_to_forward_prefetch([next_module])  # for each but the last",
 }
 """The line to write for a change that is no argument of an object, by canonical key; or what else is to be done."""
 
@@ -41,6 +44,7 @@ WITHOUT = {
     "training_arguments.fp16": "without torch.autocast",
     "training_arguments.gradient_checkpointing": "without torch.utils.checkpoint",
     "process.garbage_collection": "without gc.freeze()",
+    "ddp.sync_each_batch": "with model.no_sync():  # around all micro-batches of a step but the last",
 }
 """The words for a change that takes something away: one to False, 'automatic' or 'returned'."""
 
@@ -59,7 +63,7 @@ def call(made: Mapping[str, Any]) -> tuple[str, str]:
     """
     if made["argument"]:
         return f"{made['name'].rpartition('.')[2]}(…)", f"{made['argument']}={made['after']!r}"
-    return "", line(made["key"], made["after"]) or made["key"]
+    return "", line(made["key"], made["after"]) or f"{made['name']}={show(made['after'])}"
 
 
 def where(made: Mapping[str, Any], command: Command) -> str:

@@ -14,7 +14,7 @@ WAYS = ("adamw_torch", "adamw_torch_fused")
 
 ANYWHERE = (
     *("training_arguments.tf32", "model.sdpa_backend", "freed_memory"),
-    *("process", "processes", "nodes", "ddp", "fsdp"),
+    *("process", "processes", "nodes", "ddp", "fsdp", "zero_optimization"),
 )
 """Changes of the process, for which the program needs to make nothing."""
 

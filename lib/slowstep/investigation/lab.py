@@ -42,6 +42,9 @@ from slowstep.text.shown import Shown
 
 T = TypeVar("T")
 
+OF_BASELINE = 0.4
+"""The part of `budget.minutes` after which the baseline takes no more than it needs: hypotheses are to be tried."""
+
 HYPOTHESES = 0.7
 """The part of `budget.minutes` that the baseline and single hypotheses may take. The rest is for what is combined."""
 
@@ -133,6 +136,7 @@ class Lab(Shown):
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
             for what in self.evidence.missing_of_baseline():
+                self.measurer.deadline = time.monotonic() + self._left(OF_BASELINE)
                 self.have(what)
         return self.evidence.baseline
 

@@ -17,6 +17,11 @@ MOST = 3.0
 """The largest bound that counts. Beyond it, bounds say how little is known rather than how much there is to gain."""
 
 
+EMULATED = 5.0
+"""GFLOP/s of a core in products of matrices, below which it emulates an arithmetic. Single precision reaches several
+times as much on any processor of this decade, and bf16 without instructions of its own a fraction of one."""
+
+
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
     """Return contrasts in the order of measuring.
 
@@ -28,8 +33,17 @@ def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contra
 
 def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
     """Return whether a change undoes what costs time and is seldom needed on the device that the run trains on."""
-    on_cpu = evidence.device == "cpu"
-    return any(f.undoes or (on_cpu and level.value in f.undoes_on_cpu) for f, level in contrast.levels)
+    return any(f.undoes for f, _ in contrast.levels) or _undoes_on_cpu(contrast, evidence)
+
+
+def _undoes_on_cpu(contrast: Contrast, evidence: Evidence) -> bool:
+    return evidence.device == "cpu" and any(level.value in f.undoes_on_cpu for f, level in contrast.levels)
+
+
+def _emulated(evidence: Evidence) -> bool:
+    """Return whether the processor reaches so little in the run's arithmetic that its instructions must lack it."""
+    peak = evidence.peak
+    return evidence.device == "cpu" and peak is not None and peak.tflops * 1e3 < EMULATED * evidence.machine.cores
 
 
 def _worth(contrast: Contrast, evidence: Evidence) -> float:
@@ -47,6 +61,8 @@ def _worth(contrast: Contrast, evidence: Evidence) -> float:
 def _most(contrast: Contrast, evidence: Evidence) -> float:
     """Return the speed-up that a change is expected to bring at most."""
     bound = evidence.prior(contrast).bound
+    if bound is None and _undoes_on_cpu(contrast, evidence) and _emulated(evidence):
+        return MOST
     if bound is None and all(factor.bound == "data" for factor, _ in contrast.levels):
         # nothing refutes it yet, and what was seen of the waiting is still the best guess
         bound = bound_called("batches", evidence.baseline.facts, None, None)

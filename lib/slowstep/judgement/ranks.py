@@ -14,8 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from slowstep.judgement.intervals import Interval, interval
-from slowstep.records import PHASES, Block
+from slowstep.records import PHASES, Block, TrialRecord
 from slowstep_probe.measured import WHERE_RANKS_WAIT
+
+UNLIKE = "unlike_ranks"
+"""The fact that holds the names of facts in which ranks differ."""
 
 CONFIRMED = 0.3
 """The share of a culprit's excess that the others must be seen to wait beyond what it waits itself."""
@@ -31,6 +34,12 @@ class Skew:
     """The part of the time, 0 to 1, by which the rank takes longer in that phase than any other."""
     covered: float
     """The part of what the other ranks wait beyond the slow one that its excess explains; more than 1 if all of it."""
+
+
+def unlike_ranks(trial: TrialRecord) -> list[str]:
+    """Return the names of the facts in which the ranks of a trial differ."""
+    found = trial.observed.get(UNLIKE)
+    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def shares_of_ranks(blocks: Sequence[Block]) -> dict[int, dict[str, float]]:

@@ -16,6 +16,7 @@ from slowstep.judgement.bounds import Bound, bound
 from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
 from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
@@ -328,6 +329,8 @@ def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
     for fact, wanted in contrast.expects.items():
         found = record.treatment.observed.get(fact)
         name = given_name(fact)  # a program may keep what its command is given under another name
+        if fact in unlike_ranks(record.treatment):
+            return f"{fact} is {found!r} in the first rank, and other ranks have another value"
         if found == wanted or (name and found is None and _differ(contrast, record)):
             continue
         if name:
@@ -340,7 +343,7 @@ def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
 def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     """Return whether a fact of both arms that nobody asked for differs, so that something took effect."""
     before, after = record.baseline.observed, record.treatment.observed
-    asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share"}
+    asked = {*contrast.expects, "changes", "recompilations", "draws", "garbage_collection_share", UNLIKE}
     both = [name for name in before.keys() & after.keys() - asked if not given_name(name)]
     return any(before[name] != after[name] for name in both)
 

@@ -187,8 +187,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for name in ("memory_format", "experts_implementation"):
         yield f"model.{name}", Seen(value=facts.get(name))
     for key, value in facts.items():
-        if key.startswith("ddp."):
-            yield key, Seen(value=value, place=places.of("ddp"))
+        if made := MADE.get(key.partition(".")[0]):
+            yield key, Seen(value=value, place=places.of(made))
     if training.get("ranks"):
         yield "rank_excess", Seen(value=_excess(list(training["ranks"].values())))
     if "reshard_after_forward" in facts:
@@ -214,6 +214,10 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         yield "dataset.eval_samples", Seen(value=training["eval_samples"])
     if facts.get("examples"):
         yield "job.samples", Seen(value=facts["examples"], place=loader)
+
+
+MADE = {"ddp": "ddp", "fsdp": "fsdp", "zero_optimization": "engine"}
+"""Sections of which the live objects tell every value, each with the kind of object that holds them."""
 
 
 def _excess(ranks: Sequence[Mapping[str, float]]) -> float:

@@ -1,4 +1,4 @@
-"""What the device's driver (NVML) tells while a block is measured, and whether the block counts.
+"""What the driver of the devices (NVML) tells while a block is measured, and whether the block counts.
 
 The opinions here, and why:
 
@@ -21,7 +21,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -54,78 +54,131 @@ class Watched:
 
     telemetry: Telemetry | None = None
     interrupted: str | None = None
+
+
+@dataclass
+class Reading:
+    """One device while a block is measured."""
+
+    device: Any
     clocks: list[float] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     reasons: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.since = datetime.now(UTC).timestamp()  # NVML dates what it tells of processes
+        self.energy = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, self.device)
+        self.began = time.perf_counter()
+
+    def read(self) -> None:
+        """Read clock, temperature and reasons once."""
+        _keep(self.clocks, _told(pynvml.nvmlDeviceGetClockInfo, self.device, pynvml.NVML_CLOCK_SM))
+        _keep(self.temperatures, _told(pynvml.nvmlDeviceGetTemperature, self.device, pynvml.NVML_TEMPERATURE_GPU))
+        bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.device) or 0
+        self.reasons |= {name for bit, name in (HELD_DOWN | ORDINARY).items() if bits & bit}
+
+    def over(self, own: Collection[int]) -> tuple[Telemetry, str | None]:
+        """Return what was told of the block that has ended, and what interrupted it."""
+        spent = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, self.device)
+        seconds = time.perf_counter() - self.began
+        known = self.energy is not None and spent is not None and seconds > 0
+        others = _others(self.device, own)
+        telemetry = Telemetry(
+            watts=(spent - self.energy) / 1e3 / seconds if known else None,
+            sm_mhz=statistics.median(self.clocks) if self.clocks else None,
+            celsius=max(self.temperatures, default=None),
+            throttled=sorted(self.reasons),
+            others=None if others is None else len(others),
+        )
+        return telemetry, self._interrupted(others or frozenset())
+
+    def _interrupted(self, others: Collection[int]) -> str | None:
+        held = sorted(self.reasons & set(HELD_DOWN.values()))
+        if held:
+            return f"the device's clock was held down ({', '.join(held)})"
+        used = _used(self.device, others, self.since) if others else 0
+        if used is None:
+            return f"{len(others)} other processes held the device"
+        return f"other processes used {used} % of the device" if used >= USED else None
+
 
 @contextlib.contextmanager
-def watched(own: Callable[[], Collection[int]]) -> Iterator[Watched]:
-    """Watch the device while the body runs. `own` returns the numbers of the trials' processes."""
-    seen, device = Watched(), the_device()
-    if device is None:
+def watched(own: Callable[[], Collection[int]], ranks: int = 1) -> Iterator[Watched]:
+    """Watch the devices of so many ranks while the body runs. `own` returns the numbers of the trials' processes."""
+    seen, readings = Watched(), [Reading(device) for device in the_devices()[: max(1, ranks)]]
+    if not readings:
         yield seen
         return
-    since = datetime.now(UTC).timestamp()  # NVML dates what it tells of processes
-    began, over = time.perf_counter(), threading.Event()
-    energy = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, device)
-    reader = threading.Thread(target=_read, args=(device, seen, over), daemon=True)
+    over = threading.Event()
+    reader = threading.Thread(target=_read, args=(readings, over), daemon=True)
     reader.start()
     try:
         yield seen
     finally:
         over.set()
         reader.join()
-    spent = _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, device)
-    seconds = time.perf_counter() - began
-    others = _others(device, own())
-    seen.telemetry = Telemetry(
-        watts=(spent - energy) / 1e3 / seconds if energy is not None and spent is not None and seconds > 0 else None,
-        sm_mhz=statistics.median(seen.clocks) if seen.clocks else None,
-        celsius=max(seen.temperatures, default=None),
-        throttled=sorted(seen.reasons),
-        others=None if others is None else len(others),
+    told = [reading.over(own()) for reading in readings]
+    seen.telemetry = together([telemetry for telemetry, _ in told])
+    seen.interrupted = next((why for _, why in told if why), None)
+
+
+def together(devices: Sequence[Telemetry]) -> Telemetry:
+    """Return what is told of several devices: the power of all, the slowest clock, and the highest temperature.
+
+    A figure that the driver does not tell of one of them is not known of all.
+    """
+
+    def of_all(name: str, join: Callable[[list[Any]], Any]) -> Any:
+        values = [getattr(one, name) for one in devices]
+        return None if None in values else join(values)
+
+    return Telemetry(
+        watts=of_all("watts", sum),
+        sm_mhz=of_all("sm_mhz", min),
+        celsius=of_all("celsius", max),
+        throttled=sorted({reason for one in devices for reason in one.throttled}),
+        others=of_all("others", sum),
     )
-    seen.interrupted = _interrupted(seen, device, others or frozenset(), since)
 
 
 @functools.cache
-def the_device() -> Any:
-    """Return NVML's handle of the device that trials use; None without NVML or without a device."""
-    name = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-    if name in ("", "-1"):
-        return None
+def the_devices() -> tuple[Any, ...]:
+    """Return NVML's handles of the devices that trials see, in their order; none without NVML or without a device."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         pynvml.nvmlInit()
-        if name.isdigit():
-            return pynvml.nvmlDeviceGetHandleByIndex(int(name))
-        return pynvml.nvmlDeviceGetHandleByUUID(name)
+        if names is None:
+            return tuple(pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount()))
     except pynvml.NVMLError:
-        return None
+        return ()
+    return tuple(_handles(names))
 
 
-def _read(device: Any, seen: Watched, over: threading.Event) -> None:
-    """Read clocks, temperature and reasons until it is over."""
+def _handles(names: str) -> Iterator[Any]:
+    """Yield the devices of `CUDA_VISIBLE_DEVICES` up to the first that is none, as CUDA does."""
+    for name in [part.strip() for part in names.split(",")]:
+        if not name or name == "-1":
+            return
+        try:
+            yield (
+                pynvml.nvmlDeviceGetHandleByIndex(int(name))
+                if name.isdigit()
+                else pynvml.nvmlDeviceGetHandleByUUID(name)
+            )
+        except pynvml.NVMLError:
+            return
+
+
+def _read(readings: Sequence[Reading], over: threading.Event) -> None:
+    """Read all devices again and again until it is over."""
     while True:
         last = over.wait(EVERY)
-        if last and seen.clocks:  # the block has ended, and so has its load
+        if last and all(reading.clocks for reading in readings):  # the block has ended, and so has its load
             return
-        _keep(seen.clocks, _told(pynvml.nvmlDeviceGetClockInfo, device, pynvml.NVML_CLOCK_SM))
-        _keep(seen.temperatures, _told(pynvml.nvmlDeviceGetTemperature, device, pynvml.NVML_TEMPERATURE_GPU))
-        bits = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, device) or 0
-        seen.reasons |= {name for bit, name in (HELD_DOWN | ORDINARY).items() if bits & bit}
+        for reading in readings:
+            reading.read()
         if last:
             return
-
-
-def _interrupted(seen: Watched, device: Any, others: Collection[int], since: float) -> str | None:
-    held = sorted(seen.reasons & set(HELD_DOWN.values()))
-    if held:
-        return f"the device's clock was held down ({', '.join(held)})"
-    used = _used(device, others, since) if others else 0
-    if used is None:
-        return f"{len(others)} other processes held the device"
-    return f"other processes used {used} % of the device" if used >= USED else None
 
 
 def _others(device: Any, own: Collection[int]) -> frozenset[int] | None:

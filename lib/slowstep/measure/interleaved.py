@@ -264,7 +264,7 @@ class InterleavedComparison:
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
         before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
-        with device_telemetry.watched(self._own_processes) as device:
+        with device_telemetry.watched(self._own_processes, self.arms[side].settings.on_nodes[0]) as device:
             block = trial.block(samples, start)
         after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)

@@ -135,7 +135,7 @@ class LocalMeasurer:
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
         key, began, trained, known = identity(arm.determinants()), time.perf_counter(), 0, 0
-        longest = OBSERVED_AT_ONCE
+        longest, seconds = OBSERVED_AT_ONCE, min(seconds, self.deadline - time.monotonic())
         self.pool.keep_only({key})
         record = seen = TrialRecord(arm=arm.label, status=Status.OK)
         if steps <= 0 or seconds <= 0:
@@ -202,6 +202,7 @@ class LocalMeasurer:
         while True:
             try:
                 trial = self.pool.launch(arm, key)
+                most = PROFILED_STEPS if time.monotonic() > self.deadline else most
                 looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
                 own = trial.process.folder / trace.name
                 request = Profile(steps=PROFILED_STEPS, trace=str(own), looks=looks)

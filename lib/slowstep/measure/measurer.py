@@ -48,7 +48,9 @@ class Measurer(Protocol):
     """An object that can train arms and time them. Close it to end whatever it still runs."""
 
     deadline: float
-    """The time, by `time.monotonic()`, after which a comparison takes no more pairs than it needs for an interval."""
+    """The time, by `time.monotonic()`, after which no more is measured than an answer needs.
+
+    A comparison then takes no more pairs than make an interval, nothing is observed, and a profile is of few steps."""
 
     @property
     def measured_seconds(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline, Measured
-from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew
+from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import ON_COLOUR, Chart, Table
@@ -44,8 +44,17 @@ def rank_times(baseline: Baseline) -> Chart | Table:
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="share of the wall time, %", range=[0, 100])
     return Chart(
-        figure, f"Where the time of each rank goes. {waiting(baseline)}", _rows(baseline, ranks), 110 + 40 * len(ranks)
+        figure,
+        f"Where the time of each rank goes. {waiting(baseline)}{_unlike(baseline)}",
+        _rows(baseline, ranks),
+        110 + 40 * len(ranks),
     )
+
+
+def _unlike(baseline: Baseline) -> str:
+    """Return in which facts the ranks differ, as a sentence after others; an empty text if they are alike."""
+    names = unlike_ranks(baseline.record.baseline)
+    return f" The ranks are not alike: they differ in {', '.join(names)}." if names else ""
 
 
 def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[str, str]]:

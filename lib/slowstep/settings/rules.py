@@ -185,10 +185,10 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "dataloader_num_workers", f"found {workers}; it must be 0 or more."
     if s.dataset.padding == "packing" and s.dataset.tokenize != "once":
         yield "dataset.tokenize", "packing needs the lengths of the examples beforehand: write tokenize: once."
-    for name in ("deepspeed", "fsdp", "auto_find_batch_size"):
-        if s.training_arguments.get(name):
-            why = "trials would not train what is asked" if name == "auto_find_batch_size" else "a trial is one process"
-            yield at + name, f"not supported yet, since {why}; remove this key."
+    if s.training_arguments.get("auto_find_batch_size"):
+        yield at + "auto_find_batch_size", "trials would not train what is asked with it; remove this key."
+    if s.training_arguments.get("fsdp"):
+        yield at + "fsdp", "a described run has no FSDP; diagnose a script that has it by its command."
     if s.dataset.padding == "packing" and s.training("train_sampling_strategy") == "group_by_length":
         yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
     if s.training("load_best_model_at_end"):

@@ -99,9 +99,31 @@ class Ddp:
 
 @dataclass(frozen=True, kw_only=True)
 class Fsdp:
-    """The way in which weights are spread over ranks (torch.distributed.fsdp.fully_shard). None leaves it as it is."""
+    """The way in which weights are spread over ranks, by PyTorch's own names. None leaves it as it is.
+
+    The first is an argument of fully_shard (FSDP2), the others are those of FullyShardedDataParallel (FSDP1).
+    """
 
     reshard_after_forward: bool | None = None
+    sharding_strategy: str | None = None
+    backward_prefetch: str | None = None
+    forward_prefetch: bool | None = None
+    """True if each module's weights are fetched while the one before it computes."""
+    limit_all_gathers: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroOptimization:
+    """Values of DeepSpeed's `zero_optimization`, by its own names. None leaves a value as the configuration has it."""
+
+    stage: int | None = None
+    overlap_comm: bool | None = None
+    reduce_bucket_size: int | None = None
+    """The elements that are exchanged at once."""
+    allgather_bucket_size: int | None = None
+    stage3_prefetch_bucket_size: int | None = None
+    offload_optimizer: str | None = None
+    """The device to which the optimizer's state is moved: 'none' or 'cpu'."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +223,7 @@ class Settings:
     nodes: Nodes = Nodes()
     ddp: Ddp = Ddp()
     fsdp: Fsdp = Fsdp()
+    zero_optimization: ZeroOptimization = ZeroOptimization()
     freed_memory: FreedMemory = "kept"
     """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
@@ -285,7 +308,7 @@ class Settings:
     def changes(self) -> dict[str, object]:
         """The changes to a command's program that these settings hold, by canonical key."""
         found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
-        for section in ("model", "dataset", "process", "ddp", "fsdp"):
+        for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization"):
             for one in fields(held := getattr(self, section)):
                 if (value := getattr(held, one.name)) != one.default and value != {}:
                     found[f"{section}.{one.name}"] = value
@@ -315,7 +338,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
     for name, value in settings.training_arguments.items():
         give(name, value, object(), f"training_arguments.{name}")
-    for section in ("model", "dataset", "process", "ddp", "fsdp", "job"):
+    for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization", "job"):
         for one in fields(held := getattr(settings, section)):
             if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
@@ -375,6 +398,7 @@ TRAINED = (
     "nodes",
     "ddp",
     "fsdp",
+    "zero_optimization",
     "freed_memory",
     "given",
 )

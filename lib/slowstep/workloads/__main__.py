@@ -17,11 +17,12 @@ from slowstep.workloads.base import checked, load_workload
 from slowstep_probe.changing.data_parallel import DataParallel
 from slowstep_probe.changing.flags import PROCESS, Flags, process_facts
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.zero import Zero
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import told
 
-EXCHANGE = ("ddp.", "fsdp.")
+EXCHANGE = ("ddp.", "zero_optimization.")
 """The sections of the settings that say how ranks exchange what they have computed."""
 
 
@@ -35,7 +36,9 @@ def main(order: Path) -> None:
     flags = Flags(Wanted({key: value for key, value in changes.items() if key.startswith(PROCESS)}))
     flags.attach(patches)
     exchange = Wanted({key: value for key, value in changes.items() if key.startswith(EXCHANGE)})
-    DataParallel(exchange, int(settings.run["gradient_accumulation_steps"])).attach(patches, LateImports())
+    late = LateImports()
+    DataParallel(exchange, int(settings.run["gradient_accumulation_steps"])).attach(patches, late)
+    Zero(exchange).attach(patches, late)
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
     if base := asked.get("base"):
         workload.frozen_base, told.beforehand["base"] = Path(base["arena"]), base["seconds"]

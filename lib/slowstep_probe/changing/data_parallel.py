@@ -15,11 +15,13 @@ from weakref import WeakSet
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from slowstep_probe.changing import sharding
 from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.changing.zero import ENGINE, zero_facts
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
-HOOK, SYNC, RESHARD = "ddp.comm_hook", "ddp.sync_each_batch", "fsdp.reshard_after_forward"
+HOOK, SYNC = "ddp.comm_hook", "ddp.sync_each_batch"
 RANK_DATA = "ddp.rank_data"
 
 SHARDS = {"BatchSamplerShard": "process_index", "IterableDatasetShard": "process_index"}
@@ -50,8 +52,6 @@ class DataParallel:
         """Begin, if anything of it is wanted."""
         if not torch.distributed.is_available():
             return
-        if RESHARD in self.wanted:
-            late.on("torch.distributed.fsdp", lambda it: patches.everywhere(it, "fully_shard", self._sharded))
         if self.wanted.values.get(RANK_DATA) == "swapped":
             distributed = importlib.import_module("torch.utils.data.distributed")
             patches.around(distributed.DistributedSampler, "__init__", self._drawing("num_replicas", "rank"))
@@ -110,13 +110,6 @@ class DataParallel:
             original(*bound.args, **bound.kwargs)
 
         return made
-
-    def _sharded(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
-        argument = RESHARD.rpartition(".")[2]
-        before = kwargs.get(argument)
-        kwargs[argument] = self.wanted[RESHARD]
-        self.wanted.note(RESHARD, "torch.distributed.fsdp.fully_shard", before, kwargs[argument], argument)
-        return original(module, *args, **kwargs)
 
     def _hooked(self, original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
         """Leave out the program's own hook: another one is wanted, and there can be only one."""
@@ -239,14 +232,14 @@ def parallel_facts(models: list[torch.nn.Module]) -> dict[str, Any]:
     if wrapped:
         return {"parallelism": "DDP", **_ddp_facts(wrapped[0])}
     if kinds:
-        return {"parallelism": SHARDED[sorted(kinds)[0]], **_fsdp_facts(parts)}
+        return {"parallelism": SHARDED[sorted(kinds)[0]], **sharding.sharding_facts(parts), **zero_facts(parts)}
     return {"parallelism": "none"}
 
 
 SHARDED = {
-    "DeepSpeedEngine": "DeepSpeed",
-    "FSDPModule": "FSDP2",
-    "FullyShardedDataParallel": "FSDP1",
+    ENGINE: "DeepSpeed",
+    sharding.FSDP2: "FSDP2",
+    sharding.FSDP1: "FSDP1",
 }
 """Classes whose models are spread over ranks in parts, with the name of what they do."""
 
@@ -266,10 +259,3 @@ def _ddp_facts(one: Any) -> dict[str, Any]:
 
 HOOKS = {"noop": "none", "powersgd": "powersgd", "bf16": "bf16", "fp16": "fp16"}
 """The names of exchanges, by parts of the names of the functions that make them."""
-
-
-def _fsdp_facts(parts: list[Any]) -> dict[str, Any]:
-    states = [part._get_fsdp_state() for part in parts if hasattr(part, "_get_fsdp_state")]
-    groups = [state._fsdp_param_group for state in states if getattr(state, "_fsdp_param_group", None) is not None]
-    meshes = [getattr(group, "post_forward_mesh_info", None) for group in groups[1:] or groups]
-    return {"reshard_after_forward": any(mesh is not None for mesh in meshes)} if groups else {}

@@ -13,7 +13,9 @@ from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.loaders import LoaderArguments
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
+from slowstep_probe.changing.sharding import Sharding
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.changing.zero import Zero
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace
@@ -37,6 +39,7 @@ class Interceptors:
         self.wanted, self.feeding = Wanted(values), frozenset(feeding)
         self.configurations = Configurations(self.wanted, fields)
         self.data_parallel = DataParallel(self.wanted, micro_batches)
+        self.sharding = Sharding(self.wanted)
         self.flags, self.models = Flags(self.wanted), ModelChanges(self.wanted)
 
     @property
@@ -50,12 +53,15 @@ class Interceptors:
         self.models.attach(patches)
         self.configurations.attach(patches, late)
         self.data_parallel.attach(patches, late)
+        self.sharding.attach(patches, late)
+        Zero(self.wanted).attach(patches, late)
         LoaderArguments(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
 
     def settle(self, models: Sequence[torch.nn.Module]) -> None:
         """Change models that are known now."""
         self.models.settle(models, self.by_trainer)
+        self.sharding.settle(models)
 
     def _feeds(self, place: CodePlace) -> bool:
         return not self.by_trainer and (not self.feeding or str(place) in self.feeding)

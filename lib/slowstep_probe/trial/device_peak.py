@@ -9,8 +9,8 @@ from typing import Any
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
 
-SIDE = {"cpu": 2048, "cuda": 8192}
-"""The side of the square matrices, by device. They are so large that launching a kernel takes no part of the time."""
+SMALLEST, LARGEST = 256, {"cpu": 2048, "cuda": 8192}
+"""Sides of the square matrices, the largest by device. Launching a kernel then takes no part of the time."""
 
 COPY_BYTES = 256 * 2**20
 SECONDS = 0.5
@@ -22,21 +22,29 @@ def measure(connection: Wire, dtype: str) -> None:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     kind = getattr(torch, dtype)
-    side = SIDE[device]
-    a = torch.randn(side, side, device=device).to(kind)
     source = torch.empty(COPY_BYTES // 4, device=device)
     target = torch.empty_like(source)
+
+    def once(act: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        act()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
 
     def best(act: Callable[[], Any]) -> float:
         fastest, end = float("inf"), time.perf_counter() + SECONDS
         while time.perf_counter() < end:
-            began = time.perf_counter()
-            act()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            fastest = min(fastest, time.perf_counter() - began)
+            fastest = min(fastest, once(act))
         return fastest
 
-    tflops = 2 * side**3 / best(lambda: a @ a) / 1e12
+    def product(side: int) -> Callable[[], Any]:
+        a = torch.randn(side, side, device=device).to(kind)
+        return lambda: a @ a
+
+    side = SMALLEST  # a processor may know arithmetic of this kind by emulation alone
+    while side < LARGEST[device] and 8 * min(once(product(side)), once(product(side))) < SECONDS:
+        side *= 2
+    tflops = 2 * side**3 / best(product(side)) / 1e12
     bandwidth = 2 * COPY_BYTES / best(lambda: target.copy_(source)) / 1e9
     connection.send(encoded(Answer(value=[tflops, bandwidth, device])))

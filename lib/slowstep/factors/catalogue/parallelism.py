@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slowstep.environment.machine import Machine
+from slowstep.factors.catalogue.fsdp import FSDP
+from slowstep.factors.catalogue.zero import EXCHANGE, ZERO
 from slowstep.factors.entries import (
     all_of,
     at,
@@ -21,10 +23,6 @@ from slowstep.factors.entries import (
 )
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.run import Run
-from slowstep_probe.measured import WHERE_RANKS_WAIT
-
-EXCHANGE = WHERE_RANKS_WAIT
-"""The phases in which gradients are exchanged."""
 
 NOTICED = 0.05
 """The share of the time that a rank must take longer than another for it to be worth a trial to ask why."""
@@ -47,11 +45,6 @@ def _exchanges(value: Any, run: Run, machine: Machine) -> str | None:
     return (
         None if run.objects is None or "DDP" in run.objects else "it needs a DistributedDataParallel, and none is made"
     )
-
-
-def _shards(value: Any, run: Run, machine: Machine) -> str | None:
-    """a run whose weights fully_shard spreads over ranks"""
-    return None if "FSDP2" in (run.objects or ()) else "it needs weights that fully_shard spreads over ranks"
 
 
 def _hook() -> dict[str, Callable]:
@@ -232,20 +225,6 @@ FACTORS = (
         accepts=switch,
     ),
     Factor(
-        name="reshard_after_forward",
-        title="Weights between forward and backward",
-        hypothesis="Weights that are spread over ranks are gathered anew for the backward pass.",
-        cause=switched("Keeping whole weights after the forward pass", "Gathering weights anew for the backward pass"),
-        meaning=Meaning.EXACT,
-        changes="nothing in training; whole weights stay in memory until the backward pass",
-        **section("fsdp.reshard_after_forward", default=True),
-        touches=frozenset({"forward"}) | EXCHANGE,
-        examples=(False,),
-        refuses=together,
-        requires=_shards,
-        accepts=switch,
-    ),
-    Factor(
         name="rank_data",
         title="Parts of the data among ranks",
         hypothesis="A rank is slow by its part of the data: with the next rank's part it is not.",
@@ -293,4 +272,6 @@ FACTORS = (
         refuses=together,
         accepts=whole(1),
     ),
+    *FSDP,
+    *ZERO,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 
 from slowstep.factors import CATALOGUE, Arm
 from slowstep.judgement.devices import Peak
+from slowstep.measure.interleaved import FEWEST
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.records import (
     PHASES,
@@ -115,6 +117,8 @@ class SimulatedMeasurer:
         tell(pairs)
         launch = 0
         while all(t.status is Status.OK for t in trials) and not request.stop.met(pairs):
+            if len(pairs) >= FEWEST and time.monotonic() > self.deadline:
+                break
             launch += request.stop.anew(pairs)
             first = "baseline" if rng.random() < 0.5 else "treatment"
             sides = [self._block(arm, rng, request, len(pairs)) for arm in arms]
@@ -137,7 +141,8 @@ class SimulatedMeasurer:
             yield number, self.compare(request, partial(tell, number))
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
-        """Return `steps` steps, or as many as `seconds` allow, with the stalls among them."""
+        """Return `steps` steps, or as many as `seconds` allow, with the stalls among them; none after the deadline."""
+        seconds = 0.0 if time.monotonic() > self.deadline else seconds
         steps = min(steps, int(seconds / self._step_seconds(arm, "")))
         rng = np.random.default_rng(0)
         rows = self._rows(arm, "", rng, steps)
