@@ -21,12 +21,13 @@ LEFT = {
     "command": {"settings"},
     "factors": {"settings", "environment", "text", "command"},
     "records": {"settings", "environment", "processes"},
+    "nodes": {"settings", "environment", "records", "text"},
     "judgement": {"settings", "factors", "records", "text"},
     "wording": {"factors", "judgement", "text"},
     "audit": {"settings", "factors", "records", "judgement", "environment", "text"},
     "workloads": {"settings", "records"},
-    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command"},
-    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "launch", "text"},
+    "launch": {"settings", "factors", "records", "environment", "processes", "workloads", "command", "nodes"},
+    "measure": {"settings", "factors", "records", "judgement", "environment", "processes", "nodes", "launch", "text"},
     "investigation": {
         "settings",
         "factors",
@@ -52,7 +53,7 @@ LEFT = {
     },
     "cli": {
         *("settings", "factors", "records", "judgement", "environment", "processes", "audit", "launch", "measure"),
-        *("investigation", "report", "final", "batch", "wording", "text", "command", "export"),
+        *("investigation", "report", "final", "batch", "wording", "text", "command", "export", "nodes"),
     },
 }
 """What each layer may import: what stands to its left on the way of the data (docs/architecture.md)."""

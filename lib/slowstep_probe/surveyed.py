@@ -44,11 +44,11 @@ def main(order: str) -> None:
                 out.write(json.dumps({"refused": unprotected(protection)}) + "\n")
             os._exit(1)
     own = None
-    if asked["processes"]:
+    if asked["group"]:
         own = _rank_of(asked)
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     if own is not None and asked["launcher"] == "environment":
-        os.environ.update(own.environment)
+        os.environ.update(own.rank.environment)
     program.enter()
     from slowstep_probe.changing.data_parallel import GradientExchange
     from slowstep_probe.late_imports import LateImports
@@ -62,8 +62,8 @@ def main(order: str) -> None:
     patches = Patches()
     watched = Watched(asked, began)
     known = own is not None or asked["launcher"]
-    several = None if known else lambda *many: watched.tell_several(*many, before)
-    survey = watched.survey = Survey(Launchers(own, asked["launcher"], several))
+    several = None if known else lambda would: watched.tell_several(would, before)
+    survey = watched.survey = Survey(Launchers(own.rank if own else None, asked["launcher"], several))
     watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
     watched.start()
@@ -71,7 +71,7 @@ def main(order: str) -> None:
     if own is not None:
         watched.exchange = GradientExchange()
         watched.exchange.attach(patches)
-        Meeting(asked["meeting"], own.size).attach(patches)
+        Meeting(asked["meeting"], own.rank.size, own.address).attach(patches)
     watched.effects.attach(patches)
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
@@ -87,19 +87,29 @@ def main(order: str) -> None:
 
 
 def _rank_of(asked: dict[str, Any]) -> Any:
-    """Return the rank of this process, one of those that are forked here. The process that leads them never returns.
+    """Return what each rank's process is. The process that has forked the ranks of this node never returns.
 
-    Each rank tells what it saw over its wire; `asked["result"]` becomes the descriptor of that.
+    Each rank tells what it saw over its wire; `asked["result"]` becomes the descriptor of that. Where another node's
+    process leads all ranks, the only descriptor in `asked["nodes"]` is the connection to it, and nothing is told here.
     """
-    from slowstep_probe.ranks.fork import Ranks, forked
+    from slowstep_probe.plain import from_plain
+    from slowstep_probe.processes.wire import Wire
+    from slowstep_probe.ranks.fork import Ranks
+    from slowstep_probe.ranks.gathering import gathered
+    from slowstep_probe.ranks.outpost import Outpost
+    from slowstep_probe.ranks.rank import Group
     from slowstep_probe.ranks.surveyed_together import tell_together
 
-    told = forked(asked["processes"])
-    if isinstance(told, Ranks):
+    for each in asked["nodes"]:
+        os.set_inheritable(each, False)
+    group, lines = from_plain(Group, asked["group"]), [Wire.of(each) for each in asked["nodes"]]
+    told = gathered(group, lines, None) if group.leads else gathered(group, [], lines[0])
+    if not isinstance(told, Ranks):
+        asked["wire"] = told.wire
+        return told
+    if group.leads:
         tell_together(told, asked["result"])
-    own, wire, _ = told
-    asked["wire"] = wire
-    return own
+    return Outpost(lines[0], told).serve()
 
 
 class Collector:
@@ -197,11 +207,11 @@ class Watched:
             found["written"] = self.protection.written()[:MOST_FILES]
         self._send(found)
 
-    def tell_several(self, processes: int, launcher: str, launched: list[str], before: Mapping[str, str]) -> NoReturn:
+    def tell_several(self, would: Any, before: Mapping[str, str]) -> NoReturn:
         """Tell that the program would start several processes now, with what its launcher put into the environment."""
         self._told.acquire()
         env = {name: value for name, value in os.environ.items() if before.get(name) != value}
-        self._send({"processes": processes, "launcher": launcher, "launched": launched, "env": env})
+        self._send({**vars(would), "env": env})
 
     def _send(self, found: dict[str, Any]) -> NoReturn:
         """Write what is told, and end the process; one of several ranks waits until all are ended."""

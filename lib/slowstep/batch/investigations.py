@@ -75,8 +75,11 @@ def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, 
         given.store.drop("summaries", section.notebook)
         reason = why.get(section)
         said = f", since measuring ended: {explained(reason) if isinstance(reason, OSError) else reason}"
-        tell(f"{section.notebook}: asked again by its own notebook{said if reason else ''}", None)
-        run([path_of(section)], given, tell, measure=True)
+        # nodes have joined this process, and no other one can ask them
+        here_alone = bool(given.loaded.settings.command and given.loaded.settings.command.nodes)
+        how = "drawn from what was measured" if here_alone else "asked again by its own notebook"
+        tell(f"{section.notebook}: {how}{said if reason else ''}", None)
+        run([path_of(section)], given, tell, measure=not here_alone)
 
 
 def audit(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Teller) -> NotebookRun:

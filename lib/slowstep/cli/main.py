@@ -1,4 +1,4 @@
-"""The command line: `slowstep diagnose`, `survey`, `run`, `measure`, `report`, `export`, `audit` and `check`.
+"""The command line: `slowstep diagnose`, `survey`, `join`, `run`, `measure`, `report`, `export`, `audit` and `check`.
 
 The code that runs notebooks and draws their pages is imported where it is used. The import takes a second and more, and
 an audit has told its claims by then.
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with signals.unwinding():
             if given.command != "report":
                 temporary_folder()
+            listen_as(given)
             return given.run(given)
     except SettingsError as error:
         for problem in error.problems:
@@ -78,7 +80,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         at = arguments.index("--")
         own, words = arguments[:at], arguments[at + 1 :]
     parser = _parser()
-    if not words and own and own[0] in (*OF_COMMANDS, "survey", "run"):
+    if not words and own and own[0] in OF_COMMANDS:
         at = next((i for i in range(1, len(own)) if _is_program(own, i)), None)
         if at is not None:
             meant = shlex.join(["slowstep", *own[:at], "--", *own[at:]])
@@ -89,7 +91,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
-    if given.command in ("survey", "run") and not words:
+    if given.command in ("survey", "run", "join") and not words:
         parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
         parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
@@ -110,7 +112,7 @@ def _is_program(arguments: Sequence[str], at: int) -> bool:
 DESCRIBING = (".yaml", ".yml", ".json")
 """The endings of files that describe a run."""
 
-OF_COMMANDS = ("survey", "run", "diagnose", "measure")
+OF_COMMANDS = ("survey", "run", "diagnose", "measure", "join")
 """What can be done with a command that trains."""
 
 
@@ -134,6 +136,8 @@ def _parser() -> argparse.ArgumentParser:
     changed.usage = "slowstep run --with outputs/NAME/final -- COMMAND"
     changed.set_defaults(run=_run)
     changed.add_argument("--with", dest="final", required=True, metavar="FOLDER", help="final/ of an investigation")
+    add_join(commands)
+    add_options(survey)
     for name, run, text in (
         ("diagnose", _diagnose, "run every notebook over parameter files and write the reports"),
         ("measure", _measure, "measure what the notebooks would, without Jupyter, and print the verdicts"),
@@ -151,10 +155,11 @@ def _parser() -> argparse.ArgumentParser:
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
             command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
             if name in OF_COMMANDS:
-                command.add_argument("--minutes", type=_above_zero, help="how long measuring may take (a command: 15)")
+                command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
+                add_options(command)
             command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
         command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
         if name == "report":
@@ -163,14 +168,6 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
-
-
-def _above_zero(text: str) -> float:
-    """Return a number of minutes; an error of the command line if it is none, or not above 0."""
-    with contextlib.suppress(ValueError):
-        if 0 < (number := float(text)) < float("inf"):
-            return number
-    raise argparse.ArgumentTypeError(f"'{text}' is no number of minutes to measure in; give one above 0")
 
 
 def _diagnose(given: argparse.Namespace) -> int:

@@ -137,7 +137,8 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
         where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
         by = STARTED_BY[seen.command.launcher]
-        yield "ranks", f"{command_of} processes train together, started by {by}; {where}"
+        on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
+        yield "ranks", f"{command_of} processes train together{on}, started by {by}; {where}"
     if seen.ended:
         yield "end", f"training ended after {seen.steps} steps: {seen.ended}"
 

@@ -52,6 +52,7 @@ BINDS = {
     "optimizer_kwargs": Binding.OPTIMIZER,
     "process": Binding.TORCH,
     "processes": Binding.PROCESSES,
+    "nodes": Binding.PROCESSES,
     "ddp": Binding.MODEL,
     "fsdp": Binding.MODEL,
     "zero_optimization": Binding.MODEL,

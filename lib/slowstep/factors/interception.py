@@ -13,14 +13,8 @@ WAYS = ("adamw_torch", "adamw_torch_fused")
 """Names of one optimizer that goes over its parameters in different ways."""
 
 ANYWHERE = (
-    "training_arguments.tf32",
-    "model.sdpa_backend",
-    "freed_memory",
-    "process",
-    "processes",
-    "ddp",
-    "fsdp",
-    "zero_optimization",
+    *("training_arguments.tf32", "model.sdpa_backend", "freed_memory"),
+    *("process", "processes", "nodes", "ddp", "fsdp", "zero_optimization"),
 )
 """Changes of the process, for which the program needs to make nothing."""
 

@@ -66,6 +66,7 @@ def changes_record(settings: Settings) -> dict[str, Any]:
         "freed_memory": settings.freed_memory,
         "processes": settings.ranks,
         "launcher": settings.command.launcher,
+        "nodes": len(settings.command.nodes),
         "micro_batches": int(settings.run["gradient_accumulation_steps"] or 0),
     }
 

@@ -14,6 +14,7 @@ from slowstep.factors import check_levels
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
+from slowstep.launch.far_nodes import gather
 from slowstep.launch.of_command import warmed
 from slowstep.launch.surveyed_run import surveyed_words, write
 from slowstep.launch.surveyor import SurveyOrder
@@ -94,6 +95,7 @@ def open_lab(
     `shared`, its trials stay when the lab is closed.
     """
     settings, folder = loaded.settings, outputs / loaded.settings.name
+    gather(settings)
     measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
     environment = replace(measurer.describe(), files=settings.local_content())
     about = Description(

@@ -22,6 +22,11 @@ MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_bat
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
+    if changes["nodes"] > 1:
+        raise SettingsError(
+            f"{command}: it trains on several nodes, where each would need the changes; make them in its code, as "
+            "changes.md names them"
+        )
     if changes["processes"] and changes["launcher"] in (SPAWN, SUBPROCESS):
         raise SettingsError(
             f"{command}: it starts its processes itself, and each of them would do again what it does before; make the "
@@ -44,8 +49,13 @@ def changes_in(folder: Path) -> dict[str, Any]:
     path = folder / CHANGES
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        known = {"processes": 0, "launcher": "", "micro_batches": 0} | found  # records of one process have none of them
-        return {name: known[name] for name in (*MADE, "given")} | {"folder": folder.resolve()}
+        known = {
+            "processes": 0,
+            "launcher": "",
+            "micro_batches": 0,
+            "nodes": 0,
+        } | found  # records of one process have none of them
+        return {name: known[name] for name in (*MADE, "given", "nodes")} | {"folder": folder.resolve()}
     except OSError:
         raise SettingsError(
             f"{path}: there is no such file; give the folder final/ of a command's investigation"

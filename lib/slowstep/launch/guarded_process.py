@@ -17,7 +17,7 @@ from slowstep.processes.signals import held
 from slowstep_probe.processes.guard import END, PEAK, Ended, Order
 from slowstep_probe.processes.process_mark import mark
 from slowstep_probe.processes.tree import end_process_tree
-from slowstep_probe.processes.wire import pair, wait
+from slowstep_probe.processes.wire import Wire, pair, wait
 from slowstep_probe.trial.messages import decoded, encoded
 
 GUARD_SECONDS = 90.0
@@ -29,7 +29,7 @@ class Guarded:
 
     `target` is `package.module:name`, and the arguments are plain data. What it prints goes to `log`, or where the
     caller prints. Its `folder` is deleted when it ends. It is ended if it takes more than `limit` bytes of host memory.
-    Modules are found on the folders in `path`, too.
+    Modules are found on the folders in `path`, too. With a `line`, it answers over that and not over a wire to here.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Guarded:
         folder: Path | None = None,
         limit: int | None = None,
         path: Sequence[str] = (),
+        line: Wire | None = None,
     ):
         self.interpreter, self.folder = interpreter, folder
         self.pid: int | None = None
@@ -49,6 +50,9 @@ class Guarded:
         self.guard: int | None = None
         """The number of the guard's process, from which all that it starts descends."""
         self.connection, theirs = pair()
+        if line is not None:
+            theirs.close()
+            theirs = line
         self._report, reporting = pair()
         order = Order(
             target=target,
@@ -77,6 +81,18 @@ class Guarded:
     def has_spoken(self) -> bool:
         """True if there is something to receive, or if it has ended."""
         return bool(wait([self.connection, self._report], 0))
+
+    def has_ended(self) -> bool:
+        """Return whether its guard has reported its end."""
+        try:
+            while self.ended is None and "over" not in (told := self._report.receive(0.0)):
+                pass
+            self.ended = self.ended or Ended(**told)
+        except TimeoutError:
+            return False
+        except (EOFError, OSError):  # the guard is gone
+            pass
+        return True
 
     def send(self, message: Any) -> None:
         """Send a message; OSError if it has ended."""

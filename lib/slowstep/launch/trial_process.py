@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.factors import Arm
-from slowstep.launch.environment import devices_of
+from slowstep.launch.far_nodes import of_trial, start_trial
 from slowstep.launch.frozen_bases import FrozenBase
-from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.of_command import ALONE, EXTENSIONS, extensions, intervention, program_of, warmed
-from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
+from slowstep.launch.of_command import warmed
+from slowstep.launch.started_trial import GIB, Start, memory_limit, started
+from slowstep.launch.warm_interpreter import WarmInterpreter
+from slowstep.nodes.member import NodeFailed
 from slowstep.processes import tree
-from slowstep.processes.memory import available
 from slowstep.records import Memory, Status
-from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget, Settings
-from slowstep_probe.plain import to_plain as message
 from slowstep_probe.processes.log import last_line
-from slowstep_probe.processes.scratch import folder_prefix
-from slowstep_probe.program import Program
-from slowstep_probe.ranks.rank import ENVIRONMENT
-from slowstep_probe.trial.messages import Failed, Launch
-
-TRIAL = "slowstep_probe.trial.main:main"
-"""What a trial's process runs."""
+from slowstep_probe.ranks.failures import LOST
+from slowstep_probe.trial.messages import Failed
 
 LAST_WORDS_SECONDS = 10.0
 """The seconds that a failed trial may take to write its traceback and to end by itself."""
 
 LAST_LOOK_SECONDS = 1.5
 """The seconds in which a trial that hangs writes where it stands, and in which its ranks are asked."""
-
-GIB = 2**30
 
 
 class TrialEnded(Exception):
@@ -56,34 +45,19 @@ class TrialProcess:
     def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path, base: FrozenBase | None = None):
         self.arm, self.log, self.budget = arm, log, budget
         self.started = time.perf_counter()
-        log.parent.mkdir(parents=True, exist_ok=True)
         self.limit = memory_limit(budget)
         asked = time.monotonic()
-        command = arm.settings.command
-        interpreter = self._warm(arm.settings)
-        folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
-        built = cache.parent / EXTENSIONS
-        for made in (cache, built):
-            made.mkdir(parents=True, exist_ok=True)
-        own = ALONE | extensions(arm.settings, built) if command else devices_of(arm.settings.ranks)
-        launch = Launch(
-            program=program_of(command, arm.settings.given, folder / "given")
-            if command
-            else described(arm, folder, base),
-            intervention=intervention(arm.settings, folder, [cache, built]) if command else None,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)} | own,
-            processes=arm.settings.ranks,
-            launcher=command.launcher if command else ENVIRONMENT,
-            meeting=str(folder),
-            freed_memory=arm.settings.freed_memory,
-            started=asked,
-            imports=interpreter.preloaded.seconds,
-            ready=interpreter.preloaded.ready,
-        )
-        path = [] if command else own_path()
-        self.guarded = Guarded(
-            interpreter, TRIAL, [message(launch)], log=log, folder=folder, limit=self.limit, path=path
-        )
+        self._far = of_trial(arm.settings)
+        start = Start(arm=arm, log=log, cache=cache, limit=self.limit, asked=asked, group=self._far.group, base=base)
+        try:
+            start_trial(self._far, arm, cache)  # other nodes make their imports meanwhile
+            self.guarded = started(start, self._warm(arm.settings))
+        except NodeFailed as failed:
+            raise TrialEnded(Failed(status=Status(failed.status), reason=str(failed))) from None
+        except BaseException:
+            self._far.close()
+            raise
+        self._far.hand_over(self.guarded.connection)
 
     def _warm(self, settings: Settings) -> WarmInterpreter:
         """Return the interpreter that the trial is forked from, with its imports made; TrialEnded if it can't be."""
@@ -146,6 +120,7 @@ class TrialProcess:
     def end(self) -> None:
         """End the trial's process tree and delete its folder. Repeating this is harmless."""
         self.guarded.end()
+        self._keep_far_logs()
 
     def _receive(self, timeout: float) -> Any:
         try:
@@ -166,11 +141,20 @@ class TrialProcess:
     def _failed(self, failed: Failed) -> TrialEnded:
         """Return the end of a trial that said itself how it failed. It may write its traceback before it is ended."""
         ended = self.guarded.end(grace=LAST_WORDS_SECONDS)
+        if LOST in failed.reason and (why := self._far.why()):
+            failed = replace(failed, status=Status(why.status), reason=str(why))
+        self._keep_far_logs()
         known = failed.memory
         memory = replace(known, host=max(known.host or 0, ended.peak), limit=known.limit or self.limit)
         said = last_line(self.log) if "called sys.exit" in failed.reason else ""
         reason = f"{failed.reason}; its last words: {said}" if said else failed.reason
         return self._over(replace(failed, reason=reason, memory=memory))
+
+    def _keep_far_logs(self) -> None:
+        """Add what ranks on other nodes printed last to the trial's log, once."""
+        if text := self._far.logs():
+            with contextlib.suppress(OSError), open(self.log, "a", encoding="utf-8") as log:
+                log.write(text + "\n")
 
     def _ended(self) -> TrialEnded:
         """Return the end of a trial that is gone without a message, by its exit status."""
@@ -204,21 +188,6 @@ class TrialProcess:
         reason = f"the trial took {_gib(ended.peak)} of host memory; {allowed}"
         memory = Memory(host=ended.peak, limit=self.limit)
         return TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory))
-
-
-def described(arm: Arm, folder: Path, base: FrozenBase | None = None) -> Program:
-    """Return the program that trains a described run. Its order is a file in the trial's `folder`."""
-    order = folder / "order.json"
-    asked = {"settings": to_plain(arm.settings), "folder": str(folder), "base": to_plain(base) if base else None}
-    order.write_text(json.dumps(asked), encoding="utf-8")
-    return Program(arguments=["-m", "slowstep.workloads", str(order)], folder=os.getcwd())
-
-
-def memory_limit(budget: Budget) -> int:
-    """Return the bytes of host memory that a trial may take: as set, else nine tenths of what is available now."""
-    if budget.memory_limit_gib is not None:
-        return int(budget.memory_limit_gib * GIB)
-    return int(0.9 * available())
 
 
 def _gib(size: int) -> str:

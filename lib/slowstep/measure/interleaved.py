@@ -33,8 +33,9 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST
-from slowstep.launch.trial_process import TrialEnded, memory_limit
-from slowstep.measure import device_telemetry, other_processes
+from slowstep.launch.started_trial import memory_limit
+from slowstep.launch.trial_process import TrialEnded
+from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
@@ -262,8 +263,8 @@ class InterleavedComparison:
         return start
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
-        before = other_processes.read(self._own_cpu())
-        with device_telemetry.watched(self._own_processes, self.arms[side].settings.ranks) as device:
+        before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
+        with device_telemetry.watched(self._own_processes, self.arms[side].settings.on_nodes[0]) as device:
             block = trial.block(samples, start)
         after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
@@ -271,6 +272,7 @@ class InterleavedComparison:
         found = other_processes.between(before, after) or other_processes.between(
             before, other_processes.read(self._own_cpu())
         )
+        found = found or on_other_nodes.interrupted(elsewhere, on_other_nodes.read())
         return replace(whole, interrupted=found or device.interrupted, telemetry=device.telemetry)
 
     def _own_processes(self) -> set[int]:

@@ -22,6 +22,7 @@ from slowstep.measure.live_trial import OBSERVED
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
+from slowstep.nodes.current import open_session
 from slowstep.records import (
     ComparisonRecord,
     Environment,
@@ -60,8 +61,10 @@ SHORTEST = 0.01
 
 
 def here() -> Environment:
-    """Return this machine and its packages."""
-    return Environment(machine=to_plain(this_machine()), versions=versions(), kit=__version__)
+    """Return this machine and its packages, and the nodes that measure with it."""
+    session = open_session()
+    nodes = session.records if session else []
+    return Environment(machine=to_plain(this_machine()), versions=versions(), kit=__version__, nodes=nodes)
 
 
 class LocalMeasurer:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from slowstep.factors import Arm
 from slowstep.launch.frozen_bases import FrozenBases
-from slowstep.launch.trial_process import TrialProcess, memory_limit
+from slowstep.launch.started_trial import memory_limit
+from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals

@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from slowstep.launch.trial_process import TrialEnded, memory_limit
+from slowstep.launch.started_trial import memory_limit
+from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import HEADROOM, common, keys_of
 from slowstep.measure.live_trial import BLOCKS, DISCARDED, START_UP
 from slowstep.measure.measurer import ComparisonRequest, TellOne

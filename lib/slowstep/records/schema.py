@@ -46,6 +46,17 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Node:
+    """A node of a run on several: its host, and what it trains with."""
+
+    host: str
+    machine: dict[str, object] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    processes: int = 0
+    """The ranks that the command starts there."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Environment:
     """The environment of a measurement: the machine, its packages, the version of the kit, and local files."""
 
@@ -54,12 +65,19 @@ class Environment:
     kit: str = ""
     files: list[str] = field(default_factory=list)
     """Name, size and time of change of each local file that the settings name."""
+    nodes: list[Node] = field(default_factory=list)
+    """All nodes, in the order of their numbers; empty for one host."""
 
     @property
     def determinants(self) -> list[object]:
         """The parts that decide how fast a run is."""
-        machine = {name: value for name, value in self.machine.items() if name != "tools"}
-        return [machine, self.versions, self.kit, self.files]
+        machine = _without_tools(self.machine)
+        here = [machine, self.versions, self.kit, self.files]
+        return here + [[_without_tools(node.machine), node.versions] for node in self.nodes]
+
+
+def _without_tools(machine: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in machine.items() if name != "tools"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from slowstep.report.arm_charts import intervals, matrix, memory
 from slowstep.report.baseline_charts import bounds, step_times, time_budget
 from slowstep.report.chart import Chart, Table
+from slowstep.report.node_tables import nodes, slower_node
 from slowstep.report.operators import device_idle, operators
 from slowstep.report.prose import baseline_conclusion, conclusion, final_conclusion
 from slowstep.report.rank_charts import collective_times, rank_times, scaling, swapped, waiting
@@ -55,6 +56,7 @@ __all__ = [
     "lost_time",
     "matrix",
     "memory",
+    "nodes",
     "operators",
     "rank_times",
     "reported_claims",
@@ -65,6 +67,7 @@ __all__ = [
     "reported_speeds",
     "scaling",
     "settings_table",
+    "slower_node",
     "step_times",
     "swapped",
     "time_budget",

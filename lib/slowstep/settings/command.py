@@ -39,7 +39,9 @@ class Command:
     protected: bool = True
     """True if nothing that a trial writes may stay."""
     processes: int = 0
-    """The number of processes that it starts to train together; 0 for one that starts no others."""
+    """The number of processes that it starts to train together, on all nodes; 0 for one that starts no others."""
+    nodes: list[int] = field(default_factory=list)
+    """The number of these processes on each node; empty for a command that starts them on this host."""
     launcher: str = ""
     """The way in which it starts them (`slowstep_probe.ranks.launchers`)."""
     launched: list[str] = field(default_factory=list)

@@ -68,6 +68,8 @@ UNSEEN = {
     "dataset.tokenize": "on_the_fly",
     "dataset.cached_batches": 0,
     "processes": 1,
+    "nodes": 1,
+    "nodes.number": 0,
 }
 """The values of a command's run that no survey saw. All others are None."""
 

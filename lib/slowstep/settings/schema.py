@@ -127,6 +127,16 @@ class ZeroOptimization:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Nodes:
+    """The nodes on which the processes of a command train. None: on all that it names."""
+
+    apart: bool | None = None
+    """True to train on one node, with the processes of that node alone."""
+    number: int | None = None
+    """The number of that node; None for the first one, whose number is 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The real run that the trials stand for."""
 
@@ -210,6 +220,7 @@ class Settings:
     process: Process = Process()
     processes: int | None = None
     """The number of processes that train together, each on its own device. None leaves a command as it is."""
+    nodes: Nodes = Nodes()
     ddp: Ddp = Ddp()
     fsdp: Fsdp = Fsdp()
     zero_optimization: ZeroOptimization = ZeroOptimization()
@@ -247,7 +258,24 @@ class Settings:
     def ranks(self) -> int:
         """The number of processes that a trial starts to train together; 0 for a run that starts no others."""
         own = self.command.processes if self.command else 0
-        return own if self.processes is None else self.processes
+        asked = own if self.processes is None else self.processes
+        return min(asked, self.command.nodes[self.nodes.number or 0]) if self._apart else asked
+
+    @property
+    def on_nodes(self) -> list[int]:
+        """The processes of a trial on each node, 0 for one that takes no part. The first nodes are filled first."""
+        if self._apart:
+            number = self.nodes.number or 0
+            return [self.ranks if node == number else 0 for node in range(len(self.command.nodes))]
+        left, found = self.ranks, []
+        for room in self.command.nodes if self.command and self.command.nodes else [left]:
+            found.append(min(room, left))
+            left -= found[-1]
+        return found
+
+    @property
+    def _apart(self) -> bool:
+        return bool(self.command and self.command.nodes and self.nodes.apart)
 
     @cached_property
     def run(self) -> Run:
@@ -325,6 +353,8 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
     give("workload", settings.workload, "finetune", "workload")
     give("freed_memory", settings.freed_memory, "kept", "freed_memory")
     give("processes", settings.ranks or 1, 1, "processes")
+    give("nodes", len(settings.command.nodes) or 1 if settings.command else 1, 1, "command.nodes")
+    give("nodes.number", settings.nodes.number or 0, 0, "nodes.number")
     listed = {
         factor: levels
         for section in LEVEL_SECTIONS
@@ -365,6 +395,7 @@ TRAINED = (
     "optimizer_kwargs",
     "process",
     "processes",
+    "nodes",
     "ddp",
     "fsdp",
     "zero_optimization",

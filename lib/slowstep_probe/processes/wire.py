@@ -17,6 +17,9 @@ from typing import Any
 PORTION = 2**16
 MOST_DESCRIPTORS = 4
 
+MAPPED = "::ffff:"
+"""The beginning of an IPv4 address as a socket shows it that listens for both versions of the protocol."""
+
 
 class Wire:
     """One end of a connection. A message is a dictionary of plain data."""
@@ -35,6 +38,17 @@ class Wire:
     def fileno(self) -> int:
         """Return the number of the socket, to wait for several wires at a time."""
         return self._socket.fileno()
+
+    def here(self) -> tuple[str, int]:
+        """Return the address of this end of a connection to another host, and its family."""
+        address = self._socket.getsockname()[0]
+        if address.startswith(MAPPED):
+            return address.removeprefix(MAPPED), socket.AF_INET
+        return address, self._socket.family
+
+    def there(self) -> str:
+        """Return the address of the other end of a connection to another host."""
+        return self._socket.getpeername()[0]
 
     def send(self, message: dict[str, Any], descriptors: Sequence[int] = (), after_failure: bool = False) -> None:
         """Send a message; OSError if the other end is gone.

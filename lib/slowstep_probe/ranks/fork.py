@@ -1,4 +1,7 @@
-"""The processes of ranks: forked from one that leads them, each with a wire to it, and what each prints told apart."""
+"""The processes of ranks: forked from one that leads them, each with a wire to it, and what each prints told apart.
+
+Ranks on other nodes are among those that a leader leads. It asks and awaits them in the same way.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field
 
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.processes.wire import Wire, pair
+from slowstep_probe.ranks.far import FarRank, FarWire, Node
 from slowstep_probe.ranks.rank import Rank
 
 PORTION = 2**16
@@ -36,7 +40,14 @@ class RankProcess:
     """Exit status, or the negative number of the signal that ended it; None while it lives."""
     silent: bool = False
     """True once nothing will come from it any more."""
+    lost: bool = False
+    """True if nothing can be heard of it, as of a rank whose node is gone; never so of one on this node."""
     _line: bytearray = field(default_factory=bytearray)
+
+    @property
+    def over(self) -> bool:
+        """True if it has ended."""
+        return self.code is not None
 
     def pump(self) -> None:
         """Print what the rank has printed since, line by line, each with its rank before it."""
@@ -63,44 +74,51 @@ class RankProcess:
 
 
 class Ranks:
-    """The ranks of a trial, from the process that leads them."""
+    """The ranks of a trial, from the process that leads them: those that it has forked, and those of other nodes."""
 
-    def __init__(self, processes: list[RankProcess]):
-        self.processes = processes
+    def __init__(self, here: list[RankProcess], nodes: Sequence[Node] = ()):
+        self.here, self.nodes = here, nodes
+        far = [each for node in nodes for each in node.ranks.values()]
+        self.processes: list[RankProcess | FarRank] = sorted([*here, *far], key=lambda each: each.rank.number)
 
-    def wait(self, also: Sequence[Wire], seconds: float) -> list[Wire]:
+    def wait(self, also: Sequence[Wire], seconds: float) -> list[Wire | FarWire]:
         """Return the wires, of ranks and of `also`, from which something can be received. A rank's end ends the wait.
 
         What ranks print meanwhile is passed on.
         """
-        wires = [*also, *(each.wire for each in self.processes if not each.wire.closed)]
+        near = [*also, *(each.wire for each in self.here if not each.wire.closed)]
+        wires = [*near, *(each.wire for each in self.processes if isinstance(each, FarRank))]
         if ready := [wire for wire in wires if wire.waits()]:
             return ready
         deadline = time.monotonic() + seconds
         while True:
             self.collect()
             poll = select.poll()
-            printing = [each.printed for each in self.processes if not each.silent]
-            for descriptor in [w.fileno() for w in wires] + printing:
+            printing = [each.printed for each in self.here if not each.silent]
+            nodes = [node for node in self.nodes if not node.gone]
+            for descriptor in [*(one.fileno() for one in near), *(node.wire.fileno() for node in nodes), *printing]:
                 poll.register(descriptor, select.POLLIN)
-            living = any(each.code is None for each in self.processes)
+            living = not any(each.over for each in self.processes)
             found = {
                 descriptor
                 for descriptor, event in poll.poll(max(0.0, deadline - time.monotonic()) * 1000 if living else 0)
-                if event & (select.POLLIN | select.POLLHUP)
+                if event & (select.POLLIN | select.POLLHUP | select.POLLERR)
             }
-            for each in self.processes:
+            for each in self.here:
                 if each.printed in found:
                     each.pump()
-            ready = [wire for wire in wires if wire.fileno() in found]
-            if ready or time.monotonic() >= deadline or any(each.code is not None for each in self.processes):
+            for node in nodes:
+                if node.wire.fileno() in found:
+                    node.read_all()
+            ready = [wire for wire in wires if wire.waits() or (wire in near and wire.fileno() in found)]
+            if ready or time.monotonic() >= deadline or any(each.over for each in self.processes):
                 return ready
             if found and not ready:  # a rank that prints without end is not asked for each of its lines
                 time.sleep(0.005)
 
     def collect(self) -> None:
         """Note which ranks have ended."""
-        for each in self.processes:
+        for each in self.here:
             if each.code is None:
                 with contextlib.suppress(ChildProcessError):
                     pid, status = os.waitpid(each.pid, os.WNOHANG)
@@ -109,30 +127,33 @@ class Ranks:
 
     def signal(self, number: signal.Signals) -> None:
         """Send all ranks a signal."""
-        for each in self.processes:
+        for each in self.here:
             if each.code is None:
                 with contextlib.suppress(OSError):
                     os.kill(each.pid, number)
+        for node in self.nodes:
+            node.signal(number)
 
     def end(self) -> None:
-        """End all ranks with all that they started, and print what they printed last."""
+        """End all ranks with all that they started, and print what they printed last. Other nodes end theirs."""
+        for node in self.nodes:
+            node.close()
         end_descendants(os.getpid())
         self.collect()
-        for each in self.processes:
+        for each in self.here:
             each.finish()
 
 
-def forked(size: int) -> Ranks | tuple[Rank, Wire, Wire]:
-    """Fork `size` ranks. Return all of them in this process, which leads them, and in each its rank and its two wires.
+def forked(ranks: Sequence[Rank]) -> list[RankProcess] | tuple[Rank, Wire, Wire]:
+    """Fork ranks. Return all of them in this process, which leads them, and in each its rank and its two wires.
 
     A rank dies with its leader. It adopts the orphans of what it starts, so that they can stand still with it.
     """
     leader, processes = os.getpid(), []
-    for number in range(size):
+    for rank in ranks:
         ours, theirs = pair()
         where, answers = pair()
         printed, printing = os.pipe()
-        rank = Rank(number=number, size=size)
         if pid := os.fork():
             theirs.close()
             answers.close()
@@ -155,4 +176,4 @@ def forked(size: int) -> Ranks | tuple[Rank, Wire, Wire]:
         for name, stream in (("stdout", 1), ("stderr", 2)):
             setattr(sys, name, os.fdopen(stream, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False))
         return rank, theirs, answers
-    return Ranks(processes)
+    return processes

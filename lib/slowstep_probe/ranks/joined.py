@@ -96,7 +96,7 @@ def observed(answers: Sequence[Observed]) -> Observed:
     return Observed(facts=first | ({"unlike_ranks": unlike} if unlike else {}))
 
 
-OWN = frozenset({"draws", "changes", "rank"})
+OWN = frozenset({"draws", "changes", "rank", "node"})
 """Facts in which ranks may differ."""
 
 

@@ -6,7 +6,7 @@ process runs its program here, where it is watched.
 
 | launcher | what is taken over |
 |---|---|
-| torchrun, `accelerate launch`, `trl`, ... | `elastic_launch` of torch.distributed, which all of them call |
+| torchrun, `accelerate launch`, `trl`, ... | `elastic_launch` of torch.distributed, which all call, on each node |
 | `accelerate launch` of one process | its `simple_launcher` |
 | torch.multiprocessing.spawn, notebook_launcher | `start_processes` |
 | Lightning's strategies | the rank that its environment names; else the processes that it would start |
@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -27,25 +28,38 @@ import torch
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.program import Program
+from slowstep_probe.ranks.launched_commands import (
+    is_launcher,
+    is_program,
+    is_remote,
+    is_this_python,
+    script,
+    without_unbuffered,
+)
 from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN, Rank
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
 """The packages that hold Lightning's launchers, in `strategies.launchers.subprocess_script`."""
 
-SCRIPTS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
-MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.launch",
-    "deepspeed.launcher.runner",
-)
-"""The console scripts and the modules of launchers, which other programs start as subprocesses."""
 
-Several = Callable[[int, str, list[str]], None]
-"""`several(processes, launcher, program)`: called where a program would start processes, and ends this one.
+@dataclass(frozen=True, kw_only=True)
+class Would:
+    """What a program would start now."""
 
-The program is what they would run, as an interpreter is given it; empty where it is the one that runs here."""
+    processes: int
+    """The number of processes on this node."""
+    launcher: str
+    """The way in which they are started."""
+    launched: list[str] = field(default_factory=list)
+    """The program that they run, as an interpreter is given it; empty where it is the one that runs here."""
+    nodes: int = 1
+    """The number of nodes on which it is started."""
+    node: int | None = None
+    """The number of this node, if its command says it."""
+
+
+Several = Callable[[Would], None]
+"""A function that is called where a program would start processes, and ends this one."""
 
 
 class Launchers:
@@ -90,7 +104,7 @@ class Launchers:
     def _accelerate(self, module: ModuleType) -> Callable[..., None]:
         def launched(original: Callable[[Any], None], args: Any) -> None:
             command, env = module.prepare_simple_launcher_cmd_env(args)
-            if not _is_this_python(command):
+            if not is_this_python(command):
                 original(args)  # a program that is none of Python's
                 return
             os.environ.update(env)
@@ -101,13 +115,22 @@ class Launchers:
     def _elastic(self, original: Callable[..., Any], launch: Any, *arguments: Any) -> Any:
         """Go on as a rank where torchrun's agent would start the ranks: with a program, or with a function."""
         config, entry = launch._config, launch._entrypoint
-        if isinstance(entry, str) and not _is_this_python([entry]):
+        if isinstance(entry, str) and not is_this_python([entry]):
             return original(launch, *arguments)
-        if config.max_nodes > 1:
-            raise SystemExit(NODES)
-        words = _without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
+        if config.max_nodes != config.min_nodes:
+            raise SystemExit(ELASTIC)
+        words = without_unbuffered([str(word) for word in arguments]) if isinstance(entry, str) else []
         if self.own is None:
-            self.several(config.nproc_per_node, TORCHRUN, words)
+            node = config.rdzv_configs.get("rank") if config.rdzv_backend == "static" else None
+            self.several(
+                Would(
+                    processes=config.nproc_per_node,
+                    launcher=TORCHRUN,
+                    launched=words,
+                    nodes=config.max_nodes,
+                    node=None if node is None or int(node) < 0 else int(node),
+                )
+            )
         own = self.own or Rank(number=0, size=1)
         os.environ.update(own.environment_in(os.environ) | OF_TORCHRUN)
         if not isinstance(entry, str):
@@ -126,16 +149,18 @@ class Launchers:
         **named: Any,
     ) -> Any:
         if self.own is None:
-            self.several(nprocs, SPAWN, [])
-        if self.own is not None and self.own.size > 1 and nprocs != self.own.size:  # these are not the ranks
+            self.several(Would(processes=nprocs, launcher=SPAWN))
+        if self.own is not None and self.own.size > 1 and nprocs != self.own.local_size:  # these are not the ranks
             return original(fn, args, nprocs, join, *others, **named)
-        fn(self.own.number if self.own else 0, *args)
+        fn(self.own.local if self.own else 0, *args)
         return None if join else Joined()
 
     def _lightning(self, patches: Patches, module: ModuleType) -> None:
         def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(launcher, "num_nodes", 1) > 1:
+                raise SystemExit(NODES_OF_LIGHTNING)
             if self.own is None:
-                self.several(launcher.num_processes, ENVIRONMENT, [])
+                self.several(Would(processes=launcher.num_processes, launcher=ENVIRONMENT))
             return original(launcher, *args, **kwargs)
 
         patches.around(module._SubprocessScriptLauncher, "_call_children_scripts", launched)
@@ -146,16 +171,19 @@ class Launchers:
             return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
-        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and _is_program(words)
+        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and is_program(words)
+        elsewhere = (words and is_remote(words)) or (starts_rank and env.get("CROSS_SIZE", "1") not in ("", "1"))
+        if elsewhere and self._takes(SUBPROCESS):
+            raise SystemExit(NODES_OF_DEEPSPEED)
         if starts_rank and self.own is None:
-            self.several(int(size), SUBPROCESS, _without_unbuffered(words[1:]))
-        if starts_rank and self.own is not None and int(number) != self.own.number:
+            self.several(Would(processes=int(size), launcher=SUBPROCESS, launched=without_unbuffered(words[1:])))
+        if starts_rank and self.own is not None and int(number) != self.own.local:
             return original(process, ["sleep", "infinity"])  # another rank, which runs elsewhere
-        if starts_rank or _is_launcher(words):
+        if starts_rank or is_launcher(words):
             own = self.own.environment if starts_rank and self.own is not None else {}
             os.environ.update({**env, **own})
-            command = words[1:] if _is_this_python(words) else [_script(words[0]), *words[1:]]
-            self._run(_without_unbuffered(command), words, trains=starts_rank)
+            command = words[1:] if is_this_python(words) else [script(words[0]), *words[1:]]
+            self._run(without_unbuffered(command), words, trains=starts_rank)
             words = [sys.executable, "-c", ""]
             return original(process, words)
         return original(process, args, *rest, **kwargs)
@@ -182,7 +210,17 @@ class Joined:
         return True
 
 
-NODES = "training on several nodes can't be diagnosed yet; give the command of one of them, with --nnodes 1"
+ELASTIC = "a number of nodes that may change can't be diagnosed; give one number, as in --nnodes 2"
+
+NODES_OF_LIGHTNING = (
+    "Lightning starts its processes itself here, and over several nodes that can't be diagnosed; start it by torchrun "
+    "on each node, as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py`"
+)
+
+NODES_OF_DEEPSPEED = (
+    "deepspeed reaches other nodes by ssh or MPI, where nobody can follow; start the program by torchrun on each node, "
+    "as in `torchrun --nnodes 2 --node-rank 0 --rdzv-endpoint HOST:PORT train.py --deepspeed …`"
+)
 
 OF_TORCHRUN = {
     "ROLE_NAME": "default",
@@ -194,36 +232,5 @@ OF_TORCHRUN = {
 """Environment variables that torchrun sets besides, and by which libraries know that it started them."""
 
 
-def _leave_alone(processes: int, launcher: str, program: list[str]) -> None:
+def _leave_alone(would: Would) -> None:
     """Let a launcher start its processes itself."""
-
-
-def _without_unbuffered(words: Sequence[str]) -> list[str]:
-    """Return a program's words without the interpreter's option `-u`, which launchers put before them."""
-    return list(words[1:] if words[:1] == ["-u"] else words)
-
-
-def _is_this_python(words: Sequence[str]) -> bool:
-    """Return whether a command is run by the interpreter that runs this."""
-    return bool(words) and os.path.realpath(words[0]) == os.path.realpath(sys.executable)
-
-
-def _is_program(words: Sequence[str]) -> bool:
-    """Return whether a command runs a file or a module by this interpreter."""
-    program = _without_unbuffered(words[1:]) or ["-c"]
-    return _is_this_python(words) and program[0] != "-c"
-
-
-def _is_launcher(words: Sequence[str]) -> bool:
-    """Return whether a command is a launcher that this interpreter would run."""
-    if not words:
-        return False
-    if _is_this_python(words):
-        first, *others = _without_unbuffered(words[1:]) or [""]
-        return others[0] in MODULES if first == "-m" and others else os.path.basename(first) in SCRIPTS
-    return os.path.basename(words[0]) in SCRIPTS and os.path.isfile(_script(words[0]))
-
-
-def _script(name: str) -> str:
-    """Return the path of a console script beside this interpreter."""
-    return name if os.sep in name else os.path.join(os.path.dirname(sys.executable), name)

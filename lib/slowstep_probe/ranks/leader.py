@@ -6,6 +6,7 @@ alone: samples and positions are known to each rank for itself, and the leader t
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import signal
@@ -15,20 +16,23 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep_probe.measured import Status
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.failures import culprit, gone, standing
+from slowstep_probe.ranks.far import FarRank
 from slowstep_probe.ranks.fork import RankProcess, Ranks
-from slowstep_probe.ranks.whereabouts import ask_where
+from slowstep_probe.ranks.whereabouts import ask_everywhere
 from slowstep_probe.trial.messages import (
     BlockDone,
     Failed,
     Observe,
     PeriodicEvent,
     Profile,
+    Profiled,
     Run,
     decoded,
     encoded,
@@ -66,7 +70,7 @@ class Leader:
         except RankFailed as failed:
             number, cause = culprit(failed.failures)
             self.ranks.end()
-            self._send(replace(cause, reason=f"rank {number}: {cause.reason}"))
+            self._send(replace(cause, reason=f"{self.ranks.processes[number].rank}: {cause.reason}"))
         except _Late:
             self._say_where()
         except BaseException:
@@ -85,22 +89,31 @@ class Leader:
         everybody = self.ranks.processes
         if isinstance(request, Run):
             self._send(self._trained_together(self._asked(self._in_steps(request), everybody)))
-        elif isinstance(request, Profile):  # the rank that is waited for is looked at, and the others train as far
-            awaited = everybody[self._awaited.most_common(1)[0][0] if self._awaited else 0]
-            others = [each for each in everybody if each is not awaited]
-            try:
-                awaited.wire.send(encoded(request))
-            except OSError:
-                self._fail()
-            self._asked(Run(steps=request.looks), others)
-            self._asked(Run(steps=request.steps), others)
-            self._send(self._answers([awaited])[0])
+        elif isinstance(request, Profile):
+            self._send(self._profiled(request))
         elif isinstance(request, PeriodicEvent):
             self._send(joined.event_done(self._asked(request, everybody)))
         elif isinstance(request, Observe):
             self._send(joined.observed(self._asked(request, everybody)))
         else:
             raise EOFError
+
+    def _profiled(self, request: Profile) -> Profiled:
+        """Return the profile of the rank that is waited for. The others train as far."""
+        everybody = self.ranks.processes
+        awaited = everybody[self._awaited.most_common(1)[0][0] if self._awaited else 0]
+        others = [each for each in everybody if each is not awaited]
+        far = isinstance(awaited, FarRank)
+        try:
+            awaited.wire.send(encoded(replace(request, returned=far)))
+        except OSError:
+            self._fail()
+        self._asked(Run(steps=request.looks), others)
+        self._asked(Run(steps=request.steps), others)
+        answer: Profiled = self._answers([awaited])[0]
+        if far:
+            Path(request.trace).write_bytes(base64.b64decode(answer.content))
+        return replace(answer, content="")
 
     def _in_steps(self, request: Run) -> Run:
         """Return a request that every rank decides alike by itself: it counts steps, and nothing else."""
@@ -126,7 +139,7 @@ class Leader:
 
     # -- asking --
 
-    def _asked(self, request: Any, of: Sequence[RankProcess]) -> list[Any]:
+    def _asked(self, request: Any, of: Sequence[RankProcess | FarRank]) -> list[Any]:
         for each in of:
             try:
                 each.wire.send(encoded(request))
@@ -134,7 +147,7 @@ class Leader:
                 self._fail()
         return self._answers(of)
 
-    def _answers(self, of: Sequence[RankProcess]) -> list[Any]:
+    def _answers(self, of: Sequence[RankProcess | FarRank]) -> list[Any]:
         """Return one answer of each of these ranks."""
         found: dict[int, Any] = {}
         self._silent = {each.rank.number for each in of}
@@ -149,7 +162,7 @@ class Leader:
             self._look_for_the_dead()
         return [found[each.rank.number] for each in of]
 
-    def _received(self, each: RankProcess) -> Any:
+    def _received(self, each: RankProcess | FarRank) -> Any:
         try:
             answer = decoded(each.wire.receive())
         except EOFError:
@@ -161,7 +174,7 @@ class Leader:
     # -- failures --
 
     def _look_for_the_dead(self) -> None:
-        if any(each.code is not None for each in self.ranks.processes):
+        if any(each.over for each in self.ranks.processes):
             self._fail()
 
     def _fail(self, *told: tuple[int, Failed]) -> NoReturn:
@@ -177,8 +190,8 @@ class Leader:
                     answer = decoded(each.wire.receive()) if each.wire in ready else None
                 except (EOFError, OSError):
                     answer = None
-                if answer is None and each.code is not None:
-                    answer = gone(each.code)
+                if answer is None and each.over:
+                    answer = gone(each.code, each.lost)
                 if isinstance(answer, Failed):
                     known[each.rank.number] = answer
             time.sleep(0.01)
@@ -190,13 +203,14 @@ class Leader:
 
     def _say_where(self) -> None:
         """Have every rank write where it stands, and tell the measurer which rank keeps the others waiting."""
-        places = ask_where(self.ranks.processes)
+        places = ask_everywhere(self.ranks)
         if self._silent and len(self._silent) < len(places):  # some have answered, and wait for nobody
             places = {rank: place for rank, place in places.items() if rank in self._silent} or places
+        names = {each.rank.number: str(each.rank) for each in self.ranks.processes}
         self.ranks.signal(signal.SIGUSR1)
         time.sleep(0.2)
         self.ranks.end()
-        self._send(Failed(status=Status.TIMED_OUT, reason=standing(places)))
+        self._send(Failed(status=Status.TIMED_OUT, reason=standing(places, names)))
 
     def _send(self, message: Any) -> None:
         self.wire.send(encoded(message))

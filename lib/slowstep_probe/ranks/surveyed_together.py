@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.ranks.failures import BROKEN
+from slowstep_probe.ranks.failures import BROKEN, LOST
+from slowstep_probe.ranks.far import FarWire
 from slowstep_probe.ranks.fork import Ranks
 from slowstep_probe.ranks.joined import awaited_rank
+from slowstep_probe.ranks.rank import Rank
 
 OTHERS_SECONDS = 2.0
 """The seconds that other ranks have once one has told: those that wait for it in a collective never tell."""
@@ -29,41 +32,41 @@ def tell_together(ranks: Ranks, result: int) -> NoReturn:
             number = each.rank.number
             if number not in told and each.wire in ready:
                 told[number] = _received(each.wire) or {"ended": "it ended without a word"}
-            elif number not in told and each.code is not None:
-                told[number] = {"ended": f"it ended with status {each.code}"}
+            elif number not in told and each.over:
+                told[number] = {"ended": LOST if each.lost else f"it ended with status {each.code}"}
             if number in told and until == float("inf"):
                 until = time.monotonic() + OTHERS_SECONDS
-        if any(each.code is not None for each in ranks.processes):
+        if any(each.over for each in ranks.processes):
             time.sleep(0.02)
     ranks.end()
     with os.fdopen(result, "w") as out:
-        out.write(json.dumps(_together(told, len(ranks.processes)), default=str) + "\n")
+        out.write(json.dumps(_together(told, [each.rank for each in ranks.processes]), default=str) + "\n")
     os._exit(0)
 
 
-def _received(wire: Wire) -> dict[str, Any] | None:
+def _received(wire: Wire | FarWire) -> dict[str, Any] | None:
     try:
         return wire.receive()
     except (EOFError, OSError):
         return None
 
 
-def _together(told: dict[int, dict[str, Any]], size: int) -> dict[str, Any]:
+def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[str, Any]:
     ends = {number: one["ended"] for number, one in sorted(told.items()) if one.get("ended")}
     own = [number for number, end in ends.items() if not any(part in end for part in BROKEN)]
     trained = [one for _, one in sorted(told.items()) if one.get("training")]
     found = dict(trained[0] if trained else told.get(0) or next(iter(told.values())))
     if ends:
         first = (own or list(ends))[0]
-        found = {**found, "ended": f"rank {first}: {ends[first]}"}
+        found = {**found, "ended": f"{ranks[first]}: {ends[first]}"}
     seen = {number: one["training"] for number, one in sorted(told.items()) if one.get("training")}
     if found.get("training"):
         own, awaited = found["training"]["work"], list(seen)[awaited_rank([one["phases"] for one in seen.values()])]
         found["training"] |= {
             "phases": seen[awaited]["phases"],
             "step_seconds": seen[awaited]["step_seconds"],
-            "processes": size,
+            "processes": len(ranks),
             "ranks": {number: one["phases"] for number, one in seen.items()},
-            "work": {name: None if value is None else value * size for name, value in own.items()},
+            "work": {name: None if value is None else value * len(ranks) for name, value in own.items()},
         }
     return found

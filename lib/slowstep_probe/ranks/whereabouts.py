@@ -5,12 +5,13 @@ A rank whose main thread keeps the interpreter does not answer. That is an answe
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from slowstep_probe.processes.wire import Wire, wait
-from slowstep_probe.ranks.fork import RankProcess
+from slowstep_probe.ranks.fork import RankProcess, Ranks
 
 SECONDS = 0.4
 """The seconds that ranks have to answer."""
@@ -31,10 +32,20 @@ def answer_where(wire: Wire, place: Callable[[], tuple[str, int]]) -> None:
     threading.Thread(target=answering, name="whereabouts", daemon=True).start()
 
 
+def ask_everywhere(ranks: Ranks) -> dict[int, tuple[str, int] | None]:
+    """Return the phase of each rank of all nodes, and the steps that it has trained; None for one without an answer."""
+    answers = [node.ask_where() for node in ranks.nodes]
+    found = ask_where(ranks.here)
+    for answer in answers:
+        found |= answer(2 * SECONDS)
+    return found
+
+
 def ask_where(ranks: Sequence[RankProcess]) -> dict[int, tuple[str, int] | None]:
     """Return the phase of each rank and the steps that it has trained; None for one that does not answer."""
     for each in ranks:
-        each.where.send({})
+        with contextlib.suppress(OSError):  # it has ended
+            each.where.send({})
     found: dict[int, tuple[str, int] | None] = dict.fromkeys(each.rank.number for each in ranks)
     deadline = time.monotonic() + SECONDS
     open_ones = list(ranks)

@@ -6,6 +6,7 @@ ends it with all that it started.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import faulthandler
 import gc
@@ -20,7 +21,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch.profiler import record_function
@@ -36,10 +37,11 @@ from slowstep_probe.probe import Probe
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.collectives import Collectives
-from slowstep_probe.ranks.fork import Ranks, forked
+from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
 from slowstep_probe.ranks.leader import Leader
 from slowstep_probe.ranks.meeting import Meeting
-from slowstep_probe.ranks.rank import ENVIRONMENT, Rank
+from slowstep_probe.ranks.outpost import Outpost
+from slowstep_probe.ranks.rank import ENVIRONMENT, Group
 from slowstep_probe.ranks.whereabouts import answer_where
 from slowstep_probe.trial import heap
 from slowstep_probe.trial.failure import TrainingEnded, failure
@@ -73,15 +75,17 @@ def main(wire: Wire, launch: Mapping[str, Any]) -> None:
     entered = time.monotonic()
     faulthandler.enable(sys.stderr, all_threads=True)
     faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=True)
-    asked, rank = from_plain(Launch, launch), None
+    asked, own = from_plain(Launch, launch), None
     try:
         _protect(asked)
     except NotTestable as error:
+        print(error)  # another node that leads this one's ranks learns it from the log
         wire.send(encoded(failure(error, memory())))
         end(1)
-    if asked.processes:
-        wire, rank = _rank_of(wire, asked.processes)
-    trial = Trial(wire, asked, entered, rank)
+    if asked.group is not None:
+        own = _own_rank(wire, asked.group)
+        wire = own.wire
+    trial = Trial(wire, asked, entered, own)
     try:
         trial.run()
     except BaseException as caught:
@@ -101,26 +105,17 @@ def _protect(asked: Launch) -> None:
             raise NotTestable(unprotected(protection))
 
 
-def _rank_of(wire: Wire, size: int) -> tuple[Wire, RankOfTrial]:
-    """Return in each of `size` new processes its wire and its rank. This process leads them, and does not return.
+def _own_rank(wire: Wire, group: Group) -> OwnRank:
+    """Return what each rank's process is. The process that has forked the ranks of this node does not return.
 
-    A single rank is this process.
+    A single rank, which nobody leads, is this process.
     """
-    if size == 1:
-        return wire, RankOfTrial(Rank(number=0, size=1))
-    told = forked(size)
-    if isinstance(told, Ranks):
-        Leader(wire, told).lead()
-    rank, own, where = told
-    return own, RankOfTrial(rank, where)
-
-
-class RankOfTrial(NamedTuple):
-    """The rank that a trial's process is."""
-
-    rank: Rank
-    where: Wire | None = None
-    """The wire over which it is asked where it stands."""
+    if group.alone:
+        return OwnRank(rank=group.own[0], wire=wire)
+    told = gathered(group, handed_over(wire, group), wire)
+    if isinstance(told, OwnRank):
+        return told
+    return Leader(wire, told).lead() if group.leads else Outpost(wire, told).serve()
 
 
 def _without_child_signals() -> None:
@@ -138,8 +133,9 @@ def _without_child_signals() -> None:
 class Trial:
     """One arm in training, from its launch to the last block that is asked for."""
 
-    def __init__(self, wire: Wire, launch: Launch, entered: float, of: RankOfTrial | None = None):
+    def __init__(self, wire: Wire, launch: Launch, entered: float, of: OwnRank | None = None):
         self.wire, self.launch, self.rank = wire, launch, of.rank if of else None
+        self.address = of.address if of else None
         # a trial that is asked for while the interpreter still imports waits for what `imports` counts already
         self.startup = {"imports": launch.imports, "process": entered - max(launch.started, launch.ready)}
         self.frozen = gc.get_freeze_count()
@@ -169,7 +165,8 @@ class Trial:
         os.environ.update(self.launch.env)
         program, asked = self.launch.program, self.launch.intervention
         patches = Patches()
-        Meeting(self.launch.meeting, self.rank.size if self.rank else 0).attach(patches)
+        size = self.rank.size if self.rank else 0
+        Meeting(self.launch.meeting, size, self.address).attach(patches)
         if self.rank is not None:
             self.collectives.attach(patches)
             self.exchange.attach(patches)
@@ -297,8 +294,12 @@ class Trial:
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
         self.profiling = self.probe.annotation = None
         seconds = self.probe.close()[0].seconds
-        found = profiling.stop(request.steps, seconds, Path(request.trace))
-        self._send(Profiled(record=replace(found, places=self.places)))
+        trace = Path(request.trace)
+        if request.returned:
+            trace = Path(self.launch.meeting) / trace.name
+        found = profiling.stop(request.steps, seconds, trace)
+        content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
+        self._send(Profiled(record=replace(found, places=self.places), content=content))
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""
@@ -331,7 +332,9 @@ class Trial:
     def _observe(self) -> dict[str, Any]:
         seen = self.changes.facts() if self.changes else {}
         found = seen | dict(told.facts()) | observed(self.probe) | {"freed_memory": self.freed_memory}
-        return found | (self.exchange.facts(self.probe.models, self.probe.loader) if self.rank is not None else {})
+        if self.launch.group is None:
+            return found
+        return found | self.exchange.facts(self.probe.models, self.probe.loader) | self.launch.group.facts
 
     def _happen(self, event: str) -> PeriodicEventDone:
         self.standstill.end(but=self.probe.workers.pids)  # an evaluation may have workers of its own, kept from before

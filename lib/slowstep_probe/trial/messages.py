@@ -9,6 +9,7 @@ from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.measured import Block, Memory, ProfileRecord, Status, Steps
 from slowstep_probe.plain import from_plain, to_plain
 from slowstep_probe.program import Program
+from slowstep_probe.ranks.rank import Group
 
 ROUNDING = 1e-6
 """The part of a sample that counts as rounding, since whole numbers of samples are computed from means."""
@@ -23,12 +24,12 @@ class Launch:
     """What is done to the program; None for one that makes its changes itself."""
     env: dict[str, str] = field(default_factory=dict)
     """Environment variables that are set for the program."""
-    processes: int = 0
-    """The number of ranks that train together; 0 for a program that starts no others."""
+    group: Group | None = None
+    """The ranks that train together; None for a program that starts no others."""
     launcher: str = ""
     """The way in which the program's ranks are started (`slowstep_probe.ranks.launchers`)."""
     meeting: str = ""
-    """The folder in which the ranks find each other."""
+    """The folder in which ranks on one node find each other."""
     freed_memory: str = "returned"
     """The fate of memory that a step frees (`slowstep_probe.trial.heap`)."""
     started: float
@@ -67,12 +68,13 @@ class PeriodicEvent:
 class Profile:
     """A request for `steps` steps under torch.profiler, after `looks` steps in which the stack is looked at.
 
-    The trace goes to the file `trace`.
+    The trace goes to the file `trace`. It is `returned` with the answer where that file is on another node.
     """
 
     steps: int
     trace: str
     looks: int
+    returned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +143,8 @@ class Profiled:
     """The answer to `Profile`."""
 
     record: ProfileRecord
+    content: str = ""
+    """The trace in base64, if it is returned."""
 
 
 @dataclass(frozen=True, kw_only=True)

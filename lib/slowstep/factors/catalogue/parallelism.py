@@ -79,6 +79,33 @@ def _swapped_where_unlike(run: Run, machine: Machine) -> Sequence[Any]:
     return ("swapped",) if (seen or 0.0) >= NOTICED else ()
 
 
+def _node() -> dict[str, Callable]:
+    """Make `current` and `level` for the node on which a run trains with the processes of that node alone."""
+
+    def level(value: Any, run: Run) -> Level:
+        return Level(
+            value=value,
+            overrides={"nodes.number": value},
+            held_constant={"nodes.apart": True},
+            expects={"node": value},
+        )
+
+    return {"current": lambda run: run["nodes.number"], "level": level}
+
+
+def _others(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return the numbers of all nodes but the first."""
+    return range(1, int(run["nodes"] or 1))
+
+
+def _has_node(value: Any, run: Run, machine: Machine) -> str | None:
+    """a command that trains on several nodes"""
+    nodes = int(run["nodes"] or 1)
+    if nodes < 2:
+        return "it needs a command that trains on several nodes, and this run trains on one"
+    return None if value < nodes else f"it needs a node {value}, and the command names {nodes}, counted from 0"
+
+
 def _fewer(run: Run, machine: Machine) -> Sequence[Any]:
     """Return one process, and the halves between."""
     now, found = int(run["processes"] or 1), []
@@ -212,6 +239,23 @@ FACTORS = (
         proposes=_swapped_where_unlike,
         refuses=together,
         accepts=one_of("own", "swapped"),
+    ),
+    Factor(
+        name="node",
+        title="Node",
+        hypothesis="The nodes are unlike: the same training on another one, with that node's processes alone, is "
+        "faster.",
+        cause="Training on a node that is slower than another one",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="where the same training runs: both arms train with the processes of one node alone, the baseline on "
+        "the first node",
+        **_node(),
+        touches=ALL_PHASES,
+        examples=(1,),
+        limits="nodes that are all alike",
+        proposes=_others,
+        requires=_has_node,
+        accepts=whole(0),
     ),
     Factor(
         name="processes",

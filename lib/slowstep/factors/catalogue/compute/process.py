@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,8 @@ def _needs_convolutions(value: Any, run: Run, machine: Machine) -> str | None:
 
 def _threads(run: Run, machine: Machine) -> Sequence[Any]:
     """Return the threads that the machine has room for, if the run has others. A GPU's host needs few."""
-    now, room = run["process.num_threads"], max(1, machine.cores // int(run["processes"] or 1))
+    beside = math.ceil(int(run["processes"] or 1) / int(run["nodes"] or 1))
+    now, room = run["process.num_threads"], max(1, machine.cores // beside)
     if now is None or (not on_cpu(run, machine) and 1 < now <= room):
         return ()
     return (room,)

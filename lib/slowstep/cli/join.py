@@ -1,0 +1,69 @@
+"""`slowstep join`: this node trains its part of what `slowstep diagnose` trains on several nodes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from slowstep.command.resolve import resolve
+from slowstep.launch.node_of_session import JoinedNode
+from slowstep.launch.surveyor import SurveyOrder, mattering, would_start
+from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
+from slowstep.nodes.key import read_key
+from slowstep.nodes.listening import PORT
+from slowstep.settings.errors import SettingsError
+from slowstep.text.terminal import say
+from slowstep_probe.processes.wire import Wire
+
+RETRY = 0.5
+"""The seconds after which a session is looked for again."""
+
+
+def join(session: str, words: Sequence[str], key_file: str, startup: float, patience: float) -> int:
+    """Join a session, serve it until it ends, and return 0; SettingsError says why this can't be done.
+
+    A session that is not there yet is waited for, as many seconds as `patience` says.
+    """
+    host, port = address(session)
+    key = read_key(key_file)
+    command = resolve(words, Path.cwd(), os.environ)
+    command = replace(command, env=mattering(os.environ) | command.env)
+    command, nodes, node = would_start(command, SurveyOrder(startup=startup), os.environ)
+    wire = reached(host, port, key, patience)
+    joined = JoinedNode(command, nodes, node, wire, lambda: connect(host, port, key))
+    say(
+        f"this is node {joined.number} of the session on {joined.leader}; its reports are there, and nothing stays here"
+    )
+    joined.serve()
+    say(f"the session on {joined.leader} has ended")
+    return 0
+
+
+def reached(host: str, port: int, key: bytes, patience: float) -> Wire:
+    """Return a connection to a session, as soon as there is one; SettingsError if there is none in time."""
+    deadline, waiting = time.monotonic() + patience, False
+    while True:
+        try:
+            return connect(host, port, key)
+        except NotGreeted as why:
+            if not isinstance(why, Unanswered) or time.monotonic() > deadline:
+                raise SettingsError(str(why)) from None
+        if not waiting:
+            say(f"waiting for a session at {host}:{port}: `slowstep diagnose` begins one on node 0")
+        waiting = True
+        time.sleep(RETRY)
+
+
+def address(session: str) -> tuple[str, int]:
+    """Return host and port of a session; SettingsError if they can't be told."""
+    host, colon, port = session.rpartition(":")
+    if not colon or "]" in port:
+        host, port = session, str(PORT)
+    if host.count(":") and not host.startswith("["):
+        raise SettingsError(f"{session}: put an IPv6 address in brackets, as in [fe80::1]:{PORT}")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise SettingsError(f"{session}: no host and port; give them as in host0:{PORT}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,54 @@
+"""The options of commands that train on several nodes, and `slowstep join`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import Any
+
+from slowstep.nodes.listening import PORT, Listening, listen_at
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of a command that trains on several nodes, where this is the first of them."""
+    command.add_argument("--port", type=_port, default=PORT, help=f"where other nodes join (several nodes: {PORT})")
+    command.add_argument("--key-file", default="", help="the key by which nodes know each other; made if it is missing")
+    command.add_argument("--wait", type=above_zero, default=5.0, help="most minutes until all nodes have joined")
+
+
+def listen_as(given: argparse.Namespace) -> None:
+    """Let a session that begins from now on listen as these options say, if they say it."""
+    if hasattr(given, "wait"):
+        listen_at(Listening(port=given.port, key_file=given.key_file, seconds=60 * given.wait))
+
+
+def add_join(commands: Any) -> None:
+    """Add `slowstep join`."""
+    join = commands.add_parser("join", help="train this node's part of what slowstep diagnose trains on several nodes")
+    join.usage = "slowstep join HOST[:PORT] [options] -- COMMAND"
+    join.set_defaults(run=_join)
+    join.add_argument("session", metavar="HOST[:PORT]", help="the node where slowstep diagnose runs")
+    join.add_argument("--key-file", default="", help="a copy of the session's key")
+    join.add_argument("--startup", type=float, default=300.0, help="most seconds until the command starts processes")
+    join.add_argument("--wait", dest="patience", type=above_zero, default=5.0, help="most minutes until it is there")
+
+
+def _join(given: argparse.Namespace) -> int:
+    from slowstep.cli.join import join
+
+    return join(given.session, given.words, given.key_file, given.startup, 60 * given.patience)
+
+
+def _port(text: str) -> int:
+    """Return a port; an error of the command line if it is none."""
+    if text.isdigit() and 0 < int(text) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")
+
+
+def above_zero(text: str) -> float:
+    """Return a number of minutes; an error of the command line if it is none, or not above 0."""
+    with contextlib.suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"'{text}' is no number of minutes to measure in; give one above 0")

@@ -1,0 +1,1 @@
+"""Several nodes: how they find each other, prove that they belong together, and are asked for their ranks."""

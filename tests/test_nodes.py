@@ -1,0 +1,309 @@
+"""How nodes find each other: the key, who is sent away and why, where ranks stand, and which node is slower."""
+
+from __future__ import annotations
+
+import math
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slowstep.cli.join import address
+from slowstep.environment.machine import this_machine
+from slowstep.factors import CATALOGUE, comparison_family
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.nodes import slowest
+from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
+from slowstep.nodes.hello import Hello
+from slowstep.nodes.key import made_key, read_key
+from slowstep.nodes.listening import Listening
+from slowstep.nodes.member import NodeFailed
+from slowstep.nodes.session import Session
+from slowstep.records import Node
+from slowstep.records.unlike_nodes import unlike
+from slowstep.settings import Settings, SettingsError
+from slowstep.settings.command import Command
+from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Nodes
+from slowstep_probe.processes.wire import Wire, pair
+from slowstep_probe.ranks.gathering import handed_over
+from slowstep_probe.ranks.rank import Group
+
+HERE = "127.0.0.1"
+HELLO = Hello(
+    kit="1", host="a", processes=2, launcher="torchrun", launched=["/a/train.py", "--lr", "1"], nodes=2, node=0
+)
+OTHER = replace(HELLO, host="b", node=1, launched=["/b/train.py", "--lr", "1"])
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A session of two nodes that listens at a free port."""
+    with socket.socket() as one:
+        one.bind((HERE, 0))
+        port = one.getsockname()[1]
+    found = Session(HELLO, Listening(port=port, key_file=str(tmp_path / "key"), seconds=0.3))
+    yield found
+    found.close()
+
+
+def key_of(tmp_path: Path) -> bytes:
+    return read_key(str(tmp_path / "key"))
+
+
+def join(session: Session, tmp_path: Path, hello: Hello = OTHER) -> tuple[Wire, dict]:
+    """The connection of a node that says this of itself, and what it is answered."""
+    wire = connect(HERE, session.port, key_of(tmp_path))
+    wire.send({"hello": to_plain(hello)})
+    return wire, wire.receive(5)
+
+
+# -- the key --
+
+
+def test_a_key_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    """It is random, and one that others may read is refused."""
+    path = tmp_path / "folder" / "key"
+    made = made_key(str(path))
+
+    assert made == read_key(str(path)) == made_key(str(path))
+    assert made != made_key(str(tmp_path / "another"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    with pytest.raises(SettingsError, match="others may read this key"):
+        read_key(str(path))
+
+
+def test_a_key_that_is_missing_or_too_short_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about it."""
+    with pytest.raises(SettingsError, match="there is no key; copy that file"):
+        read_key(str(tmp_path / "key"))
+    monkeypatch.setenv("SLOWSTEP_KEY", "short")
+    with pytest.raises(SettingsError, match="SLOWSTEP_KEY: a key has at least 16 characters"):
+        read_key()
+
+
+# -- who may join --
+
+
+def test_a_node_joins_and_opens_connections_for_launches(session: Session, tmp_path: Path) -> None:
+    """What is sent over such a connection arrives, and so does the order."""
+    wire, told = join(session, tmp_path)
+    session.gather()
+
+    def opens() -> None:
+        order = wire.receive(5)
+        line = connect(HERE, session.port, key_of(tmp_path))
+        line.send({"launch": order["launch"], "node": 1})
+        line.send(line.receive(5) | {"did": order["do"]})
+
+    threading.Thread(target=opens, daemon=True).start()
+    (line,) = session.lines("launch-1", {1: {"do": "train"}})
+    line.send({"port": 5})
+
+    assert told == {"node": 1, "host": "a"}
+    assert line.receive(5) == {"port": 5, "did": "train"}
+    assert session.on_nodes == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kit": "2"}, "slowstep 2 is installed there, and 1 on a"),
+        ({"launched": ["/b/train.py", "--lr", "2"]}, "another command was given on b"),
+        ({"nodes": 3}, "another command was given on b"),
+        ({"node": 0}, "b is node 0 by its command, and so is a"),
+        ({"node": 2}, "b is node 2 by its command, of 2 nodes"),
+    ],
+)
+def test_a_node_that_does_not_belong_is_sent_away_with_a_reason(
+    change: dict, said: str, session: Session, tmp_path: Path
+) -> None:
+    """And the session goes on waiting for the right one."""
+    _, told = join(session, tmp_path, replace(OTHER, **change))
+
+    assert said in told["refused"]
+    with pytest.raises(SettingsError, match=r"not all have joined within 0 s \(joined: none\)"):
+        session.gather()
+    assert join(session, tmp_path)[1]["node"] == 1
+
+
+def test_a_second_node_of_one_number_is_sent_away(session: Session, tmp_path: Path) -> None:
+    """As long as the first one is there; when it has left, another can take its place."""
+    first, _ = join(session, tmp_path)
+    assert "node 1 is b already" in join(session, tmp_path, replace(OTHER, host="c"))[1]["refused"]
+    first.close()
+
+    assert join(session, tmp_path, replace(OTHER, host="c"))[1]["node"] == 1
+
+
+def test_strangers_are_sent_away_and_nobody_waits_for_them(session: Session, tmp_path: Path) -> None:
+    """Neither for one that says nothing, nor for one with another key or another language."""
+    silent = socket.create_connection((HERE, session.port))
+    talking = socket.create_connection((HERE, session.port))
+    talking.sendall(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 200)
+    with pytest.raises(NotGreeted, match="the key here is not that of the session"):
+        connect(HERE, session.port, b"another key, as long")
+
+    assert join(session, tmp_path)[1]["node"] == 1
+    silent.close()
+    talking.close()
+
+
+def test_what_answers_and_is_no_session_is_said() -> None:
+    """And where nothing answers, there may be a session later."""
+    with socket.create_server((HERE, 0)) as other:
+        threading.Thread(target=lambda: other.accept()[0].sendall(b"SSH-2.0-OpenSSH\r\n" * 5), daemon=True).start()
+        with pytest.raises(NotGreeted, match="is no session of this slowstep"):
+            connect(HERE, other.getsockname()[1], b"k" * 20)
+        port = other.getsockname()[1]
+    with pytest.raises(Unanswered, match="nothing answers at"):
+        connect(HERE, port, b"k" * 20)
+
+
+def test_a_port_in_use_is_said(session: Session, tmp_path: Path) -> None:
+    """With the option that gives another one."""
+    with pytest.raises(SettingsError, match=f"port {session.port} can't be listened at: .*give another one by --port"):
+        Session(HELLO, Listening(port=session.port, key_file=str(tmp_path / "key")))
+
+
+def test_a_node_that_has_left_is_named(session: Session, tmp_path: Path) -> None:
+    """As soon as something is asked of it."""
+    wire, _ = join(session, tmp_path)
+    session.gather()
+    wire.close()
+    with pytest.raises(NodeFailed, match=r"node 1 \(b\): it has left the session"):
+        session.lines("launch-1", {1: {"do": "train"}})
+
+
+def test_a_node_that_can_not_start_says_why(session: Session, tmp_path: Path) -> None:
+    """The reason is its own."""
+    wire, _ = join(session, tmp_path)
+    session.gather()
+    wire.send({"launch": "launch-1", "reason": "no room"})
+    with pytest.raises(NodeFailed, match=r"node 1 \(b\): no room"):
+        session.lines("launch-1", {1: {"do": "train"}})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("host0", ("host0", 29611)), ("host0:5", ("host0", 5)), ("[::1]:5", ("::1", 5)), ("[::1]", ("::1", 29611))],
+)
+def test_host_and_port_are_read(text: str, expected: tuple[str, int]) -> None:
+    """A port that is not named is that of sessions."""
+    assert address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":5", "host0:", "host0:x", "host0:70000", "fe80::1"])
+def test_no_host_or_port_is_said(text: str) -> None:
+    """In one sentence."""
+    with pytest.raises(SettingsError):
+        address(text)
+
+
+# -- ranks and nodes --
+
+
+def test_ranks_are_numbered_through_all_nodes() -> None:
+    """And each knows its place on its own node, as torchrun would tell it."""
+    group = Group(on_nodes=[2, 3], hosts=["node 0 (a)", "node 1 (b)"], node=1, leads=False)
+    last = group.own[-1].environment
+
+    assert [rank.number for rank in group.own] == [2, 3, 4]
+    assert (last["RANK"], last["LOCAL_RANK"], last["WORLD_SIZE"]) == ("4", "2", "5")
+    assert (last["LOCAL_WORLD_SIZE"], last["GROUP_RANK"], last["NODE_RANK"]) == ("3", "1", "1")
+    assert str(group.own[0]) == "rank 2 on node 1 (b)"
+    assert replace(group, node=0, leads=True).far == [1]
+    assert not group.alone
+
+
+def test_one_host_is_a_group_of_one_node() -> None:
+    """Its ranks have no names but their numbers, and a single rank is led by nobody."""
+    group = Group(on_nodes=[2])
+
+    assert ([str(rank) for rank in group.own], group.far, group.alone) == (["rank 0", "rank 1"], [], False)
+    assert Group(on_nodes=[1]).alone
+    assert not Group(on_nodes=[1], node=-1).alone
+
+
+def test_each_connection_is_handed_over_to_its_node() -> None:
+    """They are handed over one by one, however many there are, and requests may follow at once."""
+    (ours, theirs), lines = pair(), [pair() for _ in range(6)]
+    for own, _ in lines:
+        ours.send({"node": True}, descriptors=[own.fileno()])
+        own.close()
+    ours.send({"after": "them"})
+    group = Group(on_nodes=[1] * 7)
+    for number, wire in enumerate(handed_over(theirs, group)):
+        wire.send({"number": number})
+
+    assert [other.receive(5)["number"] for _, other in lines] == list(range(6))
+    assert theirs.receive(5) == {"after": "them"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, [2, 2]),
+        ({"processes": 2}, [2, 0]),
+        ({"processes": 3}, [2, 1]),
+        ({"nodes": Nodes(apart=True)}, [2, 0]),
+        ({"nodes": Nodes(apart=True, number=1)}, [0, 2]),
+        ({"nodes": Nodes(number=1)}, [2, 2]),
+    ],
+)
+def test_processes_fill_the_first_nodes_first(changes: dict, expected: list[int]) -> None:
+    """Fewer of them need fewer nodes; on a node apart there are its own alone."""
+    command = Command(words=[], python="", arguments=["a.py"], folder="/", processes=4, nodes=[2, 2])
+    settings = Settings(name="x", command=command, **changes)
+
+    assert (settings.on_nodes, settings.ranks) == (expected, sum(expected))
+
+
+def test_each_other_node_is_tried_alone_where_there_are_several() -> None:
+    """Both arms stand on one node: the baseline on the first, the treatment on the other one."""
+    command = Command(words=[], python="", arguments=["a.py"], folder="/", processes=3, nodes=[1, 1, 1])
+    settings = Settings(name="x", command=command, parallelism={"node": [1]})
+    (contrast,) = comparison_family(settings, "parallelism", this_machine())
+    alone = Settings(name="x", command=replace(command, nodes=[]))
+    node = CATALOGUE["node"]
+
+    assert [arm.settings.on_nodes for arm in (contrast.baseline, contrast.treatment)] == [[1, 0, 0], [0, 1, 0]]
+    assert [list(node.proposals(one.run, this_machine())) for one in (settings, alone)] == [[1, 2], []]
+
+
+def ratio(low: float, high: float) -> Interval:
+    """An effect as an interval of ratios."""
+    return Interval(mean=math.log(low * high) / 2, lower=math.log(low), upper=math.log(high), p=0.01, n=9)
+
+
+@pytest.mark.parametrize(
+    ("effects", "expected"),
+    [
+        ({1: ratio(0.7, 0.8)}, 1),
+        ({1: ratio(1.2, 1.3)}, 0),
+        ({1: ratio(0.97, 1.03)}, None),
+        ({1: ratio(0.7, 0.8), 2: ratio(0.5, 0.6)}, 2),
+        ({1: ratio(1.2, 1.3), 2: ratio(0.9, 1.1)}, None),
+        ({}, None),
+    ],
+)
+def test_the_slower_node_is_named_beyond_chance(effects: dict[int, Interval], expected: int | None) -> None:
+    """Whichever of them it is; the first one has no interval of its own."""
+    assert slowest(effects) == expected
+
+
+def test_differences_between_nodes_are_said() -> None:
+    """In versions and devices, and not in what differs between any two hosts."""
+    first = Node(host="a", machine={"gpu": "A", "memory": 64 * 2**30 + 5}, versions={"torch": "2.6"})
+    other = Node(host="b", machine={"gpu": "B", "memory": 64 * 2**30}, versions={"torch": "2.7"})
+
+    assert [one.partition(" on node 1 (b)")[0] for one in unlike([first, other])] == [
+        "unlike nodes: torch is 2.7",
+        "unlike nodes: gpu is B",
+    ]
+    assert unlike([first, first]) == []
