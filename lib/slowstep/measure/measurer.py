@@ -51,6 +51,14 @@ class Measurer(Protocol):
     """The time, by `time.monotonic()`, after which a comparison takes no more pairs than it needs for an interval."""
 
     @property
+    def nodes(self) -> int:
+        """The number of machines on which comparisons may be measured at the same time."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """Seconds so far in which it could not measure, since no machine was free. They count for no budget."""
+
+    @property
     def measured_seconds(self) -> float:
         """Seconds in measured blocks so far."""
 

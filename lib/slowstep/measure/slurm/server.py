@@ -1,0 +1,145 @@
+"""What runs in a job: a local measurer that serves the requests in its mailbox until home asks it to end.
+
+All that must outlive the job lies in the mailbox. So a job that is requeued, by Slurm or by submitit, starts with
+nothing, says that it has started anew, and is asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slowstep.measure.local import LocalMeasurer, here
+from slowstep.measure.slurm.mailbox import BEAT_SECONDS, HOME, SILENT_SECONDS, Mailbox
+from slowstep.measure.slurm.messages import Answer, Part, Request, Spent, Start, measured_by
+from slowstep.processes.signals import Terminated
+from slowstep.records import Pair
+from slowstep.settings.schema import Budget
+
+POLL_SECONDS = 0.2
+"""The seconds between two looks into the mailbox of a job that has nothing to do."""
+
+COMPARE = "compare_together"
+"""The verb whose answer comes in parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A job's work, which submitit sends there. `idle_seconds` without a request end it."""
+
+    mailbox: Path
+    budget: Budget
+    logs: Path
+    idle_seconds: float
+
+    def __call__(self) -> None:
+        """Serve requests until home asks for the end, is gone, or has had nothing to ask for long."""
+        box = Mailbox(self.mailbox)
+        if box.ended:
+            return
+        start = _start(box)
+        silent = threading.Event()
+        _end_by_signal(box, silent)
+        threading.Thread(target=_listen, args=(box.folder.parent / HOME, silent), daemon=True).start()
+        with LocalMeasurer(self.budget, self.logs / start.name) as measurer:
+            box.put(f"start.{start.name}", start)
+            last, done = time.monotonic(), set[str]()
+            while not box.ended:
+                asked = [n for n in box.names() if n.startswith(f"{start.name}.") and n.endswith(".request")]
+                for name in [name for name in asked if name not in done]:
+                    done.add(name)
+                    _serve(box, start, measurer, name.removesuffix(".request"))
+                    last = time.monotonic()
+                if time.monotonic() - last > self.idle_seconds:
+                    box.put(f"left.{start.name}", f"nothing was asked for {self.idle_seconds:.0f} s")
+                    return
+                time.sleep(POLL_SECONDS)
+
+    def checkpoint(self) -> Any:
+        """Return what submitit shall run once the job has been requeued: the same, from its beginning."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def _start(box: Mailbox) -> Start:
+    """Return this start of the job, with the environment of its node."""
+    import submitit
+
+    job = submitit.JobEnvironment().job_id
+    count = 1 + sum(name.startswith(f"start.{job}-") for name in box.names())
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    return Start(name=f"{job}-{count}", node=node, pid=os.getpid(), environment=here())
+
+
+def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> None:
+    """Answer one request. An exception is an answer, too."""
+    request: Request = box.take(f"{name}.request")
+    measurer.deadline = time.monotonic() + request.left
+
+    def spent() -> Spent:
+        return Spent(measured_seconds=measurer.measured_seconds, steps=measurer.steps)
+
+    try:
+        if request.verb == COMPARE:
+            value = None
+            for place, record in _compared(measurer, *request.arguments, tell=_teller(box, name)):
+                box.put(f"{name}.part.{place}", Part(place=place, record=measured_by(start, record), spent=spent()))
+        else:
+            value = measured_by(start, getattr(measurer, request.verb)(*request.arguments))
+        answer = Answer(value=value, spent=spent())
+    except Exception as error:
+        answer = Answer(error=f"{type(error).__name__}: {error}", spent=spent())
+    box.put(f"{name}.answer", answer)
+
+
+def _compared(measurer: LocalMeasurer, requests: list[Any], tell: Callable[[int, Any], None]) -> Any:
+    if len(requests) == 1:
+        return [(0, measurer.compare(requests[0], partial(tell, 0)))]
+    return measurer.compare_together(requests, tell)
+
+
+def _teller(box: Mailbox, name: str) -> Callable[[int, list[Pair]], None]:
+    """Return a function that leaves the pairs so far. What can't be left is left out: the next message says it."""
+
+    def tell(place: int, pairs: list[Pair]) -> None:
+        with suppress(OSError):
+            box.put(f"{name}.told.{place}", list(pairs))
+
+    return tell
+
+
+def _end_by_signal(box: Mailbox, silent: threading.Event) -> None:
+    """Let SIGTERM end the job if home has asked for that or is gone.
+
+    Else it is a notice of preemption, which comes some time before the end, and measuring goes on until then.
+    """
+
+    def handle(number: int, _: object) -> None:
+        if silent.is_set() or box.ended:
+            raise Terminated(number)
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+def _listen(home: Path, silent: threading.Event) -> None:
+    """End the job when home has shown no sign of life for long, by this node's clock."""
+    seen, since = None, time.monotonic()
+    while True:
+        time.sleep(BEAT_SECONDS)
+        with suppress(OSError):
+            if (now := home.stat().st_mtime_ns) != seen:
+                seen, since = now, time.monotonic()
+        if time.monotonic() - since > SILENT_SECONDS:
+            silent.set()
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
