@@ -101,7 +101,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
 def _is_program(arguments: Sequence[str], at: int) -> bool:
     """Return whether an argument names a program, and is neither a parameter file nor an option or its value."""
     word, before = arguments[at], arguments[at - 1]
-    if word.startswith("-") or (before.startswith("--") and before not in ("--unprotected", "--slurm")) or "=" in word:
+    of_option = before.startswith("--") and before not in ("--unprotected", "--slurm")
+    if word.startswith("-") or of_option or "=" in word:
         return False
     path = Path(word)
     if path.is_file():

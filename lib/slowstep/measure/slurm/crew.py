@@ -14,6 +14,7 @@ from slowstep.measure.slurm.jobs import Jobs, NoNode, Phase, State
 from slowstep.measure.slurm.mailbox import END, Heart, Mailbox
 from slowstep.measure.slurm.messages import Spent, Start
 from slowstep.measure.slurm.server import Server
+from slowstep.processes import signals
 from slowstep.records import Environment
 from slowstep.settings.schema import Budget
 from slowstep.settings.slurm import Slurm
@@ -109,8 +110,10 @@ class Crew:
             box = Mailbox(self.root / f"{len(self.members) + len(self.dismissed)}")
             box.open()
             idle = IDLE_SECONDS if self.members else IDLE_FIRST_SECONDS
-            job = self.jobs.submit(Server(mailbox=box.folder, budget=self.budget, logs=self.logs, idle_seconds=idle))
-            self.members.append(NodeJob(job=job, box=box, log=Path(job.paths.stderr)))
+            server = Server(mailbox=box.folder, budget=self.budget, logs=self.logs, idle_seconds=idle)
+            with signals.held():  # a job that was submitted is known, and will be cancelled
+                job = self.jobs.submit(server)
+                self.members.append(NodeJob(job=job, box=box, log=Path(job.paths.stderr)))
             self._looked = 0.0
 
     def refresh(self) -> None:

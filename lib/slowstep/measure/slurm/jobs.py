@@ -155,5 +155,7 @@ def _queue(numbers: list[str], known: dict[str, State]) -> dict[str, State]:
         else:
             running = state in ("RUNNING", "COMPLETING")
             found[number] = State(phase=Phase.RUNNING if running else Phase.WAITING, words=said)
-    gone = State(phase=Phase.ENDED, words="Slurm does not know it any more")
-    return {n: gone for n in numbers if n in known and n not in found} | found
+    for number in (n for n in numbers if n in known and n not in found):
+        words = f"{known[number].words}, and Slurm does not list it any more"
+        found[number] = known[number] if known[number].phase is Phase.ENDED else State(phase=Phase.ENDED, words=words)
+    return found

@@ -22,7 +22,7 @@ from slowstep.records import ComparisonRecord, Environment, EventRecord, Observa
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 from slowstep.settings.slurm import Slurm
-from slowstep.text.terminal import say
+from slowstep.text.terminal import is_live, say, say_over
 
 
 class SlurmMeasurer:
@@ -38,11 +38,11 @@ class SlurmMeasurer:
         budget: Budget,
         folder: Path,
         known: Environment | None = None,
-        tell: Callable[[str], None] = say,
+        tell: Callable[[str], None] | None = None,
     ):
         self.slurm, self.budget, self.folder = slurm, budget, folder
         self.deadline = math.inf
-        self._environment, self._say = known, tell
+        self._environment, self._say = known, tell or _say
         self._crew: Crew | None = None
         self._before = (0.0, 0, 0.0)
         """Measured seconds, steps and waited seconds of the crews that were closed."""
@@ -154,3 +154,10 @@ class SlurmMeasurer:
         except NoNode:
             self.close()
             raise
+
+
+def _say(line: str) -> None:
+    """Write a line in place of the live one, which is written again with the next pair."""
+    if is_live():
+        say_over("", ended=False)
+    say(line)

@@ -40,6 +40,8 @@ class Server:
     budget: Budget
     logs: Path
     idle_seconds: float
+    silent_seconds: float = SILENT_SECONDS
+    """The seconds without a sign of life of home after which the job ends."""
 
     def __call__(self) -> None:
         """Serve requests until home asks for the end, is gone, or has had nothing to ask for long."""
@@ -47,9 +49,9 @@ class Server:
         if box.ended:
             return
         start = _start(box)
-        silent = threading.Event()
+        silent, listened = threading.Event(), box.folder.parent / HOME
         _end_by_signal(box, silent)
-        threading.Thread(target=_listen, args=(box.folder.parent / HOME, silent), daemon=True).start()
+        threading.Thread(target=_listen, args=(listened, self.silent_seconds, silent), daemon=True).start()
         with LocalMeasurer(self.budget, self.logs / start.name) as measurer:
             box.put(f"start.{start.name}", start)
             last, done = time.monotonic(), set[str]()
@@ -131,15 +133,15 @@ def _end_by_signal(box: Mailbox, silent: threading.Event) -> None:
     signal.signal(signal.SIGTERM, handle)
 
 
-def _listen(home: Path, silent: threading.Event) -> None:
-    """End the job when home has shown no sign of life for long, by this node's clock."""
+def _listen(home: Path, most: float, silent: threading.Event) -> None:
+    """End the job when home has shown no sign of life for `most` seconds, by this node's clock."""
     seen, since = None, time.monotonic()
     while True:
-        time.sleep(BEAT_SECONDS)
+        time.sleep(min(BEAT_SECONDS, most / 4))
         with suppress(OSError):
             if (now := home.stat().st_mtime_ns) != seen:
                 seen, since = now, time.monotonic()
-        if time.monotonic() - since > SILENT_SECONDS:
+        if time.monotonic() - since > most:
             silent.set()
             os.kill(os.getpid(), signal.SIGTERM)
             return
