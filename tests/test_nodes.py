@@ -13,8 +13,8 @@ from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.opening import measurer_of
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.measure.slurm.crew import _differences
-from slowstep.measure.slurm.jobs import _words_of_sbatch
+from slowstep.measure.slurm.crew import differences
+from slowstep.measure.slurm.jobs import words_of_sbatch
 from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import ComparisonRecord, Environment
 from slowstep.report.cards import card
@@ -102,7 +102,7 @@ def test_nodes_must_be_alike(machine: dict, versions: dict, said: str) -> None:
     one = Environment(machine=to_plain(CPU), versions={"torch": "2.13"}, kit="0")
     other = replace(one, machine=one.machine | machine, versions=one.versions | versions)
 
-    found = _differences(one, other)
+    found = differences(one, other)
     assert bool(said) == bool(found)
     assert said in found
 
@@ -111,4 +111,4 @@ def test_slurms_own_words_are_taken() -> None:
     """What sbatch prints before its words is left out."""
     text = "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid"
 
-    assert "invalid partition specified: x; Batch job submission failed: Invalid" == _words_of_sbatch(text)
+    assert "invalid partition specified: x; Batch job submission failed: Invalid" == words_of_sbatch(text)

@@ -229,7 +229,8 @@ def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: 
 
 
 def trials(measured: Sequence[Measured]) -> Table:
-    """List the end of each trial, and its pairs, memory and start."""
+    """List the end of each trial, and its pairs, memory and start; on a cluster also its node."""
+    nodes = any(m.record and m.record.node for m in measured)
     return Table(
         [
             {
@@ -239,7 +240,7 @@ def trials(measured: Sequence[Measured]) -> Table:
                 "pairs": len(m.record.pairs),
                 "pairs again": len(m.record.redone),
                 "arms in memory": "by turns" if m.record.by_turns else "both",
-                **({"node": m.record.node} if m.record.node else {}),
+                **({"node": m.record.node} if nodes else {}),
                 "peak host memory": size(m.record.treatment.memory.host),
                 "start": duration(sum(s for part, s in m.record.treatment.startup.items() if part != "imports")),
                 "log": m.record.treatment.log if m.record.treatment.status is not Status.OK else "",

@@ -21,8 +21,8 @@ from slowstep.settings.slurm import Slurm
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
-LOOK_SECONDS = {"slurm": 3.0, "local": 0.2}
-"""The seconds between two questions to the cluster."""
+LOOK_SECONDS = {"slurm": (2.0, 30.0), "local": (0.2, 0.2)}
+"""The least and the most seconds between two questions to the cluster. Where nothing changes they become more."""
 
 UNSEEN_SECONDS = 120.0
 """The seconds that a job runs without any file of it being seen, after which its folder counts as not shared."""
@@ -96,7 +96,7 @@ class Crew:
         """The most jobs at the same time; fewer than asked for once a job could not begin or met an unlike node."""
         self.waited = 0.0
         self._heart = Heart(self.root)
-        self._looked, self._told = 0.0, dict[str, str]()
+        self._looked, self._pause, self._told = 0.0, 0.0, dict[str, str]()
 
     @property
     def spent(self) -> Spent:
@@ -114,14 +114,16 @@ class Crew:
             with signals.held():  # a job that was submitted is known, and will be cancelled
                 job = self.jobs.submit(server)
                 self.members.append(NodeJob(job=job, box=box, log=Path(job.paths.stderr)))
-            self._looked = 0.0
+            self._looked = self._pause = 0.0
 
     def refresh(self) -> None:
         """Look at all jobs: their state, and whether they have started anew. Unlike nodes are sent away."""
         now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS[self.slurm.cluster]:
-            self._looked = now
+        if self.members and now - self._looked >= self._pause:
             states = self.jobs.look([member.job for member in self.members])
+            least, most = LOOK_SECONDS[self.slurm.cluster]
+            changed = any(member.state != states[member.job.job_id] for member in self.members)
+            self._looked, self._pause = now, least if changed else min(most, max(least, 1.2 * self._pause))
             for member in self.members:
                 member.state = states[member.job.job_id]
                 self._announce(member)
@@ -173,7 +175,7 @@ class Crew:
             return
         if self.environment is None:
             self.environment = start.environment
-        if unlike := _differences(self.environment, start.environment):
+        if unlike := differences(self.environment, start.environment):
             why = f"node {start.node} differs from those that measured before in {unlike}"
             remedy = "choose alike nodes (measure.slurm.constraint, partition), or give the investigation another name"
             if len(self.members) == 1:
@@ -199,7 +201,7 @@ class Crew:
         return f"it left nothing in {folder}: that folder is not shared with the nodes; give one that is by --outputs"
 
 
-def _differences(one: Environment, other: Environment) -> str:
+def differences(one: Environment, other: Environment) -> str:
     """Return in what the environments of two nodes differ; empty if a run is as fast on one as on the other."""
     machines = [{name: v for name, v in e.machine.items() if name != "tools"} for e in (one, other)]
     for name in ("memory", "gpu_memory"):

@@ -72,7 +72,7 @@ class Jobs:
         try:
             job = self._executor.submit(server)
         except Exception as error:  # submitit has several, and all hold what sbatch wrote
-            said = _words_of_sbatch(str(error))
+            said = words_of_sbatch(str(error))
             raise NoNode(f"measure.slurm: the cluster refuses the job: {said}; change what the section asks") from None
         job._cancel_at_deletion = False
         return job
@@ -125,7 +125,7 @@ def _parameters(slurm: Slurm, name: str) -> dict[str, Any]:
     return common | sizes | {"name": f"slowstep-{name}", "nodes": 1} | {f"slurm_{key}": v for key, v in own.items()}
 
 
-def _words_of_sbatch(text: str) -> str:
+def words_of_sbatch(text: str) -> str:
     """Return what sbatch said, without its name before each line."""
     lines = [line.split("error:", 1)[1].strip() for line in text.splitlines() if "sbatch: error:" in line]
     return "; ".join(dict.fromkeys(lines)) or " ".join(text.split())[:300]
