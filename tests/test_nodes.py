@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,12 +49,15 @@ class Nodes(SimulatedMeasurer):
 
 
 @pytest.fixture
-def lab(quick: Settings, tmp_path: Path) -> Lab:
-    """A lab over two simulated nodes, with an hour for all."""
+def lab(quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab over two simulated nodes, with an hour for all, on a clock on which the queue's hours pass."""
     emptied = {section: {} for section in ("data_loading", "gradient_checkpointing", "sequence_length")}
     settings = override(quick, emptied | LEVELS | {"budget.minutes": 60.0, "budget.exhaustive": True})
     loaded = Loaded(settings=settings, source="quick.yaml", places={})
-    return open_lab(loaded, tmp_path, "test", Nodes(Truth(gain=lambda arm, purpose: 0.1), settings.budget))
+    measurer = Nodes(Truth(gain=lambda arm, purpose: 0.1), settings.budget)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + measurer.waited_seconds)
+    monkeypatch.setattr("slowstep.investigation.lab.time", clock)
+    return open_lab(loaded, tmp_path, "test", measurer)
 
 
 def test_time_in_the_queue_is_not_of_the_budget(lab: Lab) -> None:

@@ -152,6 +152,7 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
     assert not [pair for pair in before if pair in record.pairs]
 
 
+@pytest.mark.exhaustive
 def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, alive: Alive) -> None:
     """Jobs, their trials and the mailbox are gone when the measurer is closed, in whatever state they are."""
     with SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x", tell=lambda line: None) as cluster:
@@ -195,6 +196,7 @@ def test_a_job_ends_when_home_is_silent(budget: Budget, tmp_path: Path, alive: A
     assert [name.partition(".")[0] for name in box.names()] == ["start"]
 
 
+@pytest.mark.exhaustive
 def test_waiting_for_a_node_is_told_apart(cluster: SlurmMeasurer, arm: Make) -> None:
     """The time until a job runs is no time of measuring: a deadline that it would pass is still ahead."""
     cluster.deadline = time.monotonic() + 0.5

@@ -64,6 +64,8 @@ def cluster(budget: Budget, tmp_path: Path, said: list[str]) -> Iterator[SlurmMe
     with SlurmMeasurer(Slurm(partition="one", timeout_min=10), budget, tmp_path / "x", tell=said.append) as measurer:
         yield measurer
     assert "" == squeue("%i")
+    assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
+    assert {path.suffix for path in (tmp_path / "x" / "records" / "logs" / "slurm").iterdir()} <= {".out", ".err"}
 
 
 def squeue(form: str) -> str:
@@ -99,6 +101,7 @@ def test_a_partition_that_is_not_there(budget: Budget, tmp_path: Path) -> None:
     assert [] == list((tmp_path / "x").glob("slowstep-*"))
 
 
+@pytest.mark.exhaustive
 def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: Make) -> None:
     """Slurm ends the job and starts it again; no pair of before is kept, and the comparison comes to its end."""
 
@@ -122,13 +125,16 @@ def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: 
     assert 0 < cluster.waited_seconds
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_is_cancelled_fails_its_comparison(cluster: SlurmMeasurer, arm: Make) -> None:
     """The record holds what Slurm calls it, and the next comparison gets a job of its own."""
 
     def cancel(pairs: Sequence[Pair]) -> None:
-        if pairs:
-            subprocess.run(["scancel", "--signal=KILL", cluster.crew.members[0].job.job_id], check=True)
+        if pairs and not done:
+            done.append(cluster.crew.members[0].job.job_id)
+            subprocess.run(["scancel", "--signal=KILL", done[0]], check=True)
 
+    done: list[str] = []
     died = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=10**6, tell=cancel)
     after = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=3)
 
@@ -138,6 +144,7 @@ def test_a_job_that_is_cancelled_fails_its_comparison(cluster: SlurmMeasurer, ar
     assert (Status.OK, 3) == (after.treatment.status, len(after.pairs))
 
 
+@pytest.mark.exhaustive
 def test_waiting_in_the_queue_is_told_and_counts_for_no_deadline(
     cluster: SlurmMeasurer, arm: Make, said: list[str], tmp_path: Path
 ) -> None:
@@ -153,6 +160,7 @@ def test_waiting_in_the_queue_is_told_and_counts_for_no_deadline(
     assert 1 < cluster.waited_seconds
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two jobs beside each other need two cores")
 def test_comparisons_are_spread_over_jobs(budget: Budget, tmp_path: Path, arm: Make) -> None:
     """Each job measures a group with a baseline of its own, so both arms of every comparison are of one job."""

@@ -99,7 +99,7 @@ class Jobs:
 
     def tidy(self) -> None:
         """Remove what submitit keeps beside the logs."""
-        for pattern in ("*.pkl", "*_submission.sh", "submission_file_*.sh"):
+        for pattern in ("*.pkl", "*_submission.sh", ".submission_file_*.sh"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,17 +17,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from slowstep.measure.local import LocalMeasurer, here
 from slowstep.measure.slurm.mailbox import BEAT_SECONDS, HOME, SILENT_SECONDS, Mailbox
 from slowstep.measure.slurm.messages import Answer, Part, Request, Spent, Start, measured_by
 from slowstep.processes.signals import Terminated
-from slowstep.records import Pair
+from slowstep.records import Pair, Status
 from slowstep.settings.schema import Budget
 
 POLL_SECONDS = 0.2
 """The seconds between two looks into the mailbox of a job that has nothing to do."""
+
+NOTICE_SECONDS = 900.0
+"""The most seconds from a notice of the end to the end. A cluster's grace time is some minutes at most."""
+
+HESITATION_SECONDS = 2.0
+"""The seconds that a crash is kept back: if a notice of the job's end comes meanwhile, that was the reason."""
 
 COMPARE = "compare_together"
 """The verb whose answer comes in parts."""
@@ -43,15 +50,30 @@ class Server:
     silent_seconds: float = SILENT_SECONDS
     """The seconds without a sign of life of home after which the job ends."""
 
-    def __call__(self) -> None:
-        """Serve requests until home asks for the end, is gone, or has had nothing to ask for long."""
+    def __call__(self) -> NoReturn:
+        """Serve requests until home asks for the end, is gone, or has had nothing to ask for long.
+
+        It exits then, since submitit would keep what a function returns in a file.
+        """
+        self._work()
+        sys.exit()
+
+    def _work(self) -> None:
         box = Mailbox(self.mailbox)
         if box.ended:
             return
         start = _start(box)
         silent, listened = threading.Event(), box.folder.parent / HOME
-        _end_by_signal(box, silent)
+        _heed_signal(box, silent)
         threading.Thread(target=_listen, args=(listened, self.silent_seconds, silent), daemon=True).start()
+        try:
+            self._serve_all(box, start)
+        except _Notice:  # a job that ended before it is killed would count as done, and not be requeued
+            until = time.monotonic() + NOTICE_SECONDS
+            while time.monotonic() < until and not box.ended:
+                time.sleep(POLL_SECONDS)
+
+    def _serve_all(self, box: Mailbox, start: Start) -> None:
         with LocalMeasurer(self.budget, self.logs / start.name) as measurer:
             box.put(f"start.{start.name}", start)
             last, done = time.monotonic(), set[str]()
@@ -95,9 +117,11 @@ def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> No
         if request.verb == COMPARE:
             value = None
             for place, record in _compared(measurer, *request.arguments, tell=_teller(box, name)):
+                _hesitate(record)
                 box.put(f"{name}.part.{place}", Part(place=place, record=measured_by(start, record), spent=spent()))
         else:
             value = measured_by(start, getattr(measurer, request.verb)(*request.arguments))
+            _hesitate(value)
         answer = Answer(value=value, spent=spent())
     except Exception as error:
         answer = Answer(error=f"{type(error).__name__}: {error}", spent=spent())
@@ -120,17 +144,29 @@ def _teller(box: Mailbox, name: str) -> Callable[[int, list[Pair]], None]:
     return tell
 
 
-def _end_by_signal(box: Mailbox, silent: threading.Event) -> None:
-    """Let SIGTERM end the job if home has asked for that or is gone.
+class _Notice(BaseException):
+    """The notice that the job is about to end."""
 
-    Else it is a notice of preemption, which comes some time before the end, and measuring goes on until then.
+
+def _heed_signal(box: Mailbox, silent: threading.Event) -> None:
+    """Let SIGTERM end the job if home has asked for that or is gone, and else end what is measured.
+
+    Slurm sends it to all processes of a job some time before it kills them. So the trials have had it, too, and what
+    becomes of them is no result.
     """
 
     def handle(number: int, _: object) -> None:
-        if silent.is_set() or box.ended:
-            raise Terminated(number)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated(number) if silent.is_set() or box.ended else _Notice
 
     signal.signal(signal.SIGTERM, handle)
+
+
+def _hesitate(record: Any) -> None:
+    """Wait a moment before a crash is told, since the end of the job may be its reason."""
+    trials = [getattr(record, side, None) for side in ("baseline", "treatment", "trial")]
+    if any(trial is not None and trial.status is Status.CRASHED for trial in trials) or getattr(record, "failed", None):
+        time.sleep(HESITATION_SECONDS)
 
 
 def _listen(home: Path, most: float, silent: threading.Event) -> None:
