@@ -11,7 +11,6 @@ from asking import compare
 from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.processes import signals
 from slowstep.records import Pair
-from slowstep.settings.slurm import Slurm
 
 
 def tell(pairs: Sequence[Pair]) -> None:
@@ -21,7 +20,7 @@ def tell(pairs: Sequence[Pair]) -> None:
 
 
 if __name__ == "__main__":
-    baseline, treatment, budget, folder = pickle.loads(Path(sys.argv[1]).read_bytes())
+    baseline, treatment, budget, folder, slurm = pickle.loads(Path(sys.argv[1]).read_bytes())
     silent = lambda line: None  # noqa: E731
-    with signals.unwinding(), SlurmMeasurer(Slurm(cluster="local"), budget, Path(folder), tell=silent) as cluster:
+    with signals.unwinding(), SlurmMeasurer(slurm, budget, Path(folder), tell=silent) as cluster:
         compare(cluster, baseline, treatment, pairs=10**6, tell=tell)

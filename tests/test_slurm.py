@@ -169,8 +169,10 @@ def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, ali
 def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, arm: Make, alive: Alive) -> None:
     """SIGTERM ends a comparison that its home waits for, and every process of the job."""
     task = tmp_path / "task"
-    task.write_bytes(pickle.dumps((arm(w.Tiny), arm(w.Twin), budget, str(tmp_path / "x"))))
-    home = subprocess.Popen([sys.executable, "-m", "asking_jobs", str(task)], stdout=subprocess.PIPE, text=True)
+    task.write_bytes(pickle.dumps((arm(w.Tiny), arm(w.Twin), budget, str(tmp_path / "x"), Slurm(cluster="local"))))
+    command = [sys.executable, "-m", "asking_jobs", str(task)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    home = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
     home.stdout.readline()
     running = descendants(home.pid)
     home.send_signal(signal.SIGTERM)

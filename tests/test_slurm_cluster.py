@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,8 +35,8 @@ OTHER = {"training_arguments.seed": 1}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Slurm of one node, this machine."""
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a Slurm of one node, this machine."""
     folder = tmp_path_factory.mktemp("slurm")
     with (folder / "log").open("w") as log:  # the daemons keep it open
         code = subprocess.run(["sh", SCRIPTS / "start.sh", folder], stdout=log, stderr=log, check=False).returncode
@@ -43,7 +46,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert code == 0, said
     before, os.environ["SLURM_CONF"] = os.environ.get("SLURM_CONF"), str(folder / "slurm.conf")
     try:
-        yield
+        yield folder
     finally:
         subprocess.run(["sh", SCRIPTS / "stop.sh", folder], check=True)
         if before is None:
@@ -99,6 +102,33 @@ def test_a_partition_that_is_not_there(budget: Budget, tmp_path: Path) -> None:
     ):
         measurer.describe()
     assert [] == list((tmp_path / "x").glob("slowstep-*"))
+
+
+def test_a_folder_that_nodes_do_not_see(slurm: Path, budget: Budget) -> None:
+    """Nothing comes back from a job, and the message says why that may be and what to do."""
+    if not (slurm / "hides").exists():
+        pytest.skip("no folder can be hidden from the jobs here, since mounting is not allowed")
+    with (
+        pytest.raises(NoNode, match="that folder is not shared with the nodes; give one that is by --outputs"),
+        SlurmMeasurer(Slurm(timeout_min=10), budget, slurm / "hidden" / "x", tell=lambda line: None) as measurer,
+    ):
+        measurer.describe()
+
+
+@pytest.mark.exhaustive
+def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, arm: Make) -> None:
+    """SIGTERM to the program at home cancels its jobs, and nothing but records and logs is left of them."""
+    task = tmp_path / "task"
+    task.write_bytes(pickle.dumps((arm(w.Tiny), arm(w.Twin), budget, str(tmp_path / "x"), Slurm(timeout_min=10))))
+    command = [sys.executable, "-m", "asking_jobs", str(task)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    home = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    assert "measuring" in home.stdout.readline()
+    home.send_signal(signal.SIGTERM)
+
+    assert 128 + signal.SIGTERM == home.wait(60)
+    assert "" == squeue("%i")
+    assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
 
 
 @pytest.mark.exhaustive

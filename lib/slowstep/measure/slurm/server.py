@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from slowstep.launch.warm_interpreter import own_path
 from slowstep.measure.local import LocalMeasurer, here
 from slowstep.measure.slurm.mailbox import BEAT_SECONDS, HOME, SILENT_SECONDS, Mailbox
 from slowstep.measure.slurm.messages import Answer, Part, Request, Spent, Start, measured_by
@@ -47,6 +48,8 @@ class Server:
     budget: Budget
     logs: Path
     idle_seconds: float
+    path: list[str] = field(default_factory=own_path)
+    """Where home finds modules: a workload of one's own may be beside what was started there."""
     silent_seconds: float = SILENT_SECONDS
     """The seconds without a sign of life of home after which the job ends."""
 
@@ -55,6 +58,7 @@ class Server:
 
         It exits then, since submitit would keep what a function returns in a file.
         """
+        sys.path += [folder for folder in self.path if folder not in sys.path]
         self._work()
         sys.exit()
 
