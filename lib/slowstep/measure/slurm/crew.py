@@ -18,7 +18,7 @@ from slowstep.processes import signals
 from slowstep.records import Environment
 from slowstep.settings.schema import Budget
 from slowstep.settings.slurm import Slurm
-from slowstep_probe.processes.log import last_line
+from slowstep_probe.processes.log import last_words, log_tail
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
 LOOK_SECONDS = {"slurm": (2.0, 30.0), "local": (0.2, 0.2)}
@@ -71,7 +71,8 @@ class NodeJob:
     def why(self) -> str:
         """Return why it ended, in a clause, with its last words."""
         where = f" on {self.start.node}" if self.start else ""
-        words = last_line(self.log) if self.log.is_file() else ""
+        # srun speaks last, and says no more than that the job has ended
+        words = last_words("\n".join(x for x in log_tail(self.log).splitlines() if not x.startswith("srun:")))
         said = f"; its last line was: {words}" if words else ""
         return f"job {self.job.job_id}{where} ended: {self.state.words}{said}"
 

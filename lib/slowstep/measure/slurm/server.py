@@ -49,7 +49,7 @@ class Server:
     logs: Path
     idle_seconds: float
     path: list[str] = field(default_factory=own_path)
-    """Where home finds modules: a workload of one's own may be beside what was started there."""
+    """The folders in which home finds modules, such as a workload of one's own."""
     silent_seconds: float = SILENT_SECONDS
     """The seconds without a sign of life of home after which the job ends."""
 
