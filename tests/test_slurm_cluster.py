@@ -132,18 +132,19 @@ def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, ar
 
 
 @pytest.mark.exhaustive
-def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: Make) -> None:
-    """Slurm ends the job and starts it again; no pair of before is kept, and the comparison comes to its end."""
+def test_a_preempted_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: Make, tmp_path: Path) -> None:
+    """Slurm ends the job for another one that is more urgent, and starts it again; no pair of before is kept."""
 
-    def requeue(pairs: Sequence[Pair]) -> None:
+    def preempt(pairs: Sequence[Pair]) -> None:
         told.append(list(pairs))
         if pairs and len(told) > 1 and not done:
             done.append(cluster.crew.members[0].job.job_id)
-            subprocess.run(["scontrol", "requeue", done[0]], check=True)
+            urgent = ["sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap", "sleep 3"]
+            subprocess.run(urgent, check=True, capture_output=True, cwd=tmp_path)
 
     told: list[list[Pair]] = []
     done: list[str] = []
-    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=60, tell=requeue)
+    record = compare(cluster, arm(w.Labours), arm(w.Labours, OTHER), pairs=60, tell=preempt)
 
     assert (Status.OK, 60) == (record.treatment.status, len(record.pairs))
     assert [f"start.{done[0]}-1", f"start.{done[0]}-2"] == [

@@ -46,7 +46,10 @@ KillWait=5
 MinJobAge=60
 InactiveLimit=0
 NodeName=$node NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
-PartitionName=one Nodes=$node Default=YES MaxTime=60 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=one Nodes=$node Default=YES MaxTime=60 State=UP PriorityTier=1
+PartitionName=urgent Nodes=$node MaxTime=60 State=UP PriorityTier=2
 CONF
 
 (umask 077; head -c 1024 /dev/urandom > "$folder/munge/key")
