@@ -157,7 +157,11 @@ def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
 
 def test_what_needs_longer_blocks_shares_no_rounds(opened: Callable[..., Lab]) -> None:
     """Blocks hold whole periods of logging: with one in 100 steps, each round would wait for 100 steps of all."""
-    lab = opened(lambda name, purpose: 0.0, {"log": 0.3, "data": 0.2, "forward": 0.1}, levels=MANY | {"overheads": ASKED["overheads"]})
+    lab = opened(
+        lambda name, purpose: 0.0,
+        {"log": 0.3, "data": 0.2, "forward": 0.1},
+        levels=MANY | {"overheads": ASKED["overheads"]},
+    )
     together = [name for names in rounds_of(lab) for name in names]
 
     assert "logging_steps=100" in measured(lab)

@@ -74,7 +74,7 @@ def test_extras_hold_what_measuring_does_without() -> None:
     bare = {re.split(r"[<>=]", one)[0] for one in project()["dependencies"]}
 
     assert set() == bare & {"jupyterlab", "papermill", "nbconvert", "plotly", "pandas", "ipykernel"}
-    assert {"report", "lab", "dev", "export"} == project()["optional-dependencies"].keys()
+    assert {"report", "lab", "dev", "export", "slurm"} == project()["optional-dependencies"].keys()
 
 
 def test_constraints_fix_every_dependency_within_its_range() -> None:

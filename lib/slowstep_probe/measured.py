@@ -234,3 +234,5 @@ class ProfileRecord:
     """The lines of code that the time went to, over some steps without the profiler."""
     failed: str = ""
     """The reason why the record holds nothing; empty if the profile succeeded."""
+    node: str = ""
+    """The node of a cluster that measured it; empty for the machine that the kit ran on."""

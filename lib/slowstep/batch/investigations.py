@@ -14,6 +14,7 @@ from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import INTERRUPTED, NotebookRun
+from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
 from slowstep.settings import Loaded
@@ -63,6 +64,8 @@ def _measured_and_drawn(late: Collection[Section], given: Given, outputs: Path, 
                 elif one.section is BASELINE:
                     run([path_of(BASELINE)], given, tell)
                     waiting.remove(BASELINE)
+    except NoNode:  # no notebook would get one, either
+        raise
     except Unmeasurable:  # all that rests on the baseline reads in its record why
         concluded = {section for section in SECTIONS if section is not AUDIT}
         for section in concluded:

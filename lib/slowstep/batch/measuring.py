@@ -15,8 +15,8 @@ from slowstep.investigation import Lab, open_lab
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import PLAN, Watch
+from slowstep.investigation.opening import measurer_of
 from slowstep.judgement.verdict import Verdict
-from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED, Section
@@ -50,12 +50,12 @@ def measured(
 
     After the baseline the comparisons of all sections are measured in one order, the most promising first. If later
     steps of the baseline contradict what it concluded, all sections conclude again. A section that fails does not stop
-    the others. Unmeasurable if the baseline can't be trained. The kit measures on this machine if no other `measurer`
-    is given.
+    the others. Unmeasurable if the baseline can't be trained. The section `measure` says where the kit measures if no
+    other `measurer` is given.
     """
     tested = [section for section in sections_asked(loaded.settings) if section in TESTED]
     folder = outputs / loaded.settings.name
-    own = measurer or LocalMeasurer(loaded.settings.budget, folder / "records" / "logs")
+    own = measurer or measurer_of(loaded.settings, folder)
     with contextlib.closing(own):
 
         def lab(name: str) -> Lab:

@@ -57,6 +57,8 @@ def audit_files(params: Sequence[str], overrides: Sequence[str], outputs: Path) 
 
 def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     folder = outputs / loaded.settings.name
+    if loaded.settings.measure.slurm is not None:  # nothing is measured
+        overrides = [*overrides, "measure.slurm=null"]
     if loaded.settings.reported is None:
         raise SettingsError(f"{loaded.source}: holds no `reported` section; docs/parameter-file.md shows one.")
     sizing = Sizing(loaded.settings, Store(folder / "records"))

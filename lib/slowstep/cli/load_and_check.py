@@ -32,7 +32,7 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
     for loaded in everything:
         if loaded.settings.figures_alone:
             problems.append(f"{loaded.source}: model: nothing says what to train; `make audit` takes figures alone.")
-        problems += check_levels(loaded.settings, loaded.source)
+        problems += check_levels(loaded.settings, loaded.source) + _no_jobs(loaded)
         try:
             audit_figures(loaded.settings)
         except SettingsError as error:
@@ -52,10 +52,21 @@ def checked(params: Sequence[str], overrides: Sequence[str], outputs: Path) -> l
     return everything
 
 
+def _no_jobs(loaded: Loaded) -> list[str]:
+    """Return why no job can be submitted from here, if the settings ask for jobs."""
+    from slowstep.measure.slurm.jobs import missing
+
+    slurm = loaded.settings.measure.slurm
+    why = missing(slurm) if slurm else ""
+    return [f"{loaded.place('measure.slurm')}: measure.slurm: {why}."] if why else []
+
+
 def _tried(loaded: Loaded) -> list[str]:
-    """Return what the installed libraries refuse."""
+    """Return what the installed libraries refuse. Where jobs train, they are not asked here: devices may be lacking."""
     from slowstep.measure.local import checked
 
+    if loaded.settings.measure.slurm is not None:
+        return []
     try:
         found = checked(loaded.settings)
     except RuntimeError as error:

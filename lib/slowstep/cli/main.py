@@ -89,6 +89,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     given.words = words
     if getattr(given, "minutes", None) is not None:
         given.set = [*given.set, f"budget.minutes={given.minutes}"]
+    if getattr(given, "slurm", False):
+        given.set = [*given.set, "measure.slurm.cluster=slurm"]
     if words and given.command not in OF_COMMANDS:
         parser.error(f"{given.command} takes no command after --")
     if given.command in ("survey", "run", "join") and not words:
@@ -101,7 +103,8 @@ def _given(arguments: list[str]) -> argparse.Namespace:
 def _is_program(arguments: Sequence[str], at: int) -> bool:
     """Return whether an argument names a program, and is neither a parameter file nor an option or its value."""
     word, before = arguments[at], arguments[at - 1]
-    if word.startswith("-") or (before.startswith("--") and before != "--unprotected") or "=" in word:
+    of_option = before.startswith("--") and before not in ("--unprotected", "--slurm")
+    if word.startswith("-") or of_option or "=" in word:
         return False
     path = Path(word)
     if path.is_file():
@@ -155,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
             training = "; or after -- a command that trains" if name in OF_COMMANDS else ""
             command.add_argument("params", nargs="*", help=f"parameter files{also}{training}")
             if name in OF_COMMANDS:
+                command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
                 command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
                 command.add_argument("--name", help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")

@@ -70,5 +70,6 @@ def _say_verdicts(title: str, verdicts: Sequence[Verdict]) -> None:
     if verdicts:
         say(f"{title}:")
     for verdict in verdicts:
-        said = f"{verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}"
+        node = f" (measured on node {verdict.node})" if verdict.node else ""
+        said = f"{verdict.outcome}, {effect(verdict.effect)}; {verdict.reason}{node}"
         say(f"  {SIGNS[verdict.outcome][0]} {verdict.shown}: {said}")

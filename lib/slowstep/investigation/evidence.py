@@ -164,7 +164,8 @@ class Evidence:
 
     def _steps(self) -> dict[str, list[Steps]]:
         among = None if self._concluded is None else self._concluded.rests_on
-        return steps_of_arm(self.store, identity(self.arm.determinants()), self.environment, among)
+        arm = identity(self.arm.determinants())
+        return steps_of_arm(self.store, arm, self.environment, among, self.noise.node)
 
     def _noise_steps(self) -> list[Steps]:
         return [*self.noise.baseline.steps, *self.noise.treatment.steps]
@@ -206,7 +207,8 @@ class Evidence:
     def _early(self) -> Timeline:
         """The timeline of the two records that are made before any other, so that what rests on it stays the same."""
         observed = self.observation
-        return timeline([*self._noise_steps(), *(observed.trial.steps if observed else [])])
+        alike = observed is not None and observed.node == self.noise.node
+        return timeline([*self._noise_steps(), *(observed.trial.steps if alike else [])])
 
     @cached_property
     def stall_samples(self) -> float:
@@ -267,6 +269,7 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         verdict = judge(prior, contrast, record, self.settings.budget.minimum_effect, device, self._stalling)
+        verdict = replace(verdict, node=record.node)
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
     @cached_property

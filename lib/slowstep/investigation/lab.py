@@ -72,6 +72,7 @@ class Lab(Shown):
         self.settings: Settings = loaded.settings
         self.folder, self.machine = evidence.folder, evidence.machine
         self.began = time.monotonic()
+        self._waited_before = measurer.waited_seconds if measurer else 0.0
         self._watch, self._describe = watch, describe
         self._shared = shared
         """True if other labs go on with the measurer, and with the trials that it keeps."""
@@ -217,12 +218,13 @@ class Lab(Shown):
 
         The notebooks find the records, and say of the rest that it was not reached.
         """
-        began, before = time.monotonic(), self._totals()
+        began, before = self._elapsed(), self._totals()
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         try:
             while waiting and (left := self._left(HYPOTHESES)) > 0:
-                self._measure_together(next_comparisons(waiting, self._known, self._needs_trial, left))
+                nodes = self.measurer.nodes if self.measurer else 1
+                self._measure_together(next_comparisons(waiting, self._known, self._needs_trial, left, nodes))
         finally:  # however it ends, its time is spent
             spent = self._plan_run(began, before)
         return spent
@@ -234,7 +236,7 @@ class Lab(Shown):
         if not steps:
             return earlier
         spent = PlanRun(
-            seconds=earlier.seconds + time.monotonic() - began,
+            seconds=earlier.seconds + self._elapsed() - began,
             measured_seconds=earlier.measured_seconds + measured_seconds,
             steps=earlier.steps + steps,
         )
@@ -285,7 +287,7 @@ class Lab(Shown):
         """Keep this notebook's verdicts for the index and the final configuration, and end its trials."""
         known = self.evidence.store.read(Summary, "summaries", self.notebook)
         _, arm = self.baseline, identity(self.arm.determinants())  # it is measured before its time is counted
-        spent = (time.monotonic() - self.began, *self._since(self._before))
+        spent = (self._elapsed(), *self._since(self._before))
         seconds, measured_seconds, steps = (now - then for now, then in zip(spent, self._counted, strict=True))
         if known and known.arm == arm:
             seconds = known.seconds + (seconds if steps else 0.0)  # to read again what is known is not counted
@@ -357,7 +359,12 @@ class Lab(Shown):
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
         others = [self._took(section.notebook) for section in SECTIONS if section.notebook != self.notebook]
         spent = sum(others) + (plan.seconds if plan else 0.0) + self._drawing()
-        return 60 * minutes * part - spent - (time.monotonic() - self.began)
+        return 60 * minutes * part - spent - self._elapsed()
+
+    def _elapsed(self) -> float:
+        """Return the seconds since the lab was opened, without those in which it waited for a node."""
+        waited = self.measurer.waited_seconds - self._waited_before if self.measurer else 0.0
+        return time.monotonic() - self.began - waited
 
     def _drawing(self) -> float:
         """Return the seconds that the reports which wait for their measurements will take, as the first one did."""

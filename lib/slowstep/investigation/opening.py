@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slowstep import __version__
 from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
@@ -21,10 +22,12 @@ from slowstep.launch.surveyor import SurveyOrder
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
+from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.settings.run import training_defaults
+from slowstep.settings.slurm import Slurm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +56,9 @@ def open_investigation(
 ) -> Lab:
     """Return the lab of a parameter file, with values overridden; SettingsError says what is wrong with the file.
 
-    The file is looked for here, then in params/. The lab measures on this machine if no other `measurer` is given, and
-    not at all without `measure`. `params` may also be an investigation's folder, whose records are only read.
+    The file is looked for here, then in params/. The lab measures where its section `measure` says if no other
+    `measurer` is given, and not at all without `measure`. `params` may also be an investigation's folder, whose records
+    are only read.
     """
     places = (Path(params), ROOT / params, ROOT / "params" / params)
     path = next((p for p in places if p.is_file() or (p / "records").is_dir()), Path(params))
@@ -63,7 +67,7 @@ def open_investigation(
     loaded, place = load(path, overrides), Path(outputs) if outputs else ROOT / "outputs"
     if not measure:
         return read_investigation(place / loaded.settings.name, notebook)
-    if measurer is None:
+    if measurer is None and loaded.settings.measure.slurm is None:
         warmed(loaded.settings)  # it imports torch while the notebook imports plotly
     problems = too_old(versions()) + check_levels(loaded.settings, loaded.source)
     if problems:
@@ -96,7 +100,7 @@ def open_lab(
     """
     settings, folder = loaded.settings, outputs / loaded.settings.name
     gather(settings)
-    measurer = measurer or LocalMeasurer(settings.budget, folder / "records" / "logs")
+    measurer = measurer or measurer_of(settings, folder)
     environment = replace(measurer.describe(), files=settings.local_content())
     about = Description(
         settings=settings,
@@ -115,6 +119,25 @@ def open_lab(
     if known is None or known.environment.determinants == environment.determinants:
         describe()
     return Lab(loaded, evidence, measurer, notebook, watch, describe, shared)
+
+
+def measurer_of(settings: Settings, folder: Path) -> Measurer:
+    """Return what measures an investigation: this machine, or the nodes that its section `measure` asks for."""
+    slurm = settings.measure.slurm
+    if slurm is None:
+        return LocalMeasurer(settings.budget, folder / "records" / "logs")
+    before = Store(folder / "records").read(Description, *DESCRIPTION)
+    same = before is not None and _same_nodes(before.settings.measure.slurm, slurm)
+    known = replace(before.environment, files=[]) if same else None
+    packages = (versions(), __version__)
+    if known is not None and (known.versions, known.kit) != packages:  # other packages measure anew
+        known = None
+    return SlurmMeasurer(slurm, settings.budget, folder, known)
+
+
+def _same_nodes(one: Slurm | None, other: Slurm) -> bool:
+    """Return whether two sections ask for the same kind of node, however many and for however long."""
+    return one is not None and replace(one, nodes=1, timeout_min=1) == replace(other, nodes=1, timeout_min=1)
 
 
 def read_investigation(folder: Path, notebook: str = "") -> Lab:

@@ -19,13 +19,13 @@ Waiting = dict[str, tuple[Contrast, int]]
 
 
 def next_comparisons(
-    waiting: Waiting, evidence: Evidence, needs_trial: Callable[[Contrast], bool], left: float
+    waiting: Waiting, evidence: Evidence, needs_trial: Callable[[Contrast], bool], left: float, nodes: int = 1
 ) -> list[tuple[Contrast, int]]:
     """Return the most promising contrast with what can share its rounds, and take them out of `waiting`.
 
     What needs no trial is taken out, too. A factor of data loading waits for the cached-batch ceiling, which may refute
     it. Only as many share the `left` seconds as could be measured one after the other: where time is short, the most
-    promising has it alone.
+    promising has it alone. There are as many rounds at the same time as `nodes`.
     """
     group: dict[str, tuple[Contrast, int]] = {}
     for promising in by_promise([contrast for contrast, _ in waiting.values()], evidence):
@@ -37,10 +37,10 @@ def next_comparisons(
             continue
         arm = identity(contrast.treatment.determinants())
         alone = not can_share(contrast, evidence)
-        if group and (alone or arm in group or (len(group) + 1) * seconds_of(contrast, evidence) > left):
+        if group and (alone or arm in group or (len(group) // nodes + 1) * seconds_of(contrast, evidence) > left):
             continue
         group[arm] = waiting.pop(contrast.name)
-        if alone or len(group) == TOGETHER:
+        if alone or len(group) == TOGETHER * nodes:
             break
     return list(group.values())
 

@@ -58,6 +58,8 @@ class Verdict(Shown):
     status: Status | None = None
     alone: bool = True
     """True if a single level was changed."""
+    node: str = ""
+    """The node of a cluster that both arms were measured on; empty for the machine that the kit ran on."""
     held_constant: dict[str, Any] = field(default_factory=dict)
     """Settings held constant in both arms that the investigation's run lacks. The factor exists only beside them."""
     overrides: dict[str, Any] = field(default_factory=dict)

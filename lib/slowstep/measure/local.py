@@ -70,6 +70,9 @@ def here() -> Environment:
 class LocalMeasurer:
     """Measures on this machine. Use it as a context manager: leaving it ends every trial."""
 
+    nodes = 1
+    waited_seconds = 0.0
+
     def __init__(self, budget: Budget, logs: Path):
         self.budget, self.logs = budget, logs
         self.measured_seconds = 0.0
@@ -214,7 +217,7 @@ class LocalMeasurer:
                 if ended.failed.status is Status.ENDED and most > PROFILED_STEPS:
                     most //= 4  # its training is too short for so many
                     continue
-                return _not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
+                return not_profiled(arm, f"{ended.failed.status}: {ended.failed.reason}")
             finally:
                 self.pool.keep_only(set())
 
@@ -246,6 +249,7 @@ def model_sizes(settings: Settings) -> dict[str, int]:
     return {} if settings.command else run_in_subprocess(MODEL_SIZES, settings)
 
 
-def _not_profiled(arm: Arm, why: str) -> ProfileRecord:
+def not_profiled(arm: Arm, why: str) -> ProfileRecord:
+    """Return the empty record of a profile that failed."""
     nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
     return ProfileRecord(device="cpu", trace="", arm=identity(arm.determinants()), failed=why, **nothing)

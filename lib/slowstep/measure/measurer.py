@@ -53,6 +53,14 @@ class Measurer(Protocol):
     A comparison then takes no more pairs than make an interval, nothing is observed, and a profile is of few steps."""
 
     @property
+    def nodes(self) -> int:
+        """The number of machines on which comparisons may be measured at the same time."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """Seconds so far in which it could not measure, since no machine was free. They count for no budget."""
+
+    @property
     def measured_seconds(self) -> float:
         """Seconds in measured blocks so far."""
 

@@ -9,9 +9,11 @@ from slowstep.records.store import Store
 
 
 def steps_of_arm(
-    store: Store, arm: str, environment: Environment, among: Collection[str] | None = None
+    store: Store, arm: str, environment: Environment, among: Collection[str] | None = None, node: str = ""
 ) -> dict[str, list[Steps]]:
     """Return the steps of the arm of that identity that were timed in that environment, one `Steps` for each launch.
+
+    They are those of one `node` of a cluster, or of the machine that the kit ran on.
 
     They stand under the names of their records, such as "comparisons/0123456789abcdef"; only those in `among`, if it is
     given. Steps that comparisons share, as they were measured together, stand under one of them.
@@ -22,7 +24,7 @@ def steps_of_arm(
             if among is not None and f"{kind}/{name}" not in among:
                 continue
             record = store.read(record_type, kind, name)
-            if record is not None and record.environment.determinants == wanted:
+            if record is not None and record.environment.determinants == wanted and record.node == node:
                 of_arm = [one for identity, trial in _arms(record) if identity == arm for one in trial.steps]
                 new = {(*one.position, *one.seconds): one for one in of_arm}
                 steps = [one for name, one in new.items() if name not in known]

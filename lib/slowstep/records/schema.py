@@ -96,6 +96,8 @@ class ComparisonRecord:
     seconds: float = 0.0
     environment: Environment = Environment()
     date: str = ""
+    node: str = ""
+    """The node of a cluster that measured both arms; empty where the kit measured on the machine that it ran on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,7 @@ class ObservationRecord:
     trial: TrialRecord
     seconds: float = 0.0
     environment: Environment = Environment()
+    node: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +124,4 @@ class EventRecord:
     """Samples that an occurrence evaluates."""
     failed: dict[str, str] = field(default_factory=dict)
     """Events that could not be measured, with the reason."""
+    node: str = ""

@@ -42,7 +42,8 @@ def _(shown: Measured) -> str:
         return card(verdict)
     drawn = svg(effects([(verdict.title_in_full, verdict)], 0.0).json, f"effect {effect(verdict.effect)}")
     turns = "by turns" if record.by_turns else "both in memory"
-    rests = f"{len(record.pairs)} pairs of blocks, {turns}, {record.seconds:.0f} s"
+    node = f", on node {record.node}" if record.node else ""
+    rests = f"{len(record.pairs)} pairs of blocks, {turns}, {record.seconds:.0f} s{node}"
     return f'{card(verdict)}<div style="max-width: 48rem">{drawn}</div><p>{_text(rests)}</p>'
 
 

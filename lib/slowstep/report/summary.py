@@ -121,6 +121,7 @@ def _verdict(v: Verdict) -> dict[str, Any]:
         "settings": to_plain(v.overrides),
         "beside": to_plain(v.held_constant),
         "reason": v.reason,
+        "node": v.node or None,
     }
 
 

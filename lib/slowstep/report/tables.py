@@ -145,6 +145,7 @@ def facts(baseline: Baseline) -> Table:
         ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     rows += [("length of a block", _block_length(baseline.block_length))] if baseline.block_length else []
+    rows += [("node that these figures are from", baseline.record.node)] if baseline.record.node else []
     start = baseline.record.baseline.startup
     rows += [(f"start-up: {part}", duration(seconds)) for part, seconds in start.items()]
     missing = [name for name, value in rows if value == NOT_MEASURED]
@@ -228,7 +229,8 @@ def batch_sizes(tried: Sequence[BatchSize], baseline: Baseline, minimum_effect: 
 
 
 def trials(measured: Sequence[Measured]) -> Table:
-    """List the end of each trial, and its pairs, memory and start."""
+    """List the end of each trial, and its pairs, memory and start; on a cluster also its node."""
+    nodes = any(m.record and m.record.node for m in measured)
     return Table(
         [
             {
@@ -238,6 +240,7 @@ def trials(measured: Sequence[Measured]) -> Table:
                 "pairs": len(m.record.pairs),
                 "pairs again": len(m.record.redone),
                 "arms in memory": "by turns" if m.record.by_turns else "both",
+                **({"node": m.record.node} if nodes else {}),
                 "peak host memory": size(m.record.treatment.memory.host),
                 "start": duration(sum(s for part, s in m.record.treatment.startup.items() if part != "imports")),
                 "log": m.record.treatment.log if m.record.treatment.status is not Status.OK else "",

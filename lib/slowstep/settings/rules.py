@@ -13,12 +13,14 @@ from slowstep.settings.library_arguments import FOREACH, architectures
 from slowstep.settings.model_folder import damaged
 from slowstep.settings.periodic_events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
+from slowstep.settings.slurm import impossible_measure
 
 Problem = tuple[str, str]
 
 
 def impossible(s: Settings) -> Iterator[Problem]:
     """Yield (key, message) for everything in `s` that can't work on any machine."""
+    yield from impossible_measure(s.measure)
     if s.command is not None:  # what the program does with them, it knows itself
         yield from _job(s)
         yield from _budget(s)

@@ -19,6 +19,7 @@ from slowstep.settings.convert import KEY, NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
 from slowstep.settings.run import Origin, Run, Value, training_default
 from slowstep.settings.sections import LEVEL_SECTIONS
+from slowstep.settings.slurm import Measure
 from slowstep_probe.changing.intervention import given_key
 
 
@@ -228,6 +229,7 @@ class Settings:
     """The fate of host memory that a step frees: kept for the next step, or returned as glibc decides by itself."""
     job: Job = Job()
     budget: Budget = Budget()
+    measure: Measure = Measure()
     allow: Allow = Allow()
     levels: Literal["listed", "auto"] = "listed"
     """The levels to try: those listed, or with 'auto' those that the factors propose in sections that list none."""

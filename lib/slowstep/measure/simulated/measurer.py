@@ -90,6 +90,9 @@ class Truth:
 class SimulatedMeasurer:
     """Measures a run that does not exist. `asked` holds the label and the purpose of every comparison so far."""
 
+    nodes = 1
+    waited_seconds = 0.0
+
     def __init__(self, truth: Truth, budget: Budget):
         self.truth, self.budget = truth, budget
         self.asked: list[tuple[str, str]] = []

@@ -1,0 +1,48 @@
+"""Records of what was asked of a job that ended before it answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slowstep.factors import Arm
+from slowstep.measure.local import not_profiled
+from slowstep.measure.measurer import ComparisonRequest
+from slowstep.measure.slurm.crew import NodeJob
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, Status, TrialRecord, identity
+from slowstep_probe.processes.log import log_tail
+
+
+def failed_comparison(request: ComparisonRequest, job: NodeJob) -> ComparisonRecord:
+    """Return a comparison both of whose trials ended with the job. It is tried again by the next run."""
+    arms = (request.baseline, request.treatment)
+    baseline, treatment = (_failed_trial(arm, job) for arm in arms)
+    return ComparisonRecord(
+        baseline=baseline,
+        treatment=treatment,
+        pairs=[],
+        arms=[identity(arm.determinants()) for arm in arms],
+        node=_node(job),
+    )
+
+
+def failed_answer(verb: str, arguments: tuple[Any, ...], job: NodeJob) -> Any:
+    """Return the answer of any other verb: a record of its kind that holds the reason, or nothing."""
+    if verb == "observe":
+        arm = arguments[0]
+        trial = _failed_trial(arm, job)
+        return ObservationRecord(arm=identity(arm.determinants()), trial=trial, node=_node(job))
+    if verb == "events":
+        return EventRecord(seconds={}, failed={"launch": f"{Status.CRASHED}: {job.why()}"}, node=_node(job))
+    if verb == "profile":
+        return not_profiled(arguments[0], f"{Status.CRASHED}: {job.why()}")
+    return {"check": [], "model_sizes": {}}.get(verb)
+
+
+def _failed_trial(arm: Arm, job: NodeJob) -> TrialRecord:
+    log = f"{job.log.parent.name}/{job.log.name}" if job.log.is_file() else ""
+    tail = log_tail(job.log) if log else ""
+    return TrialRecord(arm=arm.label, status=Status.CRASHED, reason=job.why(), log=log, log_tail=tail)
+
+
+def _node(job: NodeJob) -> str:
+    return job.start.node if job.start else ""
