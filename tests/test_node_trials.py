@@ -230,6 +230,7 @@ def test_the_rank_that_is_waited_for_is_profiled_there(nodes: Nodes, started: Ca
     assert trial.ask(Run(steps=2), SOON).block.steps == 2
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_hangs_on_another_node_is_named(nodes: Nodes, started: Callable[..., TrialProcess]) -> None:
     """The others wait for it where ranks wait."""
     nodes.cause(1, "hangs")
@@ -312,6 +313,7 @@ def far_network() -> Iterator[tuple[str, str, list[str]]]:
                 subprocess.run(step, capture_output=True, check=False)
 
 
+@pytest.mark.exhaustive
 def test_two_networks_train_together_until_the_connection_is_cut(
     far_network: tuple[str, str, list[str]], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_comparison_is_measured_by_a_job(cluster: SlurmMeasurer, arm: Make, sa
     assert [f"measures on node {record.node}" in line for line in said] == [True]
 
 
+@pytest.mark.exhaustive
 def test_comparisons_are_spread_over_jobs(cluster: SlurmMeasurer, arm: Make) -> None:
     """Each job measures a group with a baseline of its own, so both arms of every comparison are of one job."""
     cluster.crew.fill(2)
@@ -112,6 +113,7 @@ def test_comparisons_are_spread_over_jobs(cluster: SlurmMeasurer, arm: Make) -> 
     assert [r.treatment.arm for r in map(found.get, range(4))] == [a.treatment.label for a in asked]
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_dies_fails_what_it_had(cluster: SlurmMeasurer, arm: Make, alive: Alive) -> None:
     """The record says why and where the log is, nothing of the job is left, and the next request finds a new job."""
 
@@ -132,6 +134,7 @@ def test_a_job_that_dies_fails_what_it_had(cluster: SlurmMeasurer, arm: Make, al
     assert (Status.OK, 3) == (after.treatment.status, len(after.pairs))
 
 
+@pytest.mark.exhaustive
 def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: Make) -> None:
     """After a preemption no pair of before is kept: all pairs are of the launches of the second start."""
 

@@ -26,6 +26,9 @@ from slowstep.settings.slurm import Slurm
 
 pytest.importorskip("submitit", reason="submitit is not installed (the extra slurm)")
 
+SOON = 60.0
+"""Seconds in which what has to happen has happened."""
+
 Make = Callable[..., Arm]
 SCRIPTS = Path(__file__).parent / "slurm"
 CANNOT = 77
@@ -201,7 +204,9 @@ def test_comparisons_are_spread_over_jobs(budget: Budget, tmp_path: Path, arm: M
     asked = [ComparisonRequest(baseline=arm(w.Tiny), treatment=one, stop=rule) for one in treatments]
     with SlurmMeasurer(shared, budget, tmp_path / "x", tell=lambda line: None) as cluster:
         cluster.crew.fill(2)
+        deadline = time.monotonic() + SOON
         while not all(member.ready for member in cluster.crew.members):
+            assert time.monotonic() < deadline, squeue("%i %T %r")
             cluster.crew.refresh()
             time.sleep(0.1)
         found = dict(cluster.compare_together(asked, lambda number, pairs: None))

@@ -549,6 +549,7 @@ def test_nothing_survives_the_process_that_measures(
     assert [folder.exists() for folder in folders] == [False]
 
 
+@pytest.mark.exhaustive
 def test_a_script_ends_that_forgot_to_close(tmp_path: Path, alive: Callable[[list[int]], list[int]]) -> None:
     """Python's exit ends a resident trial instead of waiting for it.
 

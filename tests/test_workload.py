@@ -325,6 +325,7 @@ def test_a_pretrained_model_trains_from_a_local_folder(
 # -- trials --
 
 
+@pytest.mark.exhaustive
 def test_gradient_checkpointing_trains_the_same(measurer: LocalMeasurer, arm: Callable[..., Arm]) -> None:
     """With and without it, from the same seed: the same losses, and each arm really ran its own way."""
     off = arm(changes={"training_arguments.gradient_checkpointing": False})

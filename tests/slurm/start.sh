@@ -45,7 +45,7 @@ ReturnToService=2
 KillWait=5
 MinJobAge=60
 InactiveLimit=0
-NodeName=$node NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
+NodeName=$node NodeAddr=127.0.0.1 CPUs=$(getconf _NPROCESSORS_ONLN) State=UNKNOWN
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=one Nodes=$node Default=YES MaxTime=60 State=UP PriorityTier=1
