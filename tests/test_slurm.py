@@ -163,7 +163,7 @@ def test_leaving_cancels_the_jobs(budget: Budget, tmp_path: Path, arm: Make, ali
         running = descendants(*[member.job._process.pid for member in cluster.crew.members])
 
     assert len(running) > 3
-    assert gone(running, alive)
+    assert gone(running, alive), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
     left = {path.suffix for path in (tmp_path / "x" / "records" / "logs" / "slurm").iterdir()}
     assert left <= {".out", ".err"}
@@ -182,7 +182,7 @@ def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, ar
 
     assert 128 + signal.SIGTERM == home.wait(SOON)
     assert len(running) > 4
-    assert gone(running, alive)
+    assert gone(running, alive), [" ".join(psutil.Process(p).cmdline())[:300] for p in alive(running)]
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
 
 

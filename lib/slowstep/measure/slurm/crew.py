@@ -141,6 +141,7 @@ class Crew:
         self.members.remove(member)
         self.dismissed.append(member)
         if not member.ended:
+            member.box.end()
             self.jobs.cancel(member.job)
             self.jobs.wait(member.job, END_SECONDS)
 

@@ -87,14 +87,21 @@ class Jobs:
         return {job.job_id: self._known.get(job.job_id, State(phase=Phase.WAITING)) for job in jobs}
 
     def cancel(self, job: Any) -> None:
-        """Cancel a job."""
+        """Cancel a job. One of this machine is told so, as Slurm tells its own, and has time to end its trials."""
         with suppress(Exception):
-            job.cancel(check=False)
+            if self.slurm.cluster == "local" and job._process is not None:
+                job._process.terminate()
+            else:
+                job.cancel(check=False)
 
     def wait(self, job: Any, patience: float) -> None:
         """Wait for the end of a job of this machine, so many seconds at most. Slurm ends its own jobs by itself."""
         if self.slurm.cluster == "local" and job._process is not None:
             with suppress(subprocess.TimeoutExpired):
+                job._process.wait(patience)
+                return
+            with suppress(Exception):
+                job.cancel(check=False)  # which kills what does not end
                 job._process.wait(patience)
 
     def tidy(self) -> None:

@@ -6,6 +6,7 @@ name before it was listed. The folder is only readable by its owner, as unpickli
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import threading
@@ -54,11 +55,16 @@ class Mailbox:
         except OSError:
             return []
 
+    def end(self) -> None:
+        """Ask the job to end."""
+        with contextlib.suppress(OSError):
+            (self.folder / END).touch()
+
     @property
     def ended(self) -> bool:
-        """Return whether home has asked the jobs to end, or has taken the mailboxes away."""
+        """Return whether home has asked this job or all jobs to end, or has taken the mailboxes away."""
         try:
-            return END in os.listdir(self.folder.parent)
+            return END in os.listdir(self.folder.parent) or END in os.listdir(self.folder)
         except FileNotFoundError:
             return True
         except OSError:
