@@ -255,6 +255,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
                 Change("model.attn_implementation", "eager", "attn_implementation"),
             ],
             id="Trainer",
+            marks=pytest.mark.exhaustive,
         ),
     ],
 )
@@ -393,6 +394,7 @@ def test_a_change_that_can_not_be_made_is_told(
     assert "in place" in ended.value.failed.reason
 
 
+@pytest.mark.exhaustive
 def test_training_that_can_not_be_lengthened_says_where_it_ended(
     surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
@@ -437,6 +439,7 @@ def test_training_that_is_too_short_for_any_block_is_said_to_be(
     assert Status.ENDED in (record.baseline.status, record.treatment.status)
 
 
+@pytest.mark.exhaustive
 def test_training_that_counts_its_steps_is_launched_again(
     home: Path, surveyed: Callable[..., Settings], tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ def soon(true: Callable[[], bool]) -> bool:
     return true()
 
 
+@pytest.mark.exhaustive
 def test_a_survey_reaches_over_nodes(nodes: Nodes) -> None:
     """It says how many processes train on each, and tells the ranks of all."""
     assert (nodes.seen.command.processes, nodes.seen.command.nodes) == (2, [1, 1])

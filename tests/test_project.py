@@ -205,6 +205,7 @@ def test_docstrings_begin_with_a_verb_or_name_the_thing() -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_every_bench_can_be_imported() -> None:
     """A name that moved would be noticed when its figures are wanted, and not before."""
     code = """

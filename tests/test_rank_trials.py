@@ -343,6 +343,7 @@ def test_what_is_tried_by_itself(surveyed: Callable[..., Settings]) -> None:
     assert not comparison_family(alone, "parallelism", this_machine())
 
 
+@pytest.mark.exhaustive
 def test_ranks_run_for_real_with_the_changes(home: Path, surveyed: Callable[..., Settings], tmp_path: Path) -> None:
     """Each of them, to the program's own end; what was changed is said once, and a rank that fails ends the run."""
     settings = override(surveyed(*TORCHRUN, "together.py"), {"ddp.gradient_as_bucket_view": True})

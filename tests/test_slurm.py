@@ -186,6 +186,7 @@ def test_jobs_end_with_the_program_that_asked(budget: Budget, tmp_path: Path, ar
     assert ["records"] == [path.name for path in (tmp_path / "x").iterdir()]
 
 
+@pytest.mark.exhaustive
 def test_a_job_ends_when_home_is_silent(budget: Budget, tmp_path: Path, alive: Alive) -> None:
     """A home that was killed can't cancel its jobs, so they end by themselves."""
     import submitit

@@ -84,6 +84,7 @@ def squeue(form: str) -> str:
     return "\n".join(line.split(" ", 1)[1] for line in found.splitlines())
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_is_measured_on_a_node(cluster: SlurmMeasurer, arm: Make, said: list[str]) -> None:
     """Its record says the node, as Slurm calls it, and its pairs are told at home while it is measured."""
     told: list[int] = []

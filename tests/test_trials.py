@@ -131,6 +131,7 @@ def test_a_failure_is_that_of_one_comparison(measurer: LocalMeasurer, arm: Make)
     assert healthy(fine, 3)
 
 
+@pytest.mark.exhaustive
 def test_what_has_other_steps_is_measured_by_itself(measurer: LocalMeasurer, arm: Make) -> None:
     """Batches of another size would make all blocks longer, so they leave the rounds, and are compared all the same."""
     with LocalMeasurer(measurer.budget, measurer.logs) as own:
