@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 TRAINS = {"measurer", "interrupted", "diagnosed"}
 """Fixtures that start trials."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, which programs of the tests inherit
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROCESSES = {
     *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
