@@ -110,6 +110,18 @@ def test_a_step_before_and_after_is_of_the_same_samples(concluded: Concluded) ->
     assert before / after == pytest.approx(1.4, rel=0.03)
 
 
+def test_what_to_do_says_what_it_is_now_and_what_becomes_of_the_memory(concluded: Concluded) -> None:
+    """A reader knows what the run has today, and whether the change fits."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    found = overview(folder)
+
+    assert ["now true; training stays the same"] == [action.kind for action in found.actions]
+    assert found.memory == "The peak of memory on the host is 1.00 GiB of 16.00 GiB, and 1.00 GiB as it is."
+    assert found.memory in page([found])
+    assert found.memory in as_markdown(found)
+    assert as_json(found)["memory_bytes"] == {"before": 2**30, "after": 2**30}
+
+
 def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
     """What the remedy names is what lets it in."""
     gains = {"per_device_train_batch_size=8": 0.6}

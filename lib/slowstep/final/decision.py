@@ -6,7 +6,7 @@ from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice, allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, span
-from slowstep.records import PHASES, Block
+from slowstep.records import PHASES, Block, Memory
 
 
 def decision_of(choice: Choice) -> Decision:
@@ -23,6 +23,8 @@ def decision_of(choice: Choice) -> Decision:
         after=choice.after,
         step_before=before,
         step_after=after,
+        memory_before=adopted.record.baseline.memory if adopted and adopted.record else Memory(),
+        memory_after=adopted.record.treatment.memory if adopted and adopted.record else Memory(),
     )
 
 

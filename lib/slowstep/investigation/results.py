@@ -15,7 +15,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
-from slowstep.records import ComparisonRecord
+from slowstep.records import ComparisonRecord, Memory
 from slowstep.text.shown import Shown
 
 
@@ -102,6 +102,9 @@ class Decision:
     """Seconds a step by phase as the run was, in the pairs that confirmed the configuration."""
     step_after: dict[str, float] = field(default_factory=dict)
     """Seconds by phase for the same samples with the configuration, in the same pairs."""
+    memory_before: Memory = Memory()
+    memory_after: Memory = Memory()
+    """The peaks of memory in the same pairs, as the run was and with the configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)

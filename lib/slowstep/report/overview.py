@@ -5,10 +5,11 @@ The index, the summary in Markdown and the summary in JSON are written from it, 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from slowstep.records import Block, ComparisonRecord, Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.wording.causes import Cause, causes
-from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
 
 KINDS = {
     Meaning.EXACT: "training stays the same",
@@ -73,6 +74,8 @@ class Overview:
     machine: str
     trained: bool
     """True if any of its notebooks trains. The audit of reported figures does not."""
+    now: Mapping[str, object]
+    """The run's own values of the settings that parts of the decision change, by key."""
     files: Sequence[str]
     """The files of final/, relative to the folder of all investigations."""
     seconds: float
@@ -117,7 +120,7 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first."""
-        return [_action(v) for v in self.decision.parts]
+        return [_action(v, self.now) for v in self.decision.parts]
 
     @cached_property
     def together(self) -> str:
@@ -139,8 +142,21 @@ class Overview:
             return ""
         pairs = f"{adopted.effect.n} fresh pairs" if adopted.effect else "fresh pairs"
         if self.single:
-            return f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on."
+            why = "the first one was chosen for being large"
+            return (
+                f"Measured once more, by {pairs}: {effect(adopted.effect)}. That is the figure to rely on, since {why}."
+            )
         return f"All together, measured by {pairs}: {effect(adopted.effect)}, since gains don't add."
+
+    @cached_property
+    def memory(self) -> str:
+        """Return what the changes do to the peak of memory, as a sentence; empty if nothing is adopted or measured."""
+        before, after = self.decision.memory_before, self.decision.memory_after
+        if before.peak is None or after.peak is None:
+            return ""
+        where = "the host" if after.reserved is None else "the device"
+        limit = f" of {size(after.limit)}" if after.limit else ""
+        return f"The peak of memory on {where} is {size(after.peak)}{limit}, and {size(before.peak)} as it is."
 
     @cached_property
     def beyond(self) -> list[Refused]:
@@ -202,6 +218,7 @@ def overview(folder: Path) -> Overview:
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
+        now=_now(about, decided),
         files=[f"{folder.name}/final/{p.name}" for p in sorted((folder / "final").glob("*")) if p.is_file()],
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
@@ -250,8 +267,23 @@ def _why(run: NotebookRun | None, otherwise: str) -> str:
     )
 
 
-def _action(v: Verdict) -> Action:
-    return Action(what=what(v), gain=span(v.effect), kind=KINDS[v.meaning])
+def _now(about: Description | None, decision: Decision | None) -> dict[str, object]:
+    """Return the run's own values of the settings that parts of a decision change."""
+    if about is None or decision is None:
+        return {}
+    run = replace(about.settings, defaults=about.training_defaults).run
+    keys = {key for v in decision.parts if not v.lines for key in v.overrides}
+    found = {}
+    for key in keys:
+        with contextlib.suppress(KeyError):
+            found[key] = run[key.removeprefix("training_arguments.")]
+    return found
+
+
+def _action(v: Verdict, now: Mapping[str, object]) -> Action:
+    before = [_plain(now[key]) for key in v.overrides if key in now] if not v.lines else []
+    was = f"now {', '.join(before)}; " if before else ""
+    return Action(what=what(v), gain=span(v.effect), kind=f"{was}{KINDS[v.meaning]}")
 
 
 def what(v: Verdict) -> str:

@@ -54,7 +54,7 @@ def as_markdown(found: Overview, picture: str = "") -> str:
         parts.append(_numbered("What to do", lines))
     if found.confirmed:
         together = f" ({code(found.together)})" if found.together else ""
-        parts.append(f"{escape(found.confirmed)}{together}")
+        parts.append(f"{escape(found.confirmed)}{together} {escape(found.memory)}".rstrip())
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))
@@ -91,6 +91,7 @@ def as_json(found: Overview) -> dict[str, Any]:
         "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
         "job": {"before": _job(decision.before), "after": _job(decision.after)},
         "step_seconds": {"before": decision.step_before, "after": decision.step_after},
+        "memory_bytes": {"before": decision.memory_before.peak, "after": decision.memory_after.peak},
         "hypotheses": [_verdict(v) for v in found.verdicts],
         "detectable_ratio": found.noise,
         "minimum_effect": found.minimum_effect,
