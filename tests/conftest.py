@@ -16,6 +16,7 @@ from diagnosis import Interrupted, run_interrupted
 from slowstep.cli.main import main
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.factors import Arm
+from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
@@ -135,6 +136,22 @@ def alive() -> Callable[[list[int]], list[int]]:
         return found
 
     return running
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
+    """Starts a trial of a command with changes, and ends it with the test."""
+    trials = []
+
+    def start(settings: Settings, **changes: Any) -> TrialProcess:
+        changed = override(settings, {key.replace("__", "."): value for key, value in changes.items()})
+        arm = Arm(label="trial", settings=changed)
+        trials.append(TrialProcess(arm, tmp_path / "log", settings.budget, tmp_path / "cache"))
+        return trials[-1]
+
+    yield start
+    for trial in trials:
+        trial.end()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,22 +61,6 @@ def surveyed(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
         return known[arguments]
 
     return settings
-
-
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
-    """Starts a trial of a command with changes, and ends it with the test."""
-    trials = []
-
-    def start(settings: Settings, **changes: Any) -> TrialProcess:
-        changed = override(settings, {key.replace("__", "."): value for key, value in changes.items()})
-        arm = Arm(label="trial", settings=changed)
-        trials.append(TrialProcess(arm, tmp_path / "log", settings.budget, tmp_path / "cache"))
-        return trials[-1]
-
-    yield start
-    for trial in trials:
-        trial.end()
 
 
 def block(trial: TrialProcess, steps: int) -> BlockDone:

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,22 +86,6 @@ def surveyed(seen: Callable[..., SurveyRecord], tmp_path_factory: pytest.TempPat
     return settings
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., TrialProcess]]:
-    """Starts a trial of a command with changes, and ends it with the test."""
-    trials = []
-
-    def start(settings: Settings, **changes: Any) -> TrialProcess:
-        changed = override(settings, {key.replace("__", "."): value for key, value in changes.items()})
-        arm = Arm(label="trial", settings=changed)
-        trials.append(TrialProcess(arm, tmp_path / "log", settings.budget, tmp_path / "cache"))
-        return trials[-1]
-
-    yield start
-    for trial in trials:
-        trial.end()
-
-
 def content(folder: Path) -> dict[str, bytes]:
     """Every file of a folder with what it holds."""
     return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
@@ -153,7 +138,10 @@ def test_threads_of_a_rank_are_those_that_its_launcher_sets(seen: Callable[..., 
 
 
 def test_ranks_train_the_same_steps_and_leave_nothing(
-    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess], home: Path
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+    home: Path,
+    alive: Callable[[list[int]], list[int]],
 ) -> None:
     """Blocks hold the work of both ranks, the program finds its group, the user's folder stays, no process is left."""
     before = content(home)
@@ -169,7 +157,11 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     assert (facts["world_size"], facts["parallelism"]) == (2, "DDP")
     assert "unlike_ranks" not in facts
     assert content(home) == before
-    assert not [pid for pid in processes if Path(f"/proc/{pid}").exists()]
+    assert not alive(processes)
+    collected = time.monotonic() + SOON  # a rank that was killed is collected once its last thread has ended
+    while (left := [pid for pid in processes if Path(f"/proc/{pid}").exists()]) and time.monotonic() < collected:
+        time.sleep(0.05)
+    assert not left
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.settings.run import Run
-from slowstep_probe.measured import PHASES
+from slowstep_probe.measured import PHASES, WHERE_RANKS_WAIT
 
 ALL_PHASES = frozenset(PHASES) - {"other"}
+
+EXCHANGE = WHERE_RANKS_WAIT
+"""The phases in which ranks exchange what they have computed."""
 
 
 class Meaning(StrEnum):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Meaning
+from slowstep.factors.entries import TRAINING
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import Decision, NotebookRun, PlanRun, Refused, Summary
 from slowstep.judgement.verdict import Outcome, Verdict, percent, reconsidered, span
@@ -276,7 +277,7 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
     found = {}
     for key in keys:
         with contextlib.suppress(KeyError):
-            found[key] = run[key.removeprefix("training_arguments.")]
+            found[key] = run[key.removeprefix(TRAINING)]
     return found
 
 

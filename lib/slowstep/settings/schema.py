@@ -200,6 +200,10 @@ class OwnLevels:
 FreedMemory = Literal["kept", "returned"]
 
 
+OF_FIELDS = ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization")
+"""The sections that are changes to a program, each of whose fields is a key of its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of an investigation. `data_loading` and its like list the levels that a notebook tests."""
@@ -310,7 +314,7 @@ class Settings:
     def changes(self) -> dict[str, object]:
         """The changes to a command's program that these settings hold, by canonical key."""
         found: dict[str, object] = {f"training_arguments.{name}": v for name, v in self.training_arguments.items()}
-        for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization"):
+        for section in OF_FIELDS:
             for one in fields(held := getattr(self, section)):
                 if (value := getattr(held, one.name)) != one.default and value != {}:
                     found[f"{section}.{one.name}"] = value
@@ -340,7 +344,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
     for name, value in settings.training_arguments.items():
         give(name, value, object(), f"training_arguments.{name}")
-    for section in ("model", "dataset", "process", "ddp", "fsdp", "zero_optimization", "job"):
+    for section in (*OF_FIELDS, "job"):
         for one in fields(held := getattr(settings, section)):
             if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")

@@ -10,9 +10,7 @@ import enum
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -49,7 +47,10 @@ class Sharding:
             return
         if RESHARD in self.wanted:
             late.on("torch.distributed.fsdp", lambda it: patches.everywhere(it, "fully_shard", self._sharded))
-        late.on("torch.distributed.fsdp.fully_sharded_data_parallel", partial(self._wrapping, patches))
+        late.on(
+            "torch.distributed.fsdp.fully_sharded_data_parallel",
+            lambda it: patches.around(getattr(it, FSDP1), "__init__", self._wrapped),
+        )
 
     def settle(self, models: Sequence[torch.nn.Module]) -> None:
         """Have FSDP2 fetch each module's weights while the one before it computes."""
@@ -68,9 +69,6 @@ class Sharding:
         kwargs[argument] = self.wanted[RESHARD]
         self.wanted.note(RESHARD, "torch.distributed.fsdp.fully_shard", before, kwargs[argument], argument)
         return original(module, *args, **kwargs)
-
-    def _wrapping(self, patches: Patches, module: ModuleType) -> None:
-        patches.around(getattr(module, FSDP1), "__init__", self._wrapped)
 
     def _wrapped(self, original: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
         signature = inspect.signature(original)

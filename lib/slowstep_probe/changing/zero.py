@@ -11,7 +11,6 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
 from typing import Any
 
 from slowstep_probe.changing.wanted import Wanted
@@ -35,10 +34,7 @@ class Zero:
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin, if anything of it is wanted."""
         if self.wanted.within(SECTION):
-            late.on("deepspeed", lambda module: self._change(patches, module))
-
-    def _change(self, patches: Patches, module: ModuleType) -> None:
-        patches.everywhere(module, "initialize", self._initialized)
+            late.on("deepspeed", lambda it: patches.everywhere(it, "initialize", self._initialized))
 
     def _initialized(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(original).bind_partial(*args, **kwargs)

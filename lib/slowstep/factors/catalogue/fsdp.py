@@ -6,12 +6,8 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.entries import one_of, only, section, switch, switched
-from slowstep.factors.factor import Factor, Meaning
+from slowstep.factors.factor import EXCHANGE, Factor, Meaning
 from slowstep.settings.run import Run
-from slowstep_probe.measured import WHERE_RANKS_WAIT
-
-EXCHANGE = WHERE_RANKS_WAIT
-"""The phases in which ranks exchange what they have computed."""
 
 FORWARD = frozenset({"forward"}) | EXCHANGE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.fsdp import FSDP
-from slowstep.factors.catalogue.zero import EXCHANGE, ZERO
+from slowstep.factors.catalogue.zero import ZERO
 from slowstep.factors.entries import (
     all_of,
     at,
@@ -21,7 +21,7 @@ from slowstep.factors.entries import (
     switched,
     whole,
 )
-from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
+from slowstep.factors.factor import ALL_PHASES, EXCHANGE, Factor, Level, Meaning
 from slowstep.settings.run import Run
 
 NOTICED = 0.05

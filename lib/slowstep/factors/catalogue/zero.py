@@ -7,12 +7,8 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.entries import one_of, only, section, switch, switched, whole
-from slowstep.factors.factor import Factor, Meaning
+from slowstep.factors.factor import EXCHANGE, Factor, Meaning
 from slowstep.settings.run import Run
-from slowstep_probe.measured import WHERE_RANKS_WAIT
-
-EXCHANGE = WHERE_RANKS_WAIT
-"""The phases in which ranks exchange what they have computed."""
 
 BUCKET = 500_000_000
 """The elements that DeepSpeed exchanges at once where nobody says otherwise."""
