@@ -21,13 +21,14 @@ from simulated import around, contrast, pairs, record
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, in_code, label
 from slowstep.final.alternatives import options
-from slowstep.final.choice import Choice, allowed_by, choose, profiles
+from slowstep.final.choice import Choice, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.decision import decision_of
 from slowstep.final.script import script
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.permission import allowed_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome, before_trial, judge
 from slowstep.measure.local import LocalMeasurer

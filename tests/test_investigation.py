@@ -221,6 +221,29 @@ def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> 
     assert [len(lab.evidence.observation.trial.steps) > 0 for lab in (late, early)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("gains", "budget", "part"),
+    [
+        ({}, 5, 0.9),
+        ({"gradient_checkpointing=false": 0.3}, 1e3, 0.9),
+        ({"gradient_checkpointing=false": 0.3}, 1, 0.7),
+        ({"max_grad_norm=0.5": 0.3}, 1, 0.9),
+    ],
+    ids=["nothing", "soon_combined", "long_combined", "not_allowed"],
+)
+def test_only_what_combining_takes_is_kept_of_the_minutes(
+    gains: dict[str, float], budget: float, part: float, opened: Callable[..., Lab]
+) -> None:
+    """Hypotheses may take nine tenths of them, unless there is something to combine that takes long and is allowed."""
+    first = opened(lambda name, purpose: gains.get(name, 0.0), {"other": 0.3, "forward": 0.4}, minutes=1e3)
+    first.pursue()
+    short = override(first.settings, {"budget.minutes": budget})
+    loaded = Loaded(settings=short, source="quick.yaml", places={})
+    lab = open_lab(loaded, first.folder.parent, "short", SimulatedMeasurer(first.measurer.truth, short.budget))
+
+    assert lab.for_hypotheses == pytest.approx(part)
+
+
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:
     """When they are over, nothing is asked beyond what is known: which part of a combination is redundant stays open.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from slowstep.factors import CATALOGUE, Arm, Meaning, combine, label
+from slowstep.factors import Arm, combine, label
 from slowstep.final.combinations import clashes, ranked, with_conditions
 from slowstep.final.search import CONFIRMED, winner, without_redundant
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
@@ -77,8 +78,8 @@ def choose(lab: Lab) -> Choice:
     find_batch(lab)
     tested = [m for m in lab.measured if m.family != CONFIRMED]  # there are others if this was asked before
     measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
-    allowed = [_with_all_it_needs(lab, m) for m in measured if _supported(m) and allowed_by(m, lab.settings)]
-    allowed = [m for m in allowed if _supported(m) and _pays(lab, m)]
+    allowed = [_with_all_it_needs(lab, m) for m in measured if supported(m) and allowed_by(m, lab.settings)]
+    allowed = [m for m in allowed if supported(m) and _pays(lab, m)]
     head_to_heads: list[Measured] = []
     beside = [m for m in measured if m.contrast.held_constant]
     known = [m for m in measured if not m.contrast.held_constant] + allowed
@@ -112,35 +113,6 @@ def _room(lab: Lab) -> float:
     """Return the bytes that a combination may take beyond the baseline's."""
     memory = lab.baseline.record.baseline.memory
     return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
-
-
-def _supported(m: Measured) -> bool:
-    return m.verdict.outcome is Outcome.SUPPORTED and m.record is not None
-
-
-def allowed_by(m: Measured, settings: Settings) -> bool:
-    """Return whether the parameter file permits a change."""
-    return class_allowed(m, settings) and not kept_factors(m, settings)
-
-
-def class_allowed(m: Measured, settings: Settings) -> bool:
-    """Return whether the parameter file permits changes of this class."""
-    permitted = {
-        Meaning.EXACT: True,
-        Meaning.NUMERICS: settings.allow.numerics,
-        Meaning.SEMANTICS: settings.allow.semantics,
-        Meaning.DIAGNOSTIC: False,
-    }
-    return permitted[m.verdict.meaning]
-
-
-def kept_factors(m: Measured, settings: Settings) -> list[str]:
-    """Return the factors that the parameter file keeps as they are and that a change would alter.
-
-    What is altered in the end counts, not the name: a mode of compiling compiles.
-    """
-    changed = m.contrast.treatment.settings.run
-    return [n for n in settings.allow.never if CATALOGUE[n].current(changed) != CATALOGUE[n].current(settings.run)]
 
 
 def _pays(lab: Lab, m: Measured) -> bool:

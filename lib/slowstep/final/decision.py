@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from slowstep.factors import Meaning, label
-from slowstep.final.choice import Choice, allowed_by, class_allowed, kept_factors
+from slowstep.final.choice import Choice
+from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, span
 from slowstep.records import PHASES, Block, Memory

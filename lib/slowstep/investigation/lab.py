@@ -16,19 +16,12 @@ from typing import Any, TypeVar
 from slowstep.audit import Audit
 from slowstep.audit.model_sizes import audited
 from slowstep.factors import Arm, Contrast, comparison_family, plan
+from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.order import by_promise
-from slowstep.investigation.results import (
-    INTERRUPTED,
-    Baseline,
-    Decision,
-    Measured,
-    NotebookRun,
-    PlanRun,
-    Summary,
-    drawn_at_once,
-)
+from slowstep.investigation.permission import allowed_by, supported
+from slowstep.investigation.results import Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
@@ -37,16 +30,10 @@ from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import BASELINE, SECTIONS, TESTED_SECTIONS
+from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
-
-OF_BASELINE = 0.4
-"""The part of `budget.minutes` after which the baseline takes no more than it needs: hypotheses are to be tried."""
-
-HYPOTHESES = 0.7
-"""The part of `budget.minutes` that the baseline and single hypotheses may take. The rest is for what is combined."""
 
 PLAN = "plan"
 """The name of a lab that pursues the plan of all notebooks."""
@@ -137,7 +124,7 @@ class Lab(Shown):
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
             for what in self.evidence.missing_of_baseline():
-                self.measurer.deadline = time.monotonic() + self._left(OF_BASELINE)
+                self.measurer.deadline = time.monotonic() + self._left(minutes.OF_BASELINE)
                 self.have(what)
         return self.evidence.baseline
 
@@ -193,7 +180,7 @@ class Lab(Shown):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
-            late = name in TESTED_SECTIONS and not known and self._left(HYPOTHESES) <= 0
+            late = name in TESTED_SECTIONS and not known and self._left(self.for_hypotheses) <= 0
             if self._needs_no_trial(contrast, prior, known):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif unknown or late:
@@ -222,7 +209,7 @@ class Lab(Shown):
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         waiting = {c.name: (c, len(family)) for family in families for c in family}
         try:
-            while waiting and (left := self._left(HYPOTHESES)) > 0:
+            while waiting and (left := self._left(self.for_hypotheses)) > 0:
                 nodes = self.measurer.nodes if self.measurer else 1
                 self._measure_together(next_comparisons(waiting, self._known, self._needs_trial, left, nodes))
         finally:  # however it ends, its time is spent
@@ -323,7 +310,7 @@ class Lab(Shown):
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure the cached-batch ceiling before any factor of data loading is judged by it, if there is time."""
-        possible = self.measurer is not None and self._left(HYPOTHESES) > 0
+        possible = self.measurer is not None and self._left(self.for_hypotheses) > 0
         if possible and any(f.bound == "data" for c in contrasts for f, _ in c.levels):
             for ceiling in self._known.ceilings:
                 if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
@@ -333,7 +320,7 @@ class Lab(Shown):
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
     ) -> Measured:
         if self.measurer is not None:
-            part = HYPOTHESES if not title and not purpose else 1.0
+            part = self.for_hypotheses if not title and not purpose else 1.0
             self.measurer.deadline = time.monotonic() + self._left(part)
         self.have(self._known.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
@@ -345,7 +332,7 @@ class Lab(Shown):
             for contrast, comparisons in asked:
                 self._measure(contrast, self.evidence.prior(contrast), comparisons=comparisons)
             return
-        self.measurer.deadline = time.monotonic() + self._left(HYPOTHESES)
+        self.measurer.deadline = time.monotonic() + self._left(self.for_hypotheses)
         tellers = [self._teller(what) for what in wanted]
         requests = [what.request for what in wanted]
         for i, record in self.measurer.compare_together(requests, lambda i, pairs: tellers[i](pairs)):
@@ -353,30 +340,30 @@ class Lab(Shown):
 
     def _left(self, part: float) -> float:
         """Return the seconds that are left of a part of the minutes that measuring may take (`budget.minutes`)."""
-        minutes = self.settings.budget.minutes
-        if minutes is None or self.measurer is None:
+        if self.settings.budget.minutes is None or self.measurer is None:
             return math.inf
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
-        others = [self._took(section.notebook) for section in SECTIONS if section.notebook != self.notebook]
-        spent = sum(others) + (plan.seconds if plan else 0.0) + self._drawing()
-        return 60 * minutes * part - spent - self._elapsed()
+        others = [minutes.took(self.evidence.store, s.notebook) for s in SECTIONS if s.notebook != self.notebook]
+        spent = sum(others) + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
+        return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
+
+    @property
+    def for_hypotheses(self) -> float:
+        """The part of the minutes that the baseline and single hypotheses may take: what combining leaves of them."""
+        if self.settings.budget.minutes is None or self.measurer is None:
+            return 1.0
+        _ = self.baseline  # the lengths of blocks rest on it, and so do the records' keys
+        families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
+        measured = [c for family in families for c in family if self._was_measured(c, "")]
+        found = [self.evidence.judged(c, self.evidence.prior(c)) for c in measured]
+        return minutes.for_hypotheses(
+            [m for m in found if supported(m) and allowed_by(m, self.settings)], self.evidence
+        )
 
     def _elapsed(self) -> float:
         """Return the seconds since the lab was opened, without those in which it waited for a node."""
         waited = self.measurer.waited_seconds - self._waited_before if self.measurer else 0.0
         return time.monotonic() - self.began - waited
-
-    def _drawing(self) -> float:
-        """Return the seconds that the reports which wait for their measurements will take, as the first one did."""
-        runs = {run.notebook: run for run in self.evidence.store.every(NotebookRun, "notebooks")}
-        first, waiting = runs.get(BASELINE.notebook), [run for run in runs.values() if run.status == INTERRUPTED]
-        return len(waiting) / drawn_at_once() * first.seconds if first else 0.0
-
-    def _took(self, notebook: str) -> float:
-        """Return the seconds in which a notebook's questions were measured, and in which its report was drawn."""
-        read = self.evidence.store.read
-        measured, drawn = read(Summary, "summaries", notebook), read(NotebookRun, "notebooks", notebook)
-        return (measured.seconds if measured else 0.0) + (drawn.seconds if drawn else 0.0)
 
     def _not_reached(self, prior: Verdict) -> Verdict:
         """Return the verdict on a hypothesis for which no time was left.

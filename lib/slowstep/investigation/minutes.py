@@ -1,0 +1,46 @@
+"""What `budget.minutes` are spent on: the baseline, single hypotheses, what is combined, the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.investigation.evidence import Evidence
+from slowstep.investigation.order import seconds_of
+from slowstep.investigation.results import INTERRUPTED, Measured, NotebookRun, Summary, drawn_at_once
+from slowstep.records import Store
+from slowstep.settings.sections import BASELINE
+
+OF_BASELINE = 0.4
+"""The part of the minutes after which the baseline takes no more than it needs: hypotheses are to be tried."""
+
+COMBINING = (0.1, 0.3)
+"""The least and the largest part of the minutes that is kept for what is combined.
+
+The least is for a change that the last of the comparisons supports.
+"""
+
+
+def for_hypotheses(to_combine: Sequence[Measured], evidence: Evidence) -> float:
+    """Return the part of the minutes that the baseline and single hypotheses may take.
+
+    What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
+    it against the rest and leave it out.
+    """
+    least, most = COMBINING
+    longest = max((seconds_of(m.contrast, evidence) for m in to_combine), default=0.0)
+    changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
+    needed = (2 * changes - 1) * longest / (60 * evidence.settings.budget.minutes)
+    return 1 - min(max(needed, least), most)
+
+
+def drawing(store: Store) -> float:
+    """Return the seconds that the reports which wait for their measurements will take, as the first one did."""
+    runs = {run.notebook: run for run in store.every(NotebookRun, "notebooks")}
+    first, waiting = runs.get(BASELINE.notebook), [run for run in runs.values() if run.status == INTERRUPTED]
+    return len(waiting) / drawn_at_once() * first.seconds if first else 0.0
+
+
+def took(store: Store, notebook: str) -> float:
+    """Return the seconds in which a notebook's questions were measured, and in which its report was drawn."""
+    measured, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
+    return (measured.seconds if measured else 0.0) + (drawn.seconds if drawn else 0.0)
