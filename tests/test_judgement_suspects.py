@@ -207,7 +207,38 @@ def test_what_was_not_supported_explains_nothing() -> None:
     weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE, left={"data": 0.0})
     ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC, left={"data": 0.0})
 
-    assert ["data", None] == [c.phase for c in causes([weak, ceiling], found(data=0.6), MINIMUM)]
+    (cause,) = causes([weak, ceiling], found(data=0.6), MINIMUM)
+
+    assert (cause.factor, cause.phase, cause.effect) == (None, "data", None)
+
+
+def test_one_loss_of_time_is_one_cause() -> None:
+    """A change that takes a part of a wait away, and the limit of such changes, stand with the wait, and not beside it.
+
+    The size is the wait's. A change that takes all of it away, or brings more than the wait, is a cause by itself.
+    """
+    (waiting,) = found(data=0.6)
+    ceiling = verdict("cached_batches", 0.47, meaning=Meaning.DIAGNOSTIC, left={"data": 0.0})
+    part, whole, more, elsewhere = (
+        verdict(factor, gain, left={"data": left})
+        for factor, gain, left in (
+            ("dataloader_num_workers", 0.2, 0.2),
+            ("dataloader_num_workers", 0.47, 0.0),
+            ("dataloader_num_workers", 0.9, 0.2),
+            ("optim", 0.2, 0.2),
+        )
+    )
+    (one,) = causes([part, ceiling], [waiting], MINIMUM)
+
+    assert (one.factor, one.phase, one.ratio) == ("dataloader_num_workers", "data", waiting.ratio)
+    assert one.effect.mean == part.effect.mean
+    assert all(words in one.text for words in ("+22 %", "20 % of today's time stays", "More than", "cached_batches"))
+    for v, expected in (
+        (whole, [("dataloader_num_workers", None), ("cached_batches", None)]),
+        (more, [("dataloader_num_workers", None), (None, "data")]),
+        (elsewhere, [(None, "data"), ("optim", None)]),
+    ):
+        assert [(c.factor, c.phase) for c in causes([v, ceiling], [waiting], MINIMUM)] == expected
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,11 @@ import yaml
 
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
+from slowstep.factors import CATALOGUE
 from slowstep.factors.in_code import KEEPS_FREED_MEMORY
 from slowstep.records.store import write_atomically
 from slowstep.report.overview import overview
+from slowstep.wording.causes import Cause
 
 HERE = Path(__file__).resolve().parent
 RESULTS = ROOT / "bench" / "results" / "own_scripts.json"
@@ -117,15 +119,17 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
             symlinks=True,
         ) if seen else None
         first = seen.causes[0] if seen and seen.causes else None
+        name = name_of(first, scenario.get("expected", [])) if first else None
         # a change is held against that change made by hand, and time that no change takes away against its cause undone
-        cured = first is not None and first.factor is not None and "cure" in scenario
+        cured = name in CATALOGUE and "cure" in scenario
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
         truth = ratio(plain / script, home / script, launcher) if "replace" in scenario else None
-    effect = first.effect if first else None
+    effect = first.effect if first and (first.share is None or name == first.factor) else None
     said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
     row = {
         "first": first.text if first else NOTHING,
         "factor": first.factor if first else None,
+        "named": name is not None,
         "said": said,
         "truth": truth,
         "status": done.returncode,
@@ -134,16 +138,17 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         "seconds": round(seen.seconds, 1) if seen else None,
         "measured_seconds": round(seen.measured_seconds, 1) if seen else None,
     }
-    return row | scored(row, scenario.get("expected", []))
+    return row | {"right": is_right(row, "expected" in scenario)}
 
 
-def scored(row: Mapping[str, Any], expected: Sequence[str]) -> dict[str, bool]:
-    """Whether the first cause names what was planted, and is right: with a size that agrees, or nothing where there is
-    nothing."""
-    text = row["first"].lower()
-    named = any(part == row["factor"] or part.lower() in text for part in expected)
-    right = named and agrees(row["said"], row["truth"]) if expected else row["first"] == NOTHING
-    return {"named": named, "right": right}
+def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
+    """Return the first of the expected names that a cause has: its factor's, or a part of its text. None if none."""
+    return next((name for name in expected if name == cause.factor or name.lower() in cause.text.lower()), None)
+
+
+def is_right(row: Mapping[str, Any], ill: bool) -> bool:
+    """Return whether what stands first is right: named with a size that agrees, or nothing where there is nothing."""
+    return row["named"] and agrees(row["said"], row["truth"]) if ill else row["first"] == NOTHING
 
 
 def changed(text: str, replace: Mapping[str, str]) -> str:

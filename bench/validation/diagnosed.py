@@ -77,8 +77,8 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     first = found.causes[0] if found.causes else None
     supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
-    named = [c.factor or f"unexplained: {c.phase}" for c in found.causes]
-    stated = _size(first) if first else None
+    named = [_name(c, expected) for c in found.causes]
+    stated = _size(first, named[0]) if first else None
     phase, by = scenario.admits or ("", "")
     if first and scenario.admits and named[0] == f"unexplained: {phase}" and by in first.text:
         expected = named[0]
@@ -104,8 +104,16 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
     return replace(known, truth=size, agrees=agree(known.size, size if known.expected != "nothing" else None))
 
 
-def _size(cause: Cause) -> tuple[float, float, float]:
-    if cause.effect:
+def _name(cause: Cause, expected: str) -> str:
+    """Return a cause's name. One of a phase with a change that takes a part of its time away has two."""
+    names = [cause.factor] if cause.factor else []
+    names += [f"unexplained: {cause.phase}"] if cause.phase and (cause.effect or not names) else []
+    return expected if expected in names else names[0]
+
+
+def _size(cause: Cause, name: str) -> tuple[float, float, float]:
+    """Return the size that a cause states for a name of it: of its change, or of its phase's lost time."""
+    if cause.effect and name == cause.factor:
         return cause.effect.ratio, cause.effect.low, cause.effect.high
     return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
 

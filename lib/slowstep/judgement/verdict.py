@@ -235,20 +235,31 @@ def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts, corrected by later ones on the same changes: support that fresh pairs refute is withdrawn.
+    """Return the verdicts, corrected by later ones on the same changes.
 
-    The change that looks best of many often owes that to noise (the winner's curse).
+    Support is withdrawn that fresh pairs refute, and support that they do not confirm while they exclude its size. The
+    change that looks best of many often owes that to noise (the winner's curse).
     """
-    later = {v.name: v for v in again if v.outcome is Outcome.REFUTED and v.effect is not None}
+    later = {v.name: v for v in again if v.effect is not None}
     found = []
     for v in verdicts:
         fresh = later.get(v.name)
-        if v.outcome is Outcome.SUPPORTED and fresh:
-            reason = f"supported by the pairs that found it ({span(v.effect)}), and refuted by fresh ones"
+        against = _against(v, fresh) if fresh and v.outcome is Outcome.SUPPORTED else ""
+        if against:
+            reason = f"supported by the pairs that found it ({span(v.effect)}), and {against}"
             found.append(replace(v, outcome=Outcome.INCONCLUSIVE, effect=fresh.effect, reason=reason))
         else:
             found.append(v)
     return found
+
+
+def _against(v: Verdict, fresh: Verdict) -> str:
+    """Return what fresh pairs say against a supported change, as a clause; empty if they say nothing against it."""
+    if fresh.outcome is Outcome.REFUTED:
+        return "refuted by fresh ones"
+    if fresh.outcome is Outcome.INCONCLUSIVE and fresh.effect.high < v.effect.ratio:
+        return f"not confirmed by fresh ones, which exclude that size ({span(fresh.effect)})"
+    return ""
 
 
 def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slowstep.factors import Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.suspects import Suspect, gone, unexplained
+from slowstep.judgement.suspects import Suspect, gone, met, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
 from slowstep.wording.words import PHASE_NAMES, effect, share, share_span, time_taken
@@ -18,15 +18,16 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A factor whose change was supported, or a phase with time that nothing explains, or both.
+    """A phase with lost time, or a factor whose change was supported, or both where they are one.
 
-    It is both if the phase's time is gone under a change of the factor, but the gain over the whole step is undecided.
+    They are one if the change takes the phase's time away, or a part of it, and if the phase's time is gone under the
+    change while the gain over the whole step is undecided.
     """
 
     factor: str | None
     phase: str | None
     ratio: float
-    """The speed-up: the measured one of a factor, or what a phase's lost time would bring if it were gone."""
+    """The speed-up: what a phase's lost time would bring if it were gone, or else the measured one of a factor."""
     text: str
     effect: Interval | None = None
     """The effect of a factor's change, as a log-ratio."""
@@ -39,30 +40,58 @@ class Cause:
 def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: float) -> list[Cause]:
     """Return the causes, largest first.
 
-    The cached-batch ceiling is a limit and not a cause, so it comes last. Changes are left out that were compared
+    One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
+    limit that a diagnostic change shows. Limits of other phases come last. Changes are left out that were compared
     beside settings which this run lacks.
     """
     supported = best_levels([v for v in verdicts if not v.conditional])
-    real = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
-    open_ones = unexplained(suspects, [v.leaves for v in real], minimum)
-    found = [_factor_cause(v) for v in real]
+    changes = [v for v in supported if v.meaning is not Meaning.DIAGNOSTIC]
+    limits = [v for v in supported if v.meaning is Meaning.DIAGNOSTIC]
+    open_ones = unexplained(suspects, [v.leaves for v in changes], minimum)
+    found, partial = [], []
     for suspect, stays in open_ones:
-        likely = _likely_change(suspect, verdicts)
-        found.append(
-            _undecided_cause(suspect, likely) if likely else _phase_cause(suspect, stays, verdicts, bool(real))
-        )
-    ceilings = [_factor_cause(v) for v in supported if v.meaning is Meaning.DIAGNOSTIC]
-    return sorted(found, key=lambda c: -c.ratio) + ceilings
+        relieving = [v for v in changes if _relieves(v, suspect)]
+        parts = [v for v in relieving if v.effect.ratio <= suspect.ratio]
+        likely = None if relieving else _likely_change(suspect, verdicts)
+        limit = next((v for v in limits if suspect.phase in touched_by(v.factor)), None)
+        if likely:
+            found.append(_undecided_cause(suspect, likely))
+        elif parts:
+            found.append(_cause_in_part(suspect, stays, parts, verdicts, limit))
+        else:
+            found.append(_phase_cause(suspect, stays, verdicts, bool(relieving), limit))
+        partial += parts
+        limits = [v for v in limits if v is not limit or likely]
+    explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
+    for v in (v for v in changes if v not in partial):
+        found.append(_factor_cause(v, next((s for s in explained if _relieves(v, s)), None)))
+    return sorted(found, key=lambda c: -c.ratio) + [_limit(v) for v in limits]
 
 
-def _factor_cause(v: Verdict) -> Cause:
+def _relieves(v: Verdict, suspect: Suspect) -> bool:
+    """Return whether a change acts on the phase and leaves less of its loss, in pairs that met it."""
+    acts = suspect.phase in touched_by(v.factor) and met(suspect, v.leaves)
+    return acts and v.leaves.least.get(suspect.phase, 1.0) < suspect.share.mean
+
+
+def _factor_cause(v: Verdict, suspect: Suspect | None) -> Cause:
+    """Return the cause of a supported change; with the place of its time, if it takes all of a suspect's away."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
-    if v.meaning is Meaning.DIAGNOSTIC:
-        text = (
-            f"{v.cause} costs {time_taken(v.effect)} of the time: more than {effect(v.effect)} can't be had from "
-            f"{limited_by(v.factor)}, shown by {v.shown}, which is a limit and nothing to train with."
-        )
+    if suspect and suspect.consists_of:
+        text += f" It lies in {PHASE_NAMES[suspect.phase]}: {suspect.consists_of[0]}."
     return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
+
+
+def _limit(v: Verdict) -> Cause:
+    text = f"{v.cause} costs {time_taken(v.effect)} of the time: {_no_more_than(v)}"
+    return Cause(factor=v.factor, phase=None, ratio=v.effect.ratio, text=text, effect=v.effect)
+
+
+def _no_more_than(v: Verdict) -> str:
+    return (
+        f"more than {effect(v.effect)} can't be had from {limited_by(v.factor)}, shown by {v.shown}, which is a limit "
+        "and nothing to train with."
+    )
 
 
 def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
@@ -94,23 +123,59 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
     return Cause(factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share)
 
 
-def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], changed: bool) -> Cause:
-    if changed and stays < suspect.share.mean:
+def _cause_in_part(
+    suspect: Suspect, stays: float, parts: Sequence[Verdict], verdicts: Sequence[Verdict], limit: Verdict | None
+) -> Cause:
+    """Return the cause of a phase with the supported changes that take a part of its time away, the largest first."""
+    parts = sorted(parts, key=lambda v: -v.gain)
+    changes = "; ".join(f"{v.cause} ({v.shown}: {effect(v.effect)})" for v in parts[:MOST_SHOWN])
+    text = f"{_lost(suspect, suspect.ratio)} Shown to take a part of it away: {changes}. {share(stays)} of today's time stays at least. {_beyond(suspect, verdicts, limit, 'all of it')}"
+    best = parts[0]
+    return Cause(
+        factor=best.factor,
+        phase=suspect.phase,
+        ratio=suspect.ratio,
+        text=text.rstrip(),
+        effect=best.effect,
+        share=suspect.share,
+        headline=_headline(suspect, "it", suspect.ratio),
+    )
+
+
+def _phase_cause(
+    suspect: Suspect, stays: float, verdicts: Sequence[Verdict], in_part: bool, limit: Verdict | None
+) -> Cause:
+    """Return the cause of a phase of which no change takes its time away; changes that bring more may take a part."""
+    if in_part:
         explained = f"supported changes take a part of it away, and {share(stays)} of today's time stays at least"
     else:
         relieved = any(v.meaning is not Meaning.DIAGNOSTIC for v in _relieving(suspect, verdicts))
         explained = "no change that was tried " + ("was shown to save that time" if relieved else "explains it")
-    ratio = speed_up(stays)
-    consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
-    text = (
-        f"{_phase(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}, and {explained}.{consists} "
-        f"Without what stays the run would be {percent(ratio)} faster than today. {_where_it_goes(suspect, verdicts)}"
-    )
-    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
-    without = "what stays of it" if changed and stays < suspect.share.mean else "it"
-    headline = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time{where}; without {without} the run "
-    headline += f"would be about {percent(ratio)} faster."
+    ratio, stay = speed_up(stays), "what stays" if in_part else "that time"
+    text = f"{_lost(suspect, ratio, f', and {explained}', stay)} {_beyond(suspect, verdicts, limit)}"
+    headline = _headline(suspect, "what stays of it" if in_part else "it", ratio)
     return Cause(factor=None, phase=suspect.phase, ratio=ratio, text=text, share=suspect.share, headline=headline)
+
+
+def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
+    """Return what a phase takes, why that is lost, what it consists of, and what it would bring, in sentences."""
+    consists = f" It is {'; '.join(suspect.consists_of)}." if suspect.consists_of else ""
+    takes = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time; {suspect.why}{explained}.{consists}"
+    return f"{takes} Without {without} the run would be {percent(ratio)} faster than today."
+
+
+def _headline(suspect: Suspect, without: str, ratio: float) -> str:
+    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
+    takes = f"{_phase(suspect)} takes {share_span(suspect.share)} of the time{where}"
+    return f"{takes}; without {without} the run would be about {percent(ratio)} faster."
+
+
+def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, what: str = "it") -> str:
+    """Return what is known of the time that no supported change takes away: the limit, or where it goes."""
+    if limit is None:
+        return _where_it_goes(suspect, verdicts, what)
+    more = _no_more_than(limit)
+    return more[0].upper() + more[1:]
 
 
 def _phase(suspect: Suspect) -> str:
@@ -119,7 +184,7 @@ def _phase(suspect: Suspect) -> str:
     return "Time between the phases" if name == "other" else f"{name[0].upper()}{name[1:]}"
 
 
-def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
+def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> str:
     """Return a sentence that names the changes under which the time is gone, or says that no change takes it away."""
     relieving = _relieving(suspect, verdicts)
     shown = [f"{v.title_in_full} ({_outcome(v)})" for v in sorted(relieving, key=lambda v: -v.gain)[:MOST_SHOWN]]
@@ -128,8 +193,8 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict]) -> str:
     if shown:
         return f"It is gone under {', '.join(shown)}, and these pairs do not show the run to be faster by that."
     if suspect.consists_of:
-        return "No change tested here removes it; fix it in that code."
-    return "No change tested here removes it: look at what your code does there."
+        return f"No change tested here removes {what}; fix it in that code."
+    return f"No change tested here removes {what}: look at what your code does there."
 
 
 def _relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
