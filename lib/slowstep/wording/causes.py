@@ -129,7 +129,10 @@ def _cause_in_part(
     """Return the cause of a phase with the supported changes that take a part of its time away, the largest first."""
     parts = sorted(parts, key=lambda v: -v.gain)
     changes = "; ".join(f"{v.cause} ({v.shown}: {effect(v.effect)})" for v in parts[:MOST_SHOWN])
-    text = f"{_lost(suspect, suspect.ratio)} Shown to take a part of it away: {changes}. {share(stays)} of today's time stays at least. {_beyond(suspect, verdicts, limit, 'all of it')}"
+    text = (
+        f"{_lost(suspect, suspect.ratio)} Shown to take a part of it away: {changes}. {share(stays)} of today's time "
+        f"stays at least. {_beyond(suspect, verdicts, limit, 'all of it')}"
+    )
     best = parts[0]
     return Cause(
         factor=best.factor,
