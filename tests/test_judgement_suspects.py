@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -234,11 +235,25 @@ def test_one_loss_of_time_is_one_cause() -> None:
     assert one.effect.mean == part.effect.mean
     assert all(words in one.text for words in ("+22 %", "20 % of today's time stays", "More than", "cached_batches"))
     for v, expected in (
-        (whole, [("dataloader_num_workers", None), ("cached_batches", None)]),
+        (whole, [("dataloader_num_workers", None)]),
         (more, [("dataloader_num_workers", None), (None, "data")]),
         (elsewhere, [(None, "data"), ("optim", None)]),
     ):
         assert [(c.factor, c.phase) for c in causes([v, ceiling], [waiting], MINIMUM)] == expected
+
+
+@pytest.mark.parametrize(("gain", "first"), [(0.4, "Ddp_comm_hook costs"), (0.9, "Ddp_bucket_cap_mb costs")])
+def test_what_a_limit_shows_is_named_by_it_unless_a_change_brings_most_of_it(gain: float, first: str) -> None:
+    """A slow exchange is no matter of the buckets' size if larger ones bring a third of what no exchange would."""
+    limit = replace(verdict("ddp_comm_hook", 1.27, meaning=Meaning.DIAGNOSTIC), cause="Ddp_comm_hook")
+    buckets = replace(verdict("ddp_bucket_cap_mb", gain), cause="Ddp_bucket_cap_mb")
+    elsewhere = verdict("optim", 0.3)
+    one, other = causes([limit, buckets, elsewhere], [], MINIMUM)
+
+    assert one.text.startswith(first)
+    assert one.size("ddp_bucket_cap_mb")[0] == pytest.approx(math.exp(gain))
+    assert one.size("ddp_comm_hook")[0] == pytest.approx(math.exp(1.27))
+    assert other.factor == "optim"
 
 
 @pytest.mark.parametrize(

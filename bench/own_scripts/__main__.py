@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         print(table(json.loads(RESULTS.read_text())))
         return 0
     scripts = [str(path.relative_to(HERE / "scripts")) for path in sorted((HERE / "scripts").rglob("*.py"))]
-    every = planted() | {f"healthy/{name.removesuffix('.py')}": {"script": name} for name in scripts}
+    every = {f"healthy/{name.removesuffix('.py')}": {"script": name} for name in scripts} | planted()
     for name in given.names or every:
         known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
         if name not in known or given.again:
@@ -123,9 +123,8 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         # a change is held against that change made by hand, and time that no change takes away against its cause undone
         cured = name in CATALOGUE and "cure" in scenario
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
-        truth = ratio(plain / script, home / script, launcher) if "replace" in scenario else None
-    effect = first.effect if first and (first.share is None or name == first.factor) else None
-    said = [effect.ratio, effect.low, effect.high] if effect else [first.ratio] if first else []
+        truth = ratio(plain / script, home / script, launcher) if "expected" in scenario else None
+    said = list(first.size(name or first.factor)) if first else []
     row = {
         "first": first.text if first else NOTHING,
         "factor": first.factor if first else None,
@@ -161,11 +160,10 @@ def changed(text: str, replace: Mapping[str, str]) -> str:
 
 
 def agrees(said: list[float], truth: list[float] | None) -> bool:
-    """Whether the intervals meet, or the estimates are near. A suspect's ratio is the most that it could bring."""
+    """Whether the intervals meet, or the estimates are near."""
     if not said or truth is None:
         return False
-    low, high = (said[1], said[2]) if len(said) > 1 else (said[0], said[0])
-    return (low <= truth[2] and truth[1] <= high) or abs(math.log(said[0] / truth[0])) < FAR
+    return (said[1] <= truth[2] and truth[1] <= said[2]) or abs(math.log(said[0] / truth[0])) < FAR
 
 
 def launcher_of(script: str) -> list[str]:

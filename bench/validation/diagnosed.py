@@ -16,7 +16,6 @@ from bench.validation.truth import Truth
 from slowstep.batch.notebook import notebooks
 from slowstep.cli.main import main
 from slowstep.investigation.results import NotebookRun
-from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome
 from slowstep.records import ComparisonRecord, Store
 from slowstep.report.index import overview
@@ -78,7 +77,7 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
     named = [_name(c, expected) for c in found.causes]
-    stated = _size(first, named[0]) if first else None
+    stated = first.size(named[0]) if first else None
     phase, by = scenario.admits or ("", "")
     if first and scenario.admits and named[0] == f"unexplained: {phase}" and by in first.text:
         expected = named[0]
@@ -109,13 +108,6 @@ def _name(cause: Cause, expected: str) -> str:
     names = [cause.factor] if cause.factor else []
     names += [f"unexplained: {cause.phase}"] if cause.phase and (cause.effect or not names) else []
     return expected if expected in names else names[0]
-
-
-def _size(cause: Cause, name: str) -> tuple[float, float, float]:
-    """Return the size that a cause states for a name of it: of its change, or of its phase's lost time."""
-    if cause.effect and name == cause.factor:
-        return cause.effect.ratio, cause.effect.low, cause.effect.high
-    return cause.ratio, speed_up(cause.share.lower), speed_up(cause.share.upper)
 
 
 def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:

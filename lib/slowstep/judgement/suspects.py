@@ -24,11 +24,10 @@ from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
-from slowstep.judgement.ranks import Skew, skew
+from slowstep.judgement.ranks import Skew, skew, where_ranks_wait
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
-from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -212,8 +211,10 @@ def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequenc
 
 def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
     """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
-    waits = phase in WHERE_RANKS_WAIT and int(facts.observed.get("world_size") or 1) > 1
-    known, why = 0.0 if waits else pause(facts.profile, phase), "no operator runs there for milliseconds"
+    known, why = (
+        0.0 if phase in where_ranks_wait(facts.blocks) else pause(facts.profile, phase),
+        "no operator runs there for milliseconds",
+    )
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:
