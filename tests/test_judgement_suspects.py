@@ -15,6 +15,7 @@ from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplain
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Operator
 from slowstep.wording.causes import causes
+from slowstep_probe.measured import OfRank
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -126,6 +127,17 @@ def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     (one,) = suspects(steps, MINIMUM)
 
     assert ("forward", True) == (one.phase, one.share.lower < 0.3 < one.share.upper)
+
+
+@pytest.mark.parametrize(("gathered", "named"), [({}, ["forward"]), ({"forward": 0.02}, [])])
+def test_where_ranks_wait_for_each_other_a_pause_is_no_loss(gathered: dict[str, float], named: list[str]) -> None:
+    """Weights that are gathered in the forward pass make it wait, so what stands still there may be another rank's."""
+    shares = HEALTHY | {"forward": 0.59, "backward": 0.3}
+    steps = facts(shares, profile=profiled(pauses={"forward": 0.3}))
+    one = OfRank(seconds=0.5, phases={p: 0.5 * s for p, s in shares.items()}, collectives=gathered)
+    steps = replace(steps, blocks=[replace(block, ranks=[one, one]) for block in steps.blocks])
+
+    assert named == [s.phase for s in suspects(steps, MINIMUM)]
 
 
 @pytest.mark.parametrize(
