@@ -263,6 +263,7 @@ def test_what_a_limit_shows_is_named_by_it_unless_a_change_brings_most_of_it(gai
     one, other = causes([limit, buckets, elsewhere], [], MINIMUM)
 
     assert one.text.startswith(first)
+    assert (one.factor, one.limit) == ("ddp_bucket_cap_mb", "ddp_comm_hook")
     assert one.size("ddp_bucket_cap_mb")[0] == pytest.approx(math.exp(gain))
     assert one.size("ddp_comm_hook")[0] == pytest.approx(math.exp(1.27))
     assert other.factor == "optim"

@@ -276,10 +276,13 @@ def test_one_rank_ends_all_and_is_named(
     assert ended.failed.reason.startswith(said)
 
 
-def test_a_rank_that_hangs_is_named(surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]) -> None:
-    """The others wait for it in their backward pass, which is no fault of theirs."""
+@pytest.mark.parametrize("cause", ["hangs", "hangs_within_the_pass"])
+def test_a_rank_that_hangs_is_named(
+    cause: str, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """The others wait for it in their backward pass, which is no fault of theirs, though it may stand there itself."""
     settings = surveyed(*TORCHRUN, "together.py")
-    words = [*settings.command.arguments, "--cause", "hangs", "--dies-after", "4"]
+    words = [*settings.command.arguments, "--cause", cause, "--dies-after", "4"]
     trial = started(override(settings, {"command.arguments": words}))
     trial.ask(None, SOON)
     with pytest.raises(TrialEnded) as ended:

@@ -10,7 +10,8 @@ import pytest
 from slowstep.judgement.ranks import skew
 from slowstep_probe.measured import Block, Memory, OfRank, Status, Steps, Work
 from slowstep_probe.ranks import joined
-from slowstep_probe.ranks.failures import culprit, gone, standing
+from slowstep_probe.ranks.failures import culprit, gone
+from slowstep_probe.ranks.standing import Place, standing
 from slowstep_probe.trial.messages import BlockDone, Failed, Observed
 
 
@@ -90,14 +91,18 @@ def test_the_cause_among_failures_is_told(failures: list[tuple[int, Failed]], ra
 @pytest.mark.parametrize(
     ("places", "said"),
     [
-        ({0: ("backward", 5), 1: ("forward", 5)}, "rank 1 keeps the others waiting"),
-        ({0: ("backward", 5), 1: None}, "rank 1 keeps the others waiting"),
-        ({0: ("backward", 5), 1: ("backward", 5)}, "no answer in time (rank 0 in backward after 5 steps"),
+        ({0: ("backward", 5, True), 1: ("forward", 5, False)}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5, True), 1: ("backward", 5, False)}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5, False), 1: ("forward", 5, False)}, "rank 1 keeps the others waiting"),
+        ({0: ("forward", 5, True), 1: ("forward", 5, False)}, "rank 1 keeps the others waiting"),
+        ({0: ("forward", 6, False), 1: ("backward", 5, False)}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5, True), 1: None}, "rank 1 keeps the others waiting"),
+        ({0: ("backward", 5, True), 1: ("backward", 5, True)}, "no answer in time (rank 0 in backward after 5 steps"),
     ],
 )
 def test_a_hang_names_the_rank_that_stands_apart(places: dict, said: str) -> None:
     """If all stand where ranks wait for each other, none is accused."""
-    assert said in standing(places)
+    assert said in standing({rank: place and Place(*place) for rank, place in places.items()})
 
 
 def blocks(excess: float, phase: str = "forward", noise: float = 0.02, number: int = 10) -> list[Block]:

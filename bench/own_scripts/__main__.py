@@ -141,8 +141,9 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
 
 
 def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
-    """Return the first of the expected names that a cause has: its factor's, or a part of its text. None if none."""
-    return next((name for name in expected if name == cause.factor or name.lower() in cause.text.lower()), None)
+    """Return the first of the expected names that a cause has: a factor's, or a part of its text. None if none."""
+    factors, text = (cause.factor, cause.limit), cause.text.lower()
+    return next((name for name in expected if name in factors or name.lower() in text), None)
 
 
 def is_right(row: Mapping[str, Any], ill: bool) -> bool:

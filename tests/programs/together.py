@@ -39,6 +39,8 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
 if args.cause == "slow forward" and rank == 1:
     model[0].register_forward_pre_hook(lambda *_: time.sleep(args.seconds))
+if args.cause == "hangs within the pass" and rank == 1:
+    model[2].weight.register_hook(lambda gradient: time.sleep(1000) if trained == args.dies_after else None)
 model = DistributedDataParallel(model, find_unused_parameters=args.cause == "search")
 
 
@@ -63,7 +65,7 @@ for _ in range(args.epochs):
         optimizer.step()
         optimizer.zero_grad()
         trained += 1
-        if args.dies_after and trained == args.dies_after and rank == 1:
+        if trained == args.dies_after and rank == 1 and args.cause != "hangs within the pass":
             if args.cause == "killed":
                 os.kill(os.getpid(), 9)
             if args.cause == "hangs":

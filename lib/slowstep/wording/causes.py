@@ -37,8 +37,10 @@ class Cause:
     """The effect of the factor's change, as a log-ratio."""
     share: Interval | None = None
     """The share of the wall time, 0 to 1, that a phase loses."""
+    limit: str | None = None
+    """The factor of the diagnostic change that shows the limit, where it stands beside a change."""
     most: Interval | None = None
-    """The effect of the diagnostic change that shows the limit, as a log-ratio, beside that of a change."""
+    """The effect of that diagnostic change, as a log-ratio."""
     headline: str = ""
     """A phase's cause in one short sentence: its share, the place, and about what it would bring."""
 
@@ -124,7 +126,8 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
     else:
         whole = _limit_cause(limit)
         ratio, text = whole.ratio, f"{whole.text} {_taken_by([best, *others])}"
-    return Cause(factor=best.factor, phase=None, ratio=ratio, text=text, effect=best.effect, most=limit.effect)
+    names = {"factor": best.factor, "limit": limit.factor}
+    return Cause(**names, phase=None, ratio=ratio, text=text, effect=best.effect, most=limit.effect)
 
 
 def _names(best: Verdict, whole: float) -> bool:

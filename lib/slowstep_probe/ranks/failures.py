@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from slowstep_probe.measured import WHERE_RANKS_WAIT, Status
+from slowstep_probe.measured import Status
 from slowstep_probe.trial.messages import Failed
 
 BROKEN = (
@@ -57,28 +57,3 @@ def culprit(failures: Sequence[tuple[int, Failed]]) -> tuple[int, Failed]:
         return 3 if failed.status is Status.ENDED else 2
 
     return min(failures, key=order)
-
-
-def standing(places: Mapping[int, tuple[str, int] | None], names: Mapping[int, str] | None = None) -> str:
-    """Return in words where ranks stand that give no answer: each with its phase and the steps that it has trained.
-
-    One that is in no phase in which ranks wait for each other, or that has trained fewer steps, keeps the others
-    waiting. None stands for a rank that does not even say where it is. `names` are what the ranks are called.
-    """
-    names = names or {rank: f"rank {rank}" for rank in places}
-    told = {rank: place for rank, place in places.items() if place is not None}
-    least = min((steps for _, steps in told.values()), default=0)
-    behind = [r for r, (phase, steps) in told.items() if phase not in WHERE_RANKS_WAIT and steps == least]
-    silent = [rank for rank in places if rank not in told]
-    held = silent or behind
-    where = ", ".join(
-        f"{names[rank]} in {told[rank][0]} after {told[rank][1]} steps"
-        if rank in told
-        else f"{names[rank]} says nothing"
-        for rank in sorted(places)
-    )
-    if held and len(held) < len(places):
-        ranks = " and ".join(names[rank] for rank in sorted(held))
-        keep = "keeps" if len(held) == 1 else "keep"
-        return f"no answer in time: {ranks} {keep} the others waiting ({where}); the log says where each stood"
-    return f"no answer in time ({where}); the log says where each rank stood"

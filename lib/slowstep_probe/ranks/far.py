@@ -16,9 +16,7 @@ from typing import Any
 
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.rank import Rank
-
-Place = tuple[str, int]
-"""The phase in which a rank stands, and the steps that it has trained."""
+from slowstep_probe.ranks.standing import Place
 
 
 class FarWire:
@@ -95,7 +93,7 @@ class Node:
             self.gone = True
             raise EOFError
         if "places" in told:
-            self._places = {int(number): place and tuple(place) for number, place in told["places"].items()}
+            self._places = {int(number): place and Place(*place) for number, place in told["places"].items()}
         elif "code" in told:
             self.ranks[told["rank"]].code = told["code"]
         else:

@@ -22,9 +22,10 @@ from typing import Any, NoReturn
 from slowstep_probe.measured import Status
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks import joined
-from slowstep_probe.ranks.failures import culprit, gone, standing
+from slowstep_probe.ranks.failures import culprit, gone
 from slowstep_probe.ranks.far import FarRank
 from slowstep_probe.ranks.fork import RankProcess, Ranks
+from slowstep_probe.ranks.standing import standing
 from slowstep_probe.ranks.whereabouts import ask_everywhere
 from slowstep_probe.trial.messages import (
     BlockDone,

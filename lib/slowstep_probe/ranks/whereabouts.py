@@ -12,28 +12,32 @@ from collections.abc import Callable, Sequence
 
 from slowstep_probe.processes.wire import Wire, wait
 from slowstep_probe.ranks.fork import RankProcess, Ranks
+from slowstep_probe.ranks.standing import Place, waits_for_others
 
 SECONDS = 0.4
 """The seconds that ranks have to answer."""
 
 
 def answer_where(wire: Wire, place: Callable[[], tuple[str, int]]) -> None:
-    """Answer each question over a wire by the phase and the steps trained, from a thread of its own."""
+    """Answer each question over a wire by the phase, the steps trained, and whether the rank waits for others.
+
+    A thread of its own answers.
+    """
 
     def answering() -> None:
         try:
             while True:
                 wire.receive()
                 phase, steps = place()
-                wire.send({"phase": phase, "steps": steps})
+                wire.send(Place(phase, steps, waits_for_others())._asdict())
         except (EOFError, OSError):
             return
 
     threading.Thread(target=answering, name="whereabouts", daemon=True).start()
 
 
-def ask_everywhere(ranks: Ranks) -> dict[int, tuple[str, int] | None]:
-    """Return the phase of each rank of all nodes, and the steps that it has trained; None for one without an answer."""
+def ask_everywhere(ranks: Ranks) -> dict[int, Place | None]:
+    """Return where each rank of all nodes stands; None for one that does not answer."""
     answers = [node.ask_where() for node in ranks.nodes]
     found = ask_where(ranks.here)
     for answer in answers:
@@ -41,12 +45,12 @@ def ask_everywhere(ranks: Ranks) -> dict[int, tuple[str, int] | None]:
     return found
 
 
-def ask_where(ranks: Sequence[RankProcess]) -> dict[int, tuple[str, int] | None]:
-    """Return the phase of each rank and the steps that it has trained; None for one that does not answer."""
+def ask_where(ranks: Sequence[RankProcess]) -> dict[int, Place | None]:
+    """Return where each rank stands; None for one that does not answer."""
     for each in ranks:
         with contextlib.suppress(OSError):  # it has ended
             each.where.send({})
-    found: dict[int, tuple[str, int] | None] = dict.fromkeys(each.rank.number for each in ranks)
+    found: dict[int, Place | None] = dict.fromkeys(each.rank.number for each in ranks)
     deadline = time.monotonic() + SECONDS
     open_ones = list(ranks)
     while open_ones and (left := deadline - time.monotonic()) > 0:
@@ -57,5 +61,5 @@ def ask_where(ranks: Sequence[RankProcess]) -> dict[int, tuple[str, int] | None]
                 told = each.where.receive(0)
             except (EOFError, OSError, TimeoutError):
                 continue
-            found[each.rank.number] = (told["phase"], told["steps"])
+            found[each.rank.number] = Place(**told)
     return found
