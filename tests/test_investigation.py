@@ -221,10 +221,17 @@ def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> 
     assert [len(lab.evidence.observation.trial.steps) > 0 for lab in (late, early)] == [False, True]
 
 
+def in_minutes(lab: Lab, minutes: float) -> Lab:
+    """A lab with the same records, and so many minutes."""
+    settings = override(lab.settings, {"budget.minutes": minutes})
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    return open_lab(loaded, lab.folder.parent, "late", SimulatedMeasurer(lab.measurer.truth, settings.budget))
+
+
 @pytest.mark.parametrize(
     ("gains", "budget", "part"),
     [
-        ({}, 5, 0.9),
+        ({}, 1, 0.9),
         ({"gradient_checkpointing=false": 0.3}, 1e3, 0.9),
         ({"gradient_checkpointing=false": 0.3}, 1, 0.7),
         ({"max_grad_norm=0.5": 0.3}, 1, 0.9),
@@ -235,13 +242,26 @@ def test_only_what_combining_takes_is_kept_of_the_minutes(
     gains: dict[str, float], budget: float, part: float, opened: Callable[..., Lab]
 ) -> None:
     """Hypotheses may take nine tenths of them, unless there is something to combine that takes long and is allowed."""
-    first = opened(lambda name, purpose: gains.get(name, 0.0), {"other": 0.3, "forward": 0.4}, minutes=1e3)
+    phases = {"other": 0.3, "forward": 0.3, "optimizer": 0.15}
+    first = opened(lambda name, purpose: gains.get(name, 0.0), phases, minutes=1e3)
     first.pursue()
-    short = override(first.settings, {"budget.minutes": budget})
-    loaded = Loaded(settings=short, source="quick.yaml", places={})
-    lab = open_lab(loaded, first.folder.parent, "short", SimulatedMeasurer(first.measurer.truth, short.budget))
+    assert {*gains} <= {*measured(first)}
 
-    assert lab.for_hypotheses == pytest.approx(part)
+    assert in_minutes(first, budget).for_hypotheses == pytest.approx(part)
+
+
+@pytest.mark.parametrize(("changes", "part"), [(1, 0.9), (2, 0.85)])
+def test_each_further_change_takes_two_comparisons_more(changes: int, part: float, opened: Callable[..., Lab]) -> None:
+    """It is held against the rest, and left out of it: with one that takes a twentieth, two changes take three."""
+    gains = dict(list({"gradient_checkpointing=false": 0.3, "tokenize=once": 0.2}.items())[:changes])
+    first = opened(lambda name, purpose: gains.get(name, 0.0), SHARES, minutes=1e3)
+    first.pursue()
+    families = [
+        comparison_family(first.settings, name, first.machine) for name in ("gradient_checkpointing", "data_loading")
+    ]
+    longest = max(seconds_of(c, first.evidence) for family in families for c in family)
+
+    assert in_minutes(first, longest / 60 / 0.05).for_hypotheses == pytest.approx(part, abs=0.01)
 
 
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:
@@ -256,9 +276,7 @@ def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> N
 
     first = opened(gain, minutes=1e3)
     first.pursue()
-    late = override(first.settings, {"budget.minutes": 1e-6})
-    loaded, truth = Loaded(settings=late, source="quick.yaml", places={}), first.measurer.truth
-    lab = open_lab(loaded, first.folder.parent, "late", SimulatedMeasurer(truth, late.budget))
+    lab = in_minutes(first, 1e-6)
     chosen = choose(lab)
 
     assert chosen.adopted

@@ -423,14 +423,18 @@ def test_support_that_fresh_pairs_refute_is_none(batch: Contrast) -> None:
 
 
 def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None:
-    """Fresh pairs that decide nothing leave support as it is, unless they can't be of a change of that size."""
+    """Fresh pairs that decide nothing leave support as it is, unless they can't be of a change of that size.
+
+    Pairs in which something else changed say nothing of that.
+    """
     first = judged(batch, record(pairs(around(0.2)), observed={"per_device_train_batch_size": 8}))
     low, wide = (
         Interval(mean=mean, lower=mean - w, upper=mean + w, p=0.3, n=7) for mean, w in ((0.02, 0.08), (0.1, 0.2))
     )
     undecided = [replace(first, outcome=Outcome.INCONCLUSIVE, effect=effect) for effect in (low, wide)]
-    withdrawn, kept = (reconsidered([first], [one])[0] for one in undecided)
+    undecided += [replace(undecided[0], tells=False)]
+    withdrawn, kept, void = (reconsidered([first], [one])[0] for one in undecided)
 
     assert (withdrawn.outcome, withdrawn.effect) == (Outcome.INCONCLUSIVE, low)
     assert "exclude that size" in withdrawn.reason
-    assert kept == first
+    assert kept == void == first

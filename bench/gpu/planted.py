@@ -155,5 +155,5 @@ def _is_right(name: str, cells: Cells) -> bool:
     if found["expected"] == NOTHING:
         return True
     first = found["causes"][0]
-    stated = (first["ratio"], first["low"] or first["ratio"], first["high"] or first["ratio"])
+    stated = (first["ratio"], first["low"], first["high"])
     return agree(stated, Truth(ratio=size["ratio"], low=size["low"], high=size["high"], pairs=TURNS))

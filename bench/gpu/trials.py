@@ -179,9 +179,7 @@ def _cause(cause: Cause) -> Figures:
     return {
         "name": cause.factor or f"unexplained: {cause.phase}",
         "text": cause.text,
-        "ratio": cause.ratio,
-        "low": cause.effect.low if cause.effect else None,
-        "high": cause.effect.high if cause.effect else None,
+        **dict(zip(("ratio", "low", "high"), cause.size, strict=True)),
     }
 
 

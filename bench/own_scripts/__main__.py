@@ -124,7 +124,7 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         cured = name in CATALOGUE and "cure" in scenario
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
         truth = ratio(plain / script, home / script, launcher) if "expected" in scenario else None
-    said = list(first.size(name or first.factor)) if first else []
+    said = list(first.size) if first else []
     row = {
         "first": first.text if first else NOTHING,
         "factor": first.factor if first else None,
@@ -141,9 +141,11 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
 
 
 def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
-    """Return the first of the expected names that a cause has: a factor's, or a part of its text. None if none."""
-    factors, text = (cause.factor, cause.limit), cause.text.lower()
-    return next((name for name in expected if name in factors or name.lower() in text), None)
+    """Return the first of the expected names that a cause has; None if none. A factor counts if the cause is named by
+    it, and any other name if it is a part of the text."""
+    text = cause.text.lower()
+    factors = [name for name in expected if name == cause.factor]
+    return next(iter(factors or [n for n in expected if n not in CATALOGUE and n.lower() in text]), None)
 
 
 def is_right(row: Mapping[str, Any], ill: bool) -> bool:

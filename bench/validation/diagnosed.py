@@ -21,7 +21,6 @@ from slowstep.records import ComparisonRecord, Store
 from slowstep.report.index import overview
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
-from slowstep.wording.causes import Cause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +75,8 @@ def score(scenario: Scenario, outputs: Path, size: Truth | None) -> Scored:
     first = found.causes[0] if found.causes else None
     supported = {v.factor for v in found.verdicts if v.outcome is Outcome.SUPPORTED}
     expected = scenario.factor or (f"unexplained: {scenario.phase}" if scenario.phase else "nothing")
-    named = [_name(c, expected) for c in found.causes]
-    stated = first.size(named[0]) if first else None
+    named = [c.factor or f"unexplained: {c.phase}" for c in found.causes]
+    stated = first.size if first else None
     phase, by = scenario.admits or ("", "")
     if first and scenario.admits and named[0] == f"unexplained: {phase}" and by in first.text:
         expected = named[0]
@@ -101,13 +100,6 @@ def rescored(figures: Mapping[str, Any], size: Truth | None) -> Scored:
     names = {field.name for field in fields(Scored)}
     known = from_plain(Scored, {name: value for name, value in figures.items() if name in names} | {"truth": None})
     return replace(known, truth=size, agrees=agree(known.size, size if known.expected != "nothing" else None))
-
-
-def _name(cause: Cause, expected: str) -> str:
-    """Return a cause's name. One of a phase with a change that takes a part of its time away has two."""
-    names = [cause.factor] if cause.factor else []
-    names += [f"unexplained: {cause.phase}"] if cause.phase and (cause.effect or not names) else []
-    return expected if expected in names else names[0]
 
 
 def _failures(runs: Sequence[NotebookRun], scenario: Scenario) -> dict[str, str]:

@@ -12,6 +12,7 @@ from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
+from slowstep.judgement.verdict import Outcome
 from slowstep.settings.command import COPIES, Command
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
@@ -42,7 +43,8 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     if lines:
         parts += ["## Code to look at", "\n".join(lines)]
     taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()
-    others = [m for m in choice.tested if m.verdict.outcome == "supported" and m.verdict.factor not in taken]
+    paying = {v.name for v in choice.verdicts if v.outcome is Outcome.SUPPORTED and v.factor not in taken}
+    others = [m for m in choice.tested if m.verdict.name in paying]
     if others:
         parts += ["## Shown to bring something, and not taken"]
         for one in others:

@@ -94,7 +94,7 @@ def _consequences(choice: Choice) -> str:
 
 def _doubts(choice: Choice, lost: Sequence[Cause]) -> str:
     lines = ["Another machine, model size, sequence length or batch size; another version of the libraries."]
-    lines += [f"Still open: {escape(c.text)}" for c in lost if c.phase]
+    lines += [f"Still open: {escape(c.still_open)}" for c in lost if c.still_open]
     open_ones = [escape(v.name) for v in choice.verdicts if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     untried = [escape(v.name) for v in choice.verdicts if v.untried]
     if open_ones:

@@ -66,16 +66,6 @@ def collectives(blocks: Sequence[Block]) -> dict[str, float]:
     return found
 
 
-def where_ranks_wait(blocks: Sequence[Block]) -> frozenset[str]:
-    """Return the phases in which ranks wait for each other; none for a single process.
-
-    Collectives that the code calls in a phase make it one of them: weights that are gathered in the forward pass.
-    """
-    ranked = [block for block in blocks if len(block.ranks) > 1]
-    found = (one.collectives for block in ranked for one in block.ranks)
-    return WHERE_RANKS_WAIT.union(*found) if ranked else frozenset()
-
-
 def skew(blocks: Sequence[Block], least: float) -> Skew | None:
     """Return the rank that the others wait for, or None if none takes at least the share `least` longer than they do.
 
@@ -89,7 +79,7 @@ def skew(blocks: Sequence[Block], least: float) -> Skew | None:
     n = seconds.shape[1]
     others = (seconds.sum(axis=1, keepdims=True) - seconds) / (n - 1)
     excess = (seconds - others) / whole[:, None, None]
-    waiting = where_ranks_wait(ranked)
+    waiting = WHERE_RANKS_WAIT.union(*(one.collectives for block in ranked for one in block.ranks))
     own = [number for number, phase in enumerate(PHASES) if phase not in waiting]
     mean = excess.mean(axis=0)[:, own]
     rank, column = np.unravel_index(int(mean.argmax()), mean.shape)

@@ -24,10 +24,11 @@ from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
-from slowstep.judgement.ranks import Skew, skew, where_ranks_wait
+from slowstep.judgement.ranks import Skew, collectives, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline
+from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 WAITING = ("data", "host_to_device", "communication", "log", "save", "evaluate")
 """The phases that train nothing, whatever they consist of."""
@@ -80,6 +81,11 @@ class Suspect:
         """Return the same speed-up at the lower end of the share."""
         return speed_up(self.share.lower)
 
+    @property
+    def most(self) -> float:
+        """Return the same speed-up at the upper end of the share."""
+        return speed_up(self.share.upper)
+
 
 def lost(steps: Timeline, flops: TokenFlops | None) -> dict[str, Interval]:
     """Return the share of the wall time, 0 to 1, that each phase loses.
@@ -111,7 +117,7 @@ def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """Lost time that a change leaves, as shares of the wall time, 0 to 1, by phase."""
+    """Lost time that a change leaves, as shares of the baseline's wall time for the same samples, 0 to 1, by phase."""
 
     least: Mapping[str, float]
     """The least that the changed run still loses. The time of a phase that is absent is not known to be gone."""
@@ -127,9 +133,7 @@ def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) 
 
     `left` says what each supported change leaves.
     """
-    stays = [
-        (s, min([s.share.mean, *(one.least.get(s.phase, s.share.mean) for one in left if met(s, one))])) for s in found
-    ]
+    stays = [(s, min([s.share.mean, *(one.least[s.phase] for one in left if eased(s, one))])) for s in found]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
 
 
@@ -139,6 +143,11 @@ def met(suspect: Suspect, left: Left) -> bool:
     Only then does it mean something that the changed run does not lose it.
     """
     return suspect.comparable and left.before.get(suspect.phase, 1.0) >= LITTLE * suspect.share.lower
+
+
+def eased(suspect: Suspect, left: Left) -> bool:
+    """Return whether a changed run is shown to lose less than the suspect does."""
+    return met(suspect, left) and left.most.get(suspect.phase, 1.0) < suspect.share.lower
 
 
 def gone(suspect: Suspect, left: Left) -> bool:
@@ -211,10 +220,9 @@ def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequenc
 
 def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
     """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
-    known, why = (
-        0.0 if phase in where_ranks_wait(facts.blocks) else pause(facts.profile, phase),
-        "no operator runs there for milliseconds",
-    )
+    together = int(facts.observed.get("world_size") or 1) > 1
+    waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
+    known, why = max(0.0, pause(facts.profile, phase) - waits), "no operator runs there for milliseconds"
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:

@@ -69,6 +69,8 @@ class Verdict(Shown):
     """Share of the wall time, by phase, that the changed run loses at most; empty where the comparison is worthless."""
     before: dict[str, float] = field(default_factory=dict)
     """Share of the wall time, by phase, that the baseline spent in the same pairs; for a pass, what it lost there."""
+    tells: bool = True
+    """False if its pairs say nothing of the change: something else changed, or waits came too rarely in them."""
     loss_change: float | None = None
     """Relative change of the loss over the first samples; None where the arms trained on different ones."""
     warnings: list[str] = field(default_factory=list)
@@ -107,8 +109,10 @@ class Verdict(Shown):
 
     @property
     def leaves(self) -> Left:
-        """Return the lost time that the change leaves."""
-        return Left(least=self.left, most=self.left_at_most, before=self.before)
+        """Return the lost time that the change leaves, as shares of the time that the baseline takes for the same."""
+        ratio = self.effect.ratio if self.effect else 1.0
+        least, most = ({p: share / ratio for p, share in shares.items()} for shares in (self.left, self.left_at_most))
+        return Left(least=least, most=most, before=self.before)
 
     @property
     def gain(self) -> float:
@@ -187,13 +191,14 @@ def judge(
     moved = moved_controls(record.pairs, contrast.touched(device))
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
     if prior.meaning is Meaning.EXACT and losses.same(record, _by_the_loader(contrast)) is False:
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
     outcome, reason = _weigh(read, minimum)
+    weighed = outcome
     if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):
         outcome = Outcome.INCONCLUSIVE
         reason = (
@@ -213,7 +218,7 @@ def judge(
             "change brings"
         )
     most = {phase: share.upper for phase, share in left.items()}
-    return replace(verdict, outcome=outcome, reason=reason, left_at_most=most)
+    return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=outcome is weighed)
 
 
 def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -257,7 +262,7 @@ def _against(v: Verdict, fresh: Verdict) -> str:
     """Return what fresh pairs say against a supported change, as a clause; empty if they say nothing against it."""
     if fresh.outcome is Outcome.REFUTED:
         return "refuted by fresh ones"
-    if fresh.outcome is Outcome.INCONCLUSIVE and fresh.effect.high < v.effect.ratio:
+    if fresh.outcome is Outcome.INCONCLUSIVE and fresh.tells and fresh.effect.high < v.effect.ratio:
         return f"not confirmed by fresh ones, which exclude that size ({span(fresh.effect)})"
     return ""
 

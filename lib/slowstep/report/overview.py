@@ -108,7 +108,7 @@ class Overview:
             changes = "the change" if self.single else "the changes together"
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
-        if self.causes and self.causes[0].headline:
+        if self.causes and self.causes[0].factor is None:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."

@@ -102,7 +102,7 @@ def final_conclusion(
 
     `chosen` is the final configuration, `tested` is all that was tested, and `left` names parts that were left out.
     """
-    open_ones = [f"**Still open:** {escape(c.text)}" for c in causes if c.phase]
+    open_ones = [f"**Still open:** {escape(c.still_open)}" for c in causes if c.still_open]
     return Text("\n\n".join([_decision(chosen, tested, left), *open_ones]))
 
 
