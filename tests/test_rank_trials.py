@@ -211,6 +211,7 @@ MORE_OF_THE_EXCHANGE = [
     ("together.py", {"ddp__broadcast_buffers": False}, {"ddp.broadcast_buffers": False}),
     ("together.py --cause search", {"ddp__find_unused_parameters": False}, {"ddp.find_unused_parameters": False}),
     ("together.py --cause slow_exchange", {"ddp__comm_hook": "none"}, {"ddp.comm_hook": "none"}),
+    ("together.py --cause slow_exchange", {"ddp__comm_hook": "allreduce"}, {"ddp.comm_hook": "allreduce"}),
     ("together.py --accumulate 4", {"ddp__sync_each_batch": False}, {"ddp.sync_each_batch": False}),
     ("sharded.py", {"fsdp__reshard_after_forward": False}, {"reshard_after_forward": False}),
     ("sharded.py", {"fsdp__forward_prefetch": True}, {"fsdp.forward_prefetch": True}),

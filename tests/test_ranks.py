@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from slowstep.environment.machine import this_machine
+from slowstep.factors import CATALOGUE
 from slowstep.judgement.ranks import skew
-from slowstep_probe.measured import Block, Memory, OfRank, Status, Steps, Work
+from slowstep.settings.run import Origin, Run, Value
+from slowstep_probe.measured import OWN_EXCHANGE, Block, Memory, OfRank, Status, Steps, Work
 from slowstep_probe.ranks import joined
 from slowstep_probe.ranks.failures import culprit, gone
 from slowstep_probe.ranks.standing import Place, standing
@@ -139,3 +142,17 @@ def test_ranks_alike_are_not_accused() -> None:
         replace(b, ranks=[replace(one, phases=one.phases | {"backward": 0.3}) for one in b.ranks]) for b in blocks(0.2)
     ]
     assert skew(alone, least=0.05) is None
+
+
+@pytest.mark.parametrize(("seen", "plain"), [(OWN_EXCHANGE, True), ("allreduce", False), ("fp16", False)])
+def test_a_programs_own_exchange_is_tried_without_it(seen: str, plain: bool) -> None:
+    """The plain exchange takes its place. One that the kit knows is nothing of the program's own."""
+    values = {
+        "ddp.comm_hook": Value(value=seen, origin=Origin.OBSERVED),
+        "processes": Value(value=2, origin=Origin.OBSERVED),
+    }
+    factor, run = CATALOGUE["ddp_comm_hook"], Run(values=values, objects=frozenset({"DDP"}))
+    level = factor.level("allreduce", run)
+
+    assert ("allreduce" in factor.proposals(run, this_machine())) == plain
+    assert ("of the program's own" in factor.cause_at(level, run)) == plain

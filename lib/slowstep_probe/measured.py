@@ -24,6 +24,8 @@ WHERE_RANKS_WAIT = frozenset({"backward", "communication"})
 """The phases in which ranks wait for each other: gradients are exchanged in the backward pass. Collectives that the
 code calls in another phase make that one of them, too."""
 
+OWN_EXCHANGE = "own"
+"""The exchange of gradients by a function of the program's own (`register_comm_hook`), which may do anything."""
 
 LARGEST = 1e12
 """A limit that no number of steps or of seconds reaches: it is 30 thousand years. NaN is refused by it, too."""

@@ -19,6 +19,7 @@ from slowstep_probe.changing import sharding
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.changing.zero import ENGINE, zero_facts
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.measured import OWN_EXCHANGE
 from slowstep_probe.patches import Patches
 
 HOOK, SYNC = "ddp.comm_hook", "ddp.sync_each_batch"
@@ -253,9 +254,19 @@ def _ddp_facts(one: Any) -> dict[str, Any]:
         "ddp.static_graph": bool(one.static_graph),
         "ddp.find_unused_parameters": bool(one.find_unused_parameters),
         "ddp.broadcast_buffers": bool(getattr(one, RENAMED, getattr(one, "broadcast_buffers", False))),
-        "ddp.comm_hook": next((name for part, name in HOOKS.items() if part in hook), "allreduce"),
+        "ddp.comm_hook": _exchange(hook),
     }
 
 
+PLAIN = ("", "allreduce_hook", "builtincommhooktype.allreduce")
+"""What DistributedDataParallel calls the exchange as it is by itself, in small letters."""
+
 HOOKS = {"noop": "none", "powersgd": "powersgd", "bf16": "bf16", "fp16": "fp16"}
 """The names of exchanges, by parts of the names of the functions that make them."""
+
+
+def _exchange(hook: str) -> str:
+    """Return the name of the exchange that a hook makes, by the name of its function."""
+    if hook in PLAIN:
+        return "allreduce"
+    return next((name for part, name in HOOKS.items() if part in hook), OWN_EXCHANGE)

@@ -23,6 +23,7 @@ from slowstep.factors.entries import (
 )
 from slowstep.factors.factor import ALL_PHASES, EXCHANGE, Factor, Level, Meaning
 from slowstep.settings.run import Run
+from slowstep_probe.measured import OWN_EXCHANGE
 
 NOTICED = 0.05
 """The share of the time that a rank must take longer than another for it to be worth a trial to ask why."""
@@ -115,20 +116,34 @@ def _fewer(run: Run, machine: Machine) -> Sequence[Any]:
     return found
 
 
+def _cost_of_exchange(now: Any, new: Any) -> str:
+    if new == "none":
+        return "Waiting for the exchange of gradients"
+    own = now == OWN_EXCHANGE
+    return (
+        "Exchanging gradients by a function of the program's own" if own else "Exchanging gradients in full precision"
+    )
+
+
+def _exchanges_to_try(run: Run, machine: Machine) -> Sequence[Any]:
+    """Return no exchange, the plain one in place of the program's own, and those of rounded gradients."""
+    return ("none", *(["allreduce"] if run["ddp.comm_hook"] == OWN_EXCHANGE else []), "bf16", "fp16")
+
+
 FACTORS = (
     Factor(
         name="ddp_comm_hook",
         title="Exchange of gradients",
         hypothesis="Training waits for gradients that are exchanged between ranks.",
-        cause=lambda now, new: (
-            "Waiting for the exchange of gradients" if new == "none" else "Exchanging gradients in full precision"
-        ),
+        cause=_cost_of_exchange,
         meaning=Meaning.SEMANTICS,
-        changes="`none` lets ranks train apart and shows what the exchange costs; `bf16` and `fp16` round gradients "
-        "before they are added; `powersgd` exchanges factors of low rank",
+        changes="`none` lets ranks train apart and shows what the exchange costs; `allreduce` is the plain exchange, "
+        "where the program has a function of its own for it; `bf16` and `fp16` round gradients before they are added; "
+        "`powersgd` exchanges factors of low rank",
         **_hook(),
         touches=EXCHANGE,
         examples=("none", "bf16", "fp16"),
+        proposes=_exchanges_to_try,
         limits="the exchange of gradients",
         refuses=together,
         requires=all_of(_exchanges, at(("bf16",), needs_cuda("adding numbers in bf16 between ranks"))),
