@@ -356,9 +356,8 @@ class Lab(Shown):
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         measured = [c for family in families for c in family if self._was_measured(c, "")]
         found = [self.evidence.judged(c, self.evidence.prior(c)) for c in measured]
-        return minutes.for_hypotheses(
-            [m for m in found if supported(m) and allowed_by(m, self.settings)], self.evidence
-        )
+        to_combine = [m for m in found if supported(m) and allowed_by(m, self.settings)]
+        return minutes.for_hypotheses(to_combine, self.settings.budget.minutes)
 
     def _elapsed(self) -> float:
         """Return the seconds since the lab was opened, without those in which it waited for a node."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.investigation.evidence import Evidence
-from slowstep.investigation.order import seconds_of
 from slowstep.investigation.results import INTERRUPTED, Measured, NotebookRun, Summary, drawn_at_once
-from slowstep.records import Store
+from slowstep.records import ComparisonRecord, Store
 from slowstep.settings.sections import BASELINE
 
 OF_BASELINE = 0.4
@@ -20,17 +18,21 @@ The least is for a change that the last of the comparisons supports.
 """
 
 
-def for_hypotheses(to_combine: Sequence[Measured], evidence: Evidence) -> float:
+def for_hypotheses(to_combine: Sequence[Measured], minutes: float) -> float:
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
     What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out.
+    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes.
     """
     least, most = COMBINING
-    longest = max((seconds_of(m.contrast, evidence) for m in to_combine), default=0.0)
+    longest = max((_took(m.record) for m in to_combine if m.record), default=0.0)
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
-    needed = (2 * changes - 1) * longest / (60 * evidence.settings.budget.minutes)
+    needed = (2 * changes - 1) * longest / (60 * minutes)
     return 1 - min(max(needed, least), most)
+
+
+def _took(record: ComparisonRecord) -> float:
+    return max(record.seconds, sum(pair.baseline.seconds + pair.treatment.seconds for pair in record.pairs))
 
 
 def drawing(store: Store) -> float:
