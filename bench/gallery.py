@@ -53,7 +53,9 @@ def keep(page: Path) -> None:
     """Copy a page into the gallery. Places on this machine become places in a home folder."""
     kept = GALLERY / page.relative_to(OUTPUTS)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    text = page.read_text(encoding="utf-8").replace(str(ROOT), "~/slowstep").replace(str(Path.home()), "~")
+    text = page.read_text(encoding="utf-8")
+    for place, kept_as in ((sys.prefix, "~/slowstep/.venv"), (ROOT, "~/slowstep"), (Path.home(), "~")):
+        text = text.replace(str(place), kept_as)
     kept.write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n", encoding="utf-8")
 
 

@@ -48,7 +48,7 @@ class Evidence:
         rarer = f"a stall rarer than one in {self.rarest:,} steps"
         missed = f"{rarer if self.rarest > 1 else 'any stall'} could have been missed"
         steps = f"{self.steps:,} distinct steps" + (f" ({self.limit})" if self.limit else "")
-        return f"seen on {steps}, {self.seconds:.0f} s of them; {missed}"
+        return f"seen on {steps} in {self.seconds:.0f} s of training; {missed}"
 
 
 def steps_to_see(rarest: int) -> int:

@@ -103,11 +103,10 @@ class Overview:
             cost = f", and costs {money(after)} in place of {money(before)}" if money(after) else ""
             assumed = f", if {after.assumed}" if after.assumed else ""
             whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
-            return f"{whole}: {span(adopted.effect)} throughput{assumed}."
+            return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}."
         if adopted:
-            changes = "the change" if self.single else "the changes together"
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
-            return f"{span(adopted.effect)} throughput with {changes} below. {unknown}"
+            return f"{span(adopted.effect)} throughput{self._with}. {unknown}"
         if self.causes and self.causes[0].factor is None:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
@@ -117,6 +116,11 @@ class Overview:
         undecided += f" For {len(self.untried)} no time was left." if self.untried else ""
         found = f"; {self.headline}" if self.headline else ""
         return f"No cause was shown{found}.{undecided}"
+
+    @property
+    def _with(self) -> str:
+        """The change that is adopted, as the end of a sentence; for several, that they are listed below."""
+        return f" with {self.decision.adopted.shown}" if self.single else " with the changes below, all together"
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -179,8 +183,9 @@ class Overview:
         if self.noise is None or not math.isfinite(self.noise):
             return self.busy
         told = (
-            "Measured against itself, the run as it is differs by chance alone: those few pairs could tell a gain of "
-            f"{percent(self.noise)} from it. Comparisons with more pairs can show less; noisier changes need more."
+            "A few pairs of the run with itself differ by chance alone, and a gain of "
+            f"{percent(self.noise)} could have been told from that. Comparisons with more pairs can show less; noisier "
+            "changes need more."
         )
         return f"{told} {self.busy}".rstrip()
 

@@ -117,7 +117,7 @@ def _factor_cause(v: Verdict, ratio: float, text: str, **more: Any) -> Cause:
 
 
 def _limit_cause(v: Verdict) -> Cause:
-    text = f"{v.cause} costs {time_taken(v.effect)} of the time: {_no_more_than(v, first=False)}"
+    text = f"{v.cause} costs {time_taken(v.effect)} of the time: {_no_more_than(v)}"
     return _factor_cause(v, v.effect.ratio, text)
 
 
@@ -126,7 +126,7 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
     best, *others = sorted(parts, key=lambda v: -v.gain)
     whole = max(limit.effect.ratio, best.effect.ratio)
     if _names(best, limit.effect.ratio):
-        return _factor_cause(best, whole, f"{_costs(best, explained)}{_also(others)} {_no_more_than(limit)}")
+        return _factor_cause(best, whole, f"{_costs(best, explained)}{_also(others)} {_sentence(_no_more_than(limit))}")
     return _factor_cause(limit, whole, f"{_limit_cause(limit).text} {_taken_by([best, *others])}")
 
 
@@ -134,7 +134,9 @@ def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
     placed = next((s for s in suspects if s.consists_of and v.factor != FEWER and _takes_part(v, s)), None)
-    return f"{text} It lies in {_phase(placed)}: {placed.consists_of[0]}." if placed else text
+    if placed is None:
+        return text
+    return f"{text} The time lies in {_phase(placed)} (by place, of all time: {placed.consists_of[0]})."
 
 
 def _taken_by(parts: Sequence[Verdict]) -> str:
@@ -152,11 +154,13 @@ def _listed(changes: Sequence[Verdict]) -> str:
     return "; ".join(f"{v.shown} ({effect(v.effect)})" for v in changes[:MOST_SHOWN])
 
 
-def _no_more_than(v: Verdict, first: bool = True) -> str:
-    return (
-        f"{'More' if first else 'more'} than {effect(v.effect)} can't be had from {limited_by(v.factor)}, shown by "
-        f"{v.shown}, which is a limit and nothing to train with."
-    )
+def _no_more_than(v: Verdict) -> str:
+    most = f"the most that can be had from {limited_by(v.factor)} is {effect(v.effect)}"
+    return f"{most}, shown by {v.shown}, which is a limit and nothing to train with."
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}"
 
 
 def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
@@ -192,7 +196,7 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
 def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], beyond: str) -> Cause:
     """Return the cause of a phase with the supported changes that take a part of its time away."""
     best, *others = sorted(parts, key=lambda v: -v.gain)
-    after = "it" if len(parts) == 1 else "them"
+    after = "that change" if len(parts) == 1 else "these changes"
     loses = f"With {after} the run still loses at least {share(stays)} of today's time in {_phase(suspect)}."
     whole = max(suspect.ratio, best.effect.ratio)
     more = {"phase": suspect.phase, "still_open": f"{_lost(suspect, suspect.ratio)} {loses} {beyond}"}
@@ -240,14 +244,13 @@ def _headline(suspect: Suspect, without: str, ratio: float) -> str:
 def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
     """Return what is known of the time that no supported change takes away: the limit, or where it goes."""
     if limit and all(_fits(v, limit.effect.ratio) for v in parts):
-        return _no_more_than(limit)
+        return _sentence(_no_more_than(limit))
     return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
 
 
 def _subject(suspect: Suspect) -> str:
     """Return the phase as the subject of a sentence."""
-    name = _phase(suspect)
-    return f"{name[0].upper()}{name[1:]}"
+    return _sentence(_phase(suspect))
 
 
 def _phase(suspect: Suspect) -> str:
