@@ -29,6 +29,8 @@ TRAINS = {"measurer", "interrupted", "diagnosed"}
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, which programs of the tests inherit
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # the same of nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 PROCESSES = {
     *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
