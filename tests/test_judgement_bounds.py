@@ -124,4 +124,4 @@ def test_a_bound_says_why() -> None:
     """A reader sees the figure and its reason in one sentence."""
     text = str(bound("optimizer", facts(), "adamw_bnb_8bit", None))
 
-    assert text.startswith("at most +11 %: the optimizer is at most 10 % of the step (seen on 2,010 distinct steps, ")
+    assert text.startswith("at most +11 %: the optimizer is at most 10 % of the step (seen on 2,010 distinct steps in ")
