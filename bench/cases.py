@@ -16,7 +16,6 @@ from typing import Any
 
 from slowstep.audit import Audit, audit
 from slowstep.audit.terminal_lines import SIGNS as JUDGED
-from slowstep.audit.terminal_lines import sentence
 from slowstep.cli.main import main as slowstep
 from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import comparison_family
@@ -30,6 +29,7 @@ from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep.text.sentences import sentence
 
 RESULTS = ROOT / "bench" / "results" / "cases.json"
 PAGE = ROOT / "docs" / "cases.md"

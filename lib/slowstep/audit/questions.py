@@ -14,6 +14,7 @@ from slowstep.judgement.devices import PEAKS, family_of, peak_of
 from slowstep.settings import Settings
 from slowstep.settings.errors import nearest
 from slowstep.text.numbers import percentage
+from slowstep.text.sentences import capitalised
 
 BESIDE_STEPS = 0.25
 """The share of an epoch that is not in its steps, from which on it is worth a question."""
@@ -105,7 +106,7 @@ def _unread(runs: Sequence[Run]) -> list[str]:
     names = dict.fromkeys(name for run in runs for name in run.unread)
     if not names:
         return []
-    return [f"What do these columns hold, which were not read: {', '.join(names)}? {SAY[0].upper()}{SAY[1:]}"]
+    return [f"What do these columns hold, which were not read: {', '.join(names)}? {capitalised(SAY)}"]
 
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:

@@ -10,14 +10,10 @@ from slowstep.audit.equal_work import WHOLE, equal_work, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import Claim
+from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
 
 SIGNS = {Judgement.HOLDS: "✔ holds", Judgement.CONTRADICTED: "✘ contradicted", Judgement.UNDECIDED: "? undecided"}
-
-
-def sentence(text: str) -> str:
-    """Return a text as a sentence: with a capital letter first and a full stop at the end."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def compared(audit: Audit) -> list[str]:

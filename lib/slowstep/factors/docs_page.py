@@ -6,6 +6,7 @@ from slowstep.factors.catalogue import BY_SECTION
 from slowstep.factors.factor import ALL_PHASES, Factor, show
 from slowstep.settings import Settings
 from slowstep.settings.sections import TESTED
+from slowstep.text.sentences import capitalised
 from slowstep.text.terminal import say_lines
 
 HEAD = """\
@@ -48,7 +49,7 @@ def _entry(factor: Factor) -> list[str]:
     proof = {fact: None for level in levels for fact in level.expects}
     binds = sorted({binding for level in levels for binding in level.binds})
     facts = {
-        "Class": f"{factor.meaning}. {factor.changes[0].upper() + factor.changes[1:]}",
+        "Class": f"{factor.meaning}. {capitalised(factor.changes)}",
         "Levels, for example": ", ".join(f"`{show(value)}`" for value in factor.examples),
         "Binds": ", ".join(binds),
         "Needs": factor.requires.__doc__ or "nothing",

@@ -65,6 +65,8 @@ class Lab(Shown):
         """True if other labs go on with the measurer, and with the trials that it keeps."""
         self._before = self._totals()
         self._families: dict[str, dict[str, Measured]] = {}
+        self._judged: dict[str, Measured] = {}
+        """What was measured of the plan and has been judged, by name, for what is to be combined."""
         self._counted = (0.0, 0.0, 0)
         """Seconds, those in measured blocks, and steps of this lab that its last conclusion has counted."""
 
@@ -355,7 +357,9 @@ class Lab(Shown):
         _ = self.baseline  # the lengths of blocks rest on it, and so do the records' keys
         families = [comparison_family(self.settings, section, self.machine) for section in TESTED_SECTIONS]
         measured = [c for family in families for c in family if self._was_measured(c, "")]
-        found = [self.evidence.judged(c, self.evidence.prior(c)) for c in measured]
+        for contrast in (c for c in measured if c.name not in self._judged):  # a record never changes
+            self._judged[contrast.name] = self.evidence.judged(contrast, self.evidence.prior(contrast))
+        found = [self._judged[c.name] for c in measured]
         to_combine = [m for m in found if supported(m) and allowed_by(m, self.settings)]
         return minutes.for_hypotheses(to_combine, self.settings.budget.minutes)
 

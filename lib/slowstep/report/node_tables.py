@@ -10,6 +10,7 @@ from slowstep.judgement.nodes import slowest
 from slowstep.records import Environment, Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.report.chart import Table
+from slowstep.text.sentences import sentence
 from slowstep.wording.words import NOT_MEASURED, effect
 
 ONE_NODE = "This run trains on one node."
@@ -60,7 +61,7 @@ def _slower(all_nodes: Sequence[Node], against_first: dict[int, Interval]) -> st
 
 def _differences(all_nodes: Sequence[Node]) -> list[str]:
     found = unlike(all_nodes)
-    return [f"{one[0].upper()}{one[1:]}." for one in found] or ["The nodes have the same devices and versions."]
+    return [sentence(one) for one in found] or ["The nodes have the same devices and versions."]
 
 
 def _effects(measured: Sequence[Measured]) -> dict[int, Interval]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.terminal_lines import sentence
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
+from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.words import PHASE_NAMES, hours, money, proviso, share, strength
 

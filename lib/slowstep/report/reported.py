@@ -14,9 +14,10 @@ from slowstep.audit.figures import Figure
 from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
-from slowstep.audit.terminal_lines import SIGNS, compared, sentence
+from slowstep.audit.terminal_lines import SIGNS, compared
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
 from slowstep.text.markdown import escape
+from slowstep.text.sentences import sentence
 
 ONLY_IF_GIVEN = (
     *("micro_batches_per_step", "minutes_per_epoch", "minutes", "seconds_per_sample", "samples", "devices"),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
+from slowstep.text.sentences import capitalised
 from slowstep.wording.words import PHASE_NAMES, effect, share, share_span, time_taken
 
 MOST_SHOWN = 3
 """The most changes that are named beside a suspect."""
-
 
 MOSTLY = 0.5
 """The part of a loss, in log-ratios, from which on a change that takes it away names it. Below, the loss names itself:
@@ -64,12 +63,11 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
     limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
-    explaining = [v for v in changes if v.factor != FEWER]
-    open_ones = unexplained(suspects, [v.leaves for v in explaining], minimum)
+    open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor != FEWER], minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     found = []
     for suspect, stays in open_ones:
-        parts = [v for v in explaining if v in changes and _takes_part(v, suspect) and _fits(v, suspect.most)]
+        parts = [v for v in changes if _takes_part(v, suspect) and _fits(v, suspect.most)]
         limit = next((v for v in limits if _takes_part(v, suspect)), None)
         likely = None if parts else _likely_change(suspect, verdicts)
         if parts:
@@ -78,22 +76,22 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
             found.append(_undecided_cause(suspect, likely))
         else:
             found.append(_phase_cause(suspect, stays, verdicts, _beyond(suspect, verdicts, limit)))
-        changes, limits = _without(changes, parts), _without(limits, [limit])
+        changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
+    alone = []
     for limit in limits:
         within = [v for v in changes if _is_within(v, limit)]
-        found += [_cause_within(limit, within, explained)] if within else []
-        changes, limits = _without(changes, within), _without(limits, [limit] if within else [])
+        changes = [v for v in changes if v not in within]
+        if within:
+            found.append(_cause_within(limit, within, explained))
+        else:
+            alone.append(_limit_cause(limit))
     found += [_factor_cause(v, v.effect.ratio, _costs(v, explained)) for v in changes]
-    return sorted(found, key=lambda c: -c.ratio) + [_limit_cause(v) for v in limits]
-
-
-def _without(all_of_them: Sequence[Verdict], some: Sequence[Verdict | None]) -> list[Verdict]:
-    return [v for v in all_of_them if not any(v is one for one in some)]
+    return sorted(found, key=lambda c: -c.ratio) + alone
 
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
+    return v.factor != FEWER and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
 def _fits(v: Verdict, whole: float) -> bool:
@@ -112,8 +110,8 @@ def _names(best: Verdict, whole: float) -> bool:
     return math.log(best.effect.ratio) >= MOSTLY * math.log(whole)
 
 
-def _factor_cause(v: Verdict, ratio: float, text: str, **more: Any) -> Cause:
-    return Cause(**{"factor": v.factor, "phase": None, "ratio": ratio, "text": text, "effect": v.effect} | more)
+def _factor_cause(v: Verdict, ratio: float, text: str) -> Cause:
+    return Cause(factor=v.factor, phase=None, ratio=ratio, text=text, effect=v.effect)
 
 
 def _limit_cause(v: Verdict) -> Cause:
@@ -126,14 +124,16 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
     best, *others = sorted(parts, key=lambda v: -v.gain)
     whole = max(limit.effect.ratio, best.effect.ratio)
     if _names(best, limit.effect.ratio):
-        return _factor_cause(best, whole, f"{_costs(best, explained)}{_also(others)} {_sentence(_no_more_than(limit))}")
+        return _factor_cause(
+            best, whole, f"{_costs(best, explained)}{_also(others)} {capitalised(_no_more_than(limit))}"
+        )
     return _factor_cause(limit, whole, f"{_limit_cause(limit).text} {_taken_by([best, *others])}")
 
 
 def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
-    placed = next((s for s in suspects if s.consists_of and v.factor != FEWER and _takes_part(v, s)), None)
+    placed = next((s for s in suspects if s.consists_of and _takes_part(v, s)), None)
     if placed is None:
         return text
     return f"{text} The time lies in {_phase(placed)} (by place, of all time: {placed.consists_of[0]})."
@@ -157,10 +157,6 @@ def _listed(changes: Sequence[Verdict]) -> str:
 def _no_more_than(v: Verdict) -> str:
     most = f"the most that can be had from {limited_by(v.factor)} is {effect(v.effect)}"
     return f"{most}, shown by {v.shown}, which is a limit and nothing to train with."
-
-
-def _sentence(clause: str) -> str:
-    return f"{clause[0].upper()}{clause[1:]}"
 
 
 def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | None:
@@ -189,8 +185,9 @@ def _undecided_cause(suspect: Suspect, v: Verdict) -> Cause:
         f"Under {v.shown} it is gone, and what that brings over the whole, {effect(v.effect)}, could not be told from "
         "chance here: more pairs, or a quieter machine, would decide it."
     )
-    about = {"factor": v.factor, "phase": suspect.phase, "ratio": suspect.ratio, "share": suspect.share}
-    return Cause(**about, text=text, still_open=text)
+    return Cause(
+        factor=v.factor, phase=suspect.phase, ratio=suspect.ratio, text=text, share=suspect.share, still_open=text
+    )
 
 
 def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], beyond: str) -> Cause:
@@ -198,18 +195,20 @@ def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], bey
     best, *others = sorted(parts, key=lambda v: -v.gain)
     after = "that change" if len(parts) == 1 else "these changes"
     loses = f"With {after} the run still loses at least {share(stays)} of today's time in {_phase(suspect)}."
-    whole = max(suspect.ratio, best.effect.ratio)
-    more = {"phase": suspect.phase, "still_open": f"{_lost(suspect, suspect.ratio)} {loses} {beyond}"}
+    lost = _lost(suspect, suspect.ratio)
+    still_open = f"{lost} {loses} {beyond}"
     if _names(best, suspect.ratio):
         text = f"{_costs(best, [suspect])}{_also(others)} {loses} {beyond}"
-        return _factor_cause(best, whole, text, **more)
+        cause = _factor_cause(best, max(suspect.ratio, best.effect.ratio), text)
+        return replace(cause, phase=suspect.phase, still_open=still_open)
     return Cause(
         factor=None,
+        phase=suspect.phase,
         ratio=suspect.ratio,
-        text=f"{_lost(suspect, suspect.ratio)} {_taken_by([best, *others])} {loses} {beyond}",
+        text=f"{lost} {_taken_by([best, *others])} {loses} {beyond}",
         share=suspect.share,
         headline=_headline(suspect, "what stays of it", speed_up(stays)),
-        **more,
+        still_open=still_open,
     )
 
 
@@ -224,8 +223,15 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], be
     ratio = speed_up(stays)
     text = f"{_lost(suspect, ratio, f', and {explained}', 'what stays' if in_part else 'that time')} {beyond}"
     headline = _headline(suspect, "what stays of it" if in_part else "it", ratio)
-    about = {"phase": suspect.phase, "share": suspect.share, "headline": headline}
-    return Cause(factor=None, ratio=ratio, text=text, still_open=text, **about)
+    return Cause(
+        factor=None,
+        phase=suspect.phase,
+        ratio=ratio,
+        text=text,
+        share=suspect.share,
+        headline=headline,
+        still_open=text,
+    )
 
 
 def _lost(suspect: Suspect, ratio: float, explained: str = "", without: str = "that time") -> str:
@@ -244,13 +250,13 @@ def _headline(suspect: Suspect, without: str, ratio: float) -> str:
 def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None, parts: Sequence[Verdict] = ()) -> str:
     """Return what is known of the time that no supported change takes away: the limit, or where it goes."""
     if limit and all(_fits(v, limit.effect.ratio) for v in parts):
-        return _sentence(_no_more_than(limit))
+        return capitalised(_no_more_than(limit))
     return _where_it_goes(suspect, verdicts, "all of it" if parts else "it")
 
 
 def _subject(suspect: Suspect) -> str:
     """Return the phase as the subject of a sentence."""
-    return _sentence(_phase(suspect))
+    return capitalised(_phase(suspect))
 
 
 def _phase(suspect: Suspect) -> str:
