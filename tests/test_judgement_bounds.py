@@ -125,3 +125,23 @@ def test_a_bound_says_why() -> None:
     text = str(bound("optimizer", facts(), "adamw_bnb_8bit", None))
 
     assert text.startswith("at most +11 %: the optimizer is at most 10 % of the step (seen on 2,010 distinct steps in ")
+
+
+def in_bf16(peak: float, **observed: object) -> float | None:
+    """The bound of bf16 for a run of known FLOPs, where the device does `peak` FLOP/s in it."""
+    known = replace(facts(observed=SIZES | observed), other_peaks={"bfloat16": peak})
+    found = bound("precision", known, "bf16", None)
+    return found and found.ratio
+
+
+def test_an_emulated_precision_is_bounded_by_its_own_products() -> None:
+    """Where products in bf16 alone take ten times today's step, a run in it reaches a tenth; a fast device says
+    nothing, nor does a precision that was not measured, nor weights that are multiplied in one of their own."""
+    known = facts(observed=SIZES)
+    needed = known.throughput.useful_tokens_per_second * (known.flops.needed - known.flops.attention / 2)
+
+    assert in_bf16(needed / 10) == pytest.approx(0.1)
+    assert in_bf16(1.5 * needed) == pytest.approx(1.5)
+    assert in_bf16(10 * needed) is None
+    assert bound("precision", replace(known, other_peaks={"float16": needed / 10}), "bf16", None) is None
+    assert in_bf16(needed / 10, weight_bits=4) is None

@@ -251,7 +251,7 @@ LIMIT = change(CEILING, 0.46, meaning=Meaning.DIAGNOSTIC)
         (change(WORKERS, 0.9, loses=0.2), [(WORKERS, None), (None, "data")]),  # it does more besides
         (change("optim", 0.2, loses=0.39 * 1.22), [(None, "data"), ("optim", None)]),  # it has nothing to do with it
         (change("num_threads", 0.09, loses=0.39 * 1.09), [(None, "data"), ("num_threads", None)]),
-        (change("processes", 0.6, loses=0.1), [("processes", None), (None, "data")]),
+        (change("processes", 0.6, loses=0.1), [(None, "data"), ("processes", None)]),  # all that is lost to several
     ],
 )
 def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | None, str | None]]) -> None:

@@ -2,7 +2,8 @@
 
 For each the whole command runs as a user types it, in a folder that holds nothing but the script. The truth is measured
 by the script alone: what it prints of its own throughput, with and without the cause, in turns. What is known stays in
-bench/results/own_scripts.json; `--again` measures it once more. `healthy/SCRIPT` names an untouched script.
+bench/results/own_scripts.json; `--again` measures it once more, and `--reread` judges its records in outputs/ by the
+causes as they are told today. `healthy/SCRIPT` names an untouched script.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from slowstep.wording.causes import Cause
 
 HERE = Path(__file__).resolve().parent
 RESULTS = ROOT / "bench" / "results" / "own_scripts.json"
+OUTPUTS = ROOT / "outputs" / "own_scripts"
 TURNS = (3, 5)
 """The fewest and the most runs of the script with and without the cause, for the truth."""
 
@@ -55,6 +57,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.own_scripts", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument(
+        "--reread", action="store_true", help="judge the records in outputs/ again, and measure nothing"
+    )
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--table", action="store_true", help="print what is known as a table, and measure nothing")
     given = parser.parse_args(arguments)
@@ -65,10 +70,12 @@ def main(arguments: list[str]) -> int:
     every = {f"healthy/{name.removesuffix('.py')}": {"script": name} for name in scripts} | planted()
     for name in given.names or every:
         known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-        if name not in known or given.again:
-            row = diagnosed(every[name], given.minutes) | here_and_now()
-            write_atomically(RESULTS, json.dumps(known | {name: row}, indent=1) + "\n")
-            known[name] = row
+        if given.reread and name in known and (OUTPUTS / name).is_dir():
+            known[name] |= said_first(name, every[name])
+            known[name]["right"] = is_right(known[name], "expected" in every[name])
+        elif name not in known or given.again:
+            known[name] = diagnosed(name, every[name], given.minutes) | here_and_now()
+        write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
         print(f"{name}: {'right' if known[name]['right'] else 'WRONG'}: {known[name]['first']}", flush=True)
     return 0
 
@@ -96,7 +103,7 @@ def planted() -> dict[str, dict[str, Any]]:
     return yaml.safe_load((HERE / "planted.yaml").read_text(encoding="utf-8"))
 
 
-def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+def diagnosed(name: str, scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
     """The truth, and what the kit says first; whether that names the cause with a size that agrees."""
     with tempfile.TemporaryDirectory() as folder:
         home, plain = Path(folder) / "home", Path(folder) / "plain"
@@ -111,33 +118,30 @@ def diagnosed(scenario: Mapping[str, Any], minutes: float) -> dict[str, Any]:
         began = time.monotonic()
         done = subprocess.run(command, cwd=home, env=healthy_environment(), capture_output=True, text=True)
         took = time.monotonic() - began
-        seen = overview(Path(folder) / "found") if (Path(folder) / "found").is_dir() else None
-        shutil.copytree(
-            Path(folder) / "found",
-            ROOT / "outputs" / "own_scripts" / scenario["script"],
-            dirs_exist_ok=True,
-            symlinks=True,
-        ) if seen else None
-        first = seen.causes[0] if seen and seen.causes else None
-        name = name_of(first, scenario.get("expected", [])) if first else None
+        if (Path(folder) / "found").is_dir():
+            shutil.rmtree(OUTPUTS / name, ignore_errors=True)
+            shutil.copytree(Path(folder) / "found", OUTPUTS / name, symlinks=True)
+        found = said_first(name, scenario)
         # a change is held against that change made by hand, and time that no change takes away against its cause undone
-        cured = name in CATALOGUE and "cure" in scenario
+        cured = found["named"] in CATALOGUE and "cure" in scenario
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
         truth = ratio(plain / script, home / script, launcher) if "expected" in scenario else None
-    said = list(first.size) if first else []
-    row = {
+    row = {"truth": truth, "status": done.returncode, "asked_minutes": minutes, "call_seconds": round(took, 1)}
+    return found | row | {"right": is_right(found | row, "expected" in scenario)}
+
+
+def said_first(name: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """What an investigation in outputs/own_scripts says first, by the causes as they are told today."""
+    seen = overview(OUTPUTS / name) if (OUTPUTS / name).is_dir() else None
+    first = seen.causes[0] if seen and seen.causes else None
+    return {
         "first": first.text if first else NOTHING,
         "factor": first.factor if first else None,
-        "named": name is not None,
-        "said": said,
-        "truth": truth,
-        "status": done.returncode,
-        "asked_minutes": minutes,
-        "call_seconds": round(took, 1),
+        "named": name_of(first, scenario.get("expected", [])) if first else None,
+        "said": list(first.size) if first else [],
         "seconds": round(seen.seconds, 1) if seen else None,
         "measured_seconds": round(seen.measured_seconds, 1) if seen else None,
     }
-    return row | {"right": is_right(row, "expected" in scenario)}
 
 
 def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
@@ -150,7 +154,7 @@ def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
 
 def is_right(row: Mapping[str, Any], ill: bool) -> bool:
     """Return whether what stands first is right: named with a size that agrees, or nothing where there is nothing."""
-    return row["named"] and agrees(row["said"], row["truth"]) if ill else row["first"] == NOTHING
+    return bool(row["named"]) and agrees(row["said"], row["truth"]) if ill else row["first"] == NOTHING
 
 
 def changed(text: str, replace: Mapping[str, str]) -> str:

@@ -45,11 +45,15 @@ from slowstep.records import (
 )
 from slowstep.settings import TESTED_SECTIONS, Settings
 from slowstep.settings.convert import from_plain
+from slowstep.settings.run import DTYPES
 
 T = TypeVar("T")
 
 CEILING = CATALOGUE["cached_batches"]
 """The factor whose trial shows the most that data loading can bring."""
+
+PRECISION = CATALOGUE["precision"]
+"""The factor whose levels multiply matrices in another precision, the peak of which bounds them."""
 
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
@@ -102,6 +106,7 @@ class Evidence:
         for what in (self._noise, self._observation, self._events, self._profile, self._peak):
             if (one := what()) is not None and self.read(one) is None:
                 yield one
+        yield from (one for one in self._other_peaks().values() if self.read(one) is None)
 
     def _noise(self) -> Needed[ComparisonRecord]:
         return needed.noise(self.settings, self.arm)
@@ -121,6 +126,14 @@ class Evidence:
 
     def _peak(self) -> Needed[Peak] | None:
         return None if self._data_sheet else needed.peak(computed_in(self.settings))
+
+    def _other_peaks(self) -> dict[str, Needed[Peak]]:
+        """Return the needs of the device's peaks in the precisions that are tried, by PyTorch's names of them."""
+        if self._data_sheet:
+            return {}
+        every = (c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine))
+        tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]
+        return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
 
     def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
         """Return the need of a profile of `arm`."""
@@ -185,6 +198,11 @@ class Evidence:
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
             peak_flops=self.peak.most * devices(record) if self.peak else None,
+            other_peaks={
+                dtype: peak.most * devices(record)
+                for dtype, what in self._other_peaks().items()
+                if (peak := self.read(what))
+            },
             profile=None if profile.failed else profile,
         )
         return Baseline(

@@ -361,7 +361,7 @@ class Lab(Shown):
             self._judged[contrast.name] = self.evidence.judged(contrast, self.evidence.prior(contrast))
         found = [self._judged[c.name] for c in measured]
         to_combine = [m for m in found if supported(m) and allowed_by(m, self.settings)]
-        return minutes.for_hypotheses(to_combine, self.settings.budget.minutes)
+        return minutes.for_hypotheses(found, to_combine, self.settings.budget.minutes)
 
     def _elapsed(self) -> float:
         """Return the seconds since the lab was opened, without those in which it waited for a node."""

@@ -12,23 +12,25 @@ OF_BASELINE = 0.4
 """The part of the minutes after which the baseline takes no more than it needs: hypotheses are to be tried."""
 
 COMBINING = (0.1, 0.3)
-"""The least and the largest part of the minutes that is kept for what is combined.
-
-The least is for a change that the last of the comparisons supports.
-"""
+"""The largest part of the minutes that is kept for what is combined: while nothing is to be combined, and at all."""
 
 
-def for_hypotheses(to_combine: Sequence[Measured], minutes: float) -> float:
+def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured], minutes: float) -> float:
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
     What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes.
+    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes. While
+    nothing is to be combined, one comparison is kept, as long as the longest yet: the last one may support its change.
     """
-    least, most = COMBINING
-    longest = max((_took(m.record) for m in to_combine if m.record), default=0.0)
+    nothing, most = COMBINING
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
-    needed = (2 * changes - 1) * longest / (60 * minutes)
-    return 1 - min(max(needed, least), most)
+    one = _longest(measured) / (60 * minutes) if measured else nothing
+    needed = (2 * changes - 1) * _longest(to_combine) / (60 * minutes)
+    return 1 - min(max(min(one, nothing), needed), most)
+
+
+def _longest(measured: Sequence[Measured]) -> float:
+    return max((_took(m.record) for m in measured if m.record), default=0.0)
 
 
 def _took(record: ComparisonRecord) -> float:

@@ -40,6 +40,8 @@ class BaselineFacts:
     """Share of the job's time, 0 to 1, that each event too rare for a block takes at most; None where not known."""
     peak_flops: float | None = None
     """The device's peak in FLOP/s."""
+    other_peaks: Mapping[str, float] = field(default_factory=dict)
+    """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
     profile: ProfileRecord | None = None
     """Some steps of the baseline under the profiler; None if there are none."""
     rarest_stall: int = 500

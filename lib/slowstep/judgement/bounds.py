@@ -23,6 +23,7 @@ from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
 from slowstep.judgement.suspects import PROFILED_TO
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
+from slowstep.settings.run import DTYPES
 from slowstep.text.numbers import percentage, signed
 
 IMPLAUSIBLE = 0.9
@@ -189,6 +190,26 @@ def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
 
 
+def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
+
+    On a processor that emulates the precision, that alone takes longer than the whole step takes now. None where the
+    device could be twice as fast or faster, and where layers multiply in a precision of their own.
+    """
+    rate, flops = facts.throughput.useful_tokens_per_second, facts.flops
+    peak = facts.other_peaks.get(DTYPES.get(asked.value, ""))
+    if rate is None or flops is None or peak is None or facts.observed.get("weight_bits", 32) < 16:
+        return None
+    needed = rate * (flops.needed - flops.attention / 2)
+    if needed < peak / TELLS_NOTHING or (facts.peak_flops and needed > IMPLAUSIBLE * facts.peak_flops):
+        return None
+    why = (
+        f"in {asked.value} the products of matrices alone take {percentage(needed / peak)} of today's time, "
+        "at the best that this device reaches in it"
+    )
+    return Bound(ratio=peak / needed, why=why)
+
+
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
     """Make the bound of an event: its share of the job, less what stays if only its interval `every` is longer."""
 
@@ -286,6 +307,7 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "evaluate": _event("evaluate"),
     "evaluation_interval": _event("evaluate", "eval_steps"),
     "peak": _device_peak,
+    "precision": _precision,
     "kernels": _kernels,
     "fusion": _fusion,
     "recomputation": _recomputation,

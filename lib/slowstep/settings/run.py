@@ -74,6 +74,10 @@ UNSEEN = {
 """The values of a command's run that no survey saw. All others are None."""
 
 
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""The precisions of the products, as accelerate names them, with PyTorch's names."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as it will be trained."""

@@ -23,7 +23,7 @@ from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import FOREACH, optimizer_names
-from slowstep.settings.run import Run
+from slowstep.settings.run import DTYPES, Run
 
 UPDATED = COMPUTE | {"optimizer"}
 
@@ -79,11 +79,11 @@ def _current_precision(run: Run) -> str:
     """Return the precision of the products: autocast's, or else that of the weights."""
     if run["bf16"] or run["fp16"]:
         return "bf16" if run["bf16"] else "fp16"
-    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[run["model.dtype"]]
+    return next(name for name, dtype in DTYPES.items() if dtype == run["model.dtype"])
 
 
 def _weights_level(value: Any, run: Run) -> Level:
-    computed = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[_current_precision(run)]
+    computed = DTYPES[_current_precision(run)]
     frozen_half = (
         computed == "float16" and run["peft"]
     )  # trained weights can't be float16: no gradient scaler takes them
@@ -190,9 +190,10 @@ FACTORS = (
         level=_precision_level,
         touches=UPDATED,
         examples=("bf16", "fp16", "fp32"),
+        bound="precision",
         requires=at(["fp16"], needs_cuda("fp16 training")),
         refuses=_precision_refuses,
-        accepts=one_of("fp32", "bf16", "fp16"),
+        accepts=one_of(*DTYPES),
         undoes_on_cpu=("fp32",),  # without bf16 in its instructions, a processor takes five times as long in it
     ),
     Factor(
