@@ -20,7 +20,7 @@ import torch
 
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Arm, plan
+from slowstep.factors import Arm, in_code, plan
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
@@ -264,6 +264,8 @@ def test_changes_take_effect_and_name_their_lines(
         if change.line:
             at = places[change.key]
             assert change.line in "".join(rows[max(0, at - 4) : at + 1]), change.key
+    assert not {*in_code.replaced(facts["changes"])} & {f"{c.key.rpartition('.')[2]}={c.value!r}" for c in changes}
+    assert len(in_code.replaced(facts["changes"])) == len({m["argument"] for m in facts["changes"] if m["argument"]})
 
 
 @pytest.mark.exhaustive

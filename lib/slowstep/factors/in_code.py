@@ -81,6 +81,11 @@ def lines(changes: Sequence[Mapping[str, Any]], command: Command) -> list[str]:
     return [f"{at}: {', '.join(said)}" for at, said in found.items()]
 
 
+def replaced(changes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the arguments that changes of a trial replaced, each once, as they were: `num_workers=0`."""
+    return list(dict.fromkeys(f"{one['argument']}={one['before']!r}" for one in changes if one["argument"]))
+
+
 def words(overrides: Mapping[str, Any], run: Run) -> list[str]:
     """Return changes of a command's program that no trial has made yet: `DataLoader(num_workers=4)`."""
     by_trainer = "arguments" in (run.objects or ())

@@ -76,6 +76,8 @@ class Verdict(Shown):
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
+    replaces: list[str] = field(default_factory=list)
+    """What that code says now in those places, for arguments and options; empty for described runs."""
 
     @property
     def untried(self) -> bool:
@@ -184,6 +186,7 @@ def judge(
         loss_change=losses.change(record),
         warnings=_warnings(prior, record, read),
         lines=_lines(contrast, record) or prior.lines,
+        replaces=_replaced(contrast, record),
     )
     missing = _missing_change(contrast, record)
     if missing:
@@ -333,6 +336,13 @@ def _lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
     made = {one["key"] for one in changes}
     others = {key: value for key, value in _new(contrast).items() if key not in made}
     return in_code.lines(changes, settings.command) + in_code.words(others, settings.run)
+
+
+def _replaced(contrast: Contrast, record: ComparisonRecord) -> list[str]:
+    """Return what a command and its program say now where the change was made: `num_workers=0`, `--batch_size 8`."""
+    run = contrast.baseline.settings.run
+    options = [f"{given} {run[key]}" for key in _new(contrast) if (given := given_name(key))]
+    return in_code.replaced(in_code.changes_of(record.treatment.observed)) + options if run.objects is not None else []
 
 
 def _new(contrast: Contrast) -> dict[str, object]:

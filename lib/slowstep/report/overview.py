@@ -287,7 +287,7 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
 
 
 def _action(v: Verdict, now: Mapping[str, object]) -> Action:
-    before = [_plain(now[key]) for key in v.overrides if key in now] if not v.lines else []
+    before = v.replaces or [_plain(now[key]) for key in v.overrides if key in now and not v.lines]
     was = f"now {', '.join(before)}; " if before else ""
     return Action(what=what(v), gain=span(v.effect), kind=f"{was}{KINDS[v.meaning]}")
 
