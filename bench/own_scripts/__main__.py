@@ -29,8 +29,8 @@ from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
 from slowstep.factors import CATALOGUE
 from slowstep.factors.in_code import KEEPS_FREED_MEMORY
-from slowstep.records.store import write_atomically
-from slowstep.report.overview import overview
+from slowstep.records.store import Store, write_atomically
+from slowstep.report.overview import Overview, overview
 from slowstep.wording.causes import Cause
 
 HERE = Path(__file__).resolve().parent
@@ -44,6 +44,9 @@ NEAR = 1.2
 
 KEPT = dict(pair.split("=") for pair in KEEPS_FREED_MEMORY.split())
 """glibc's variables for keeping freed memory."""
+
+WITHOUT_EXCHANGE = "ddp_comm_hook=none"
+"""The change by which the ranks train apart."""
 
 NOTHING = "nothing"
 """What is named first where no cause was."""
@@ -141,7 +144,17 @@ def said_first(name: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
         "said": list(first.size) if first else [],
         "seconds": round(seen.seconds, 1) if seen else None,
         "measured_seconds": round(seen.measured_seconds, 1) if seen else None,
-    }
+    } | ({"exchange_ms": exchange(seen, OUTPUTS / name)} if seen and "exchange_ms" in scenario else {})
+
+
+def exchange(seen: Overview, folder: Path) -> list[float]:
+    """Milliseconds of a step that the exchange of gradients takes, by the arm without it: the estimate and its ends."""
+    verdict = next(v for v in seen.verdicts if v.name == WITHOUT_EXCHANGE)
+    store = Store(folder / "records")
+    texts = [store.path("comparisons", name).read_text(encoding="utf-8") for name in store.names("comparisons")]
+    pairs = next(d["record"]["pairs"] for d in map(json.loads, texts) if d["about"]["name"] == WITHOUT_EXCHANGE)
+    step = statistics.mean(1e3 * pair["baseline"]["seconds"] / pair["baseline"]["steps"] for pair in pairs)
+    return [step * (1 - 1 / ratio) for ratio in (verdict.effect.ratio, verdict.effect.low, verdict.effect.high)]
 
 
 def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
