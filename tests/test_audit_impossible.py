@@ -140,3 +140,25 @@ def test_a_claim_within_rounding_is_undecided(a: str, b: str, speed_up: str, jud
     (judged,) = audit(validate({"name": "own", "reported": {"rows": rows, "claims": [claim]}}, "own")).claims
 
     assert str(judged.judgement).startswith(judgement)
+
+
+@pytest.mark.parametrize(
+    ("file", "reported", "impossible"),
+    [
+        ({}, {}, True),
+        ({"deepspeed": {"zero_optimization": {"stage": 3}}}, {}, False),
+        ({}, {"ignored": {"sharding": "by hand"}}, False),
+    ],
+    ids=["on_the_device", "DeepSpeed", "left_out"],
+)
+def test_weights_that_may_lie_elsewhere_need_no_room_on_the_device(
+    file: dict, reported: dict, impossible: bool
+) -> None:
+    """7 billion weights take 13 GiB at least, where one device holds all of them; what a trial leaves out is asked
+    about."""
+    of_file = MODEL | {"training_arguments": MODEL["training_arguments"] | file}
+    table = "run,s/it,memory_allocated_gib\na,1.0,4.0\n"
+    found = of_table(table, SIZES | {"parameters": 7e9}, of_file, device="NVIDIA A100-SXM4-80GB", **reported)
+
+    assert ("weights alone" in str(told(found, FindingKind.PHYSICS))) == impossible
+    assert ("has sharding=by hand" in "\n".join(finding_lines(found))) == bool(reported)

@@ -87,7 +87,7 @@ class Run:
     projected: bool
     out_of_memory: bool
     elsewhere: bool
-    """True if the report's run had something that a trial leaves out, perhaps sharded or offloaded weights."""
+    """True if a part of the weights may lie elsewhere: DeepSpeed spreads them, and so may what a trial leaves out."""
     from_file: bool
     """True if the row is from a file that a run left. Such a file counts no devices."""
     unread: Sequence[str]
@@ -239,7 +239,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         out_of_memory=row.out_of_memory,
         from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
         unread=row.unread,
-        elsewhere=bool(settings.reported and settings.reported.ignored),
+        elsewhere=bool((settings.reported and settings.reported.ignored) or own.training("deepspeed")),
         length=length,
     )
 

@@ -78,7 +78,7 @@ class Reported:
     files: list[str] = field(default_factory=list)
     """Tables (.csv, .md), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B (.csv)."""
     ignored: dict[str, object] = field(default_factory=dict)
-    """Settings of the real run that a trial can't have: `deepspeed: ZeRO-2`."""
+    """Settings of the real run that a trial can't have: `storage: a network disk`."""
     rows: list[Row] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)
