@@ -146,10 +146,13 @@ def test_a_claim_within_rounding_is_undecided(a: str, b: str, speed_up: str, jud
     ("file", "reported", "impossible"),
     [
         ({}, {}, True),
+        ({"deepspeed": {"zero_optimization": {"stage": 2}}}, {}, True),
         ({"deepspeed": {"zero_optimization": {"stage": 3}}}, {}, False),
+        ({"deepspeed": {"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}}, {}, False),
+        ({"deepspeed": "zero.json"}, {}, False),
         ({}, {"ignored": {"sharding": "by hand"}}, False),
     ],
-    ids=["on_the_device", "DeepSpeed", "left_out"],
+    ids=["on_the_device", "gradients_spread", "weights_spread", "weights_on_the_host", "who_knows", "left_out"],
 )
 def test_weights_that_may_lie_elsewhere_need_no_room_on_the_device(
     file: dict, reported: dict, impossible: bool

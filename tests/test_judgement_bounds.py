@@ -8,6 +8,7 @@ import pytest
 
 from simulated import SHARES, facts
 from slowstep.factors import CATALOGUE
+from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.bounds import BOUNDS, bound
 from slowstep.judgement.intervals import interval
 
@@ -129,9 +130,15 @@ def test_a_bound_says_why() -> None:
 
 def in_bf16(peak: float, **observed: object) -> float | None:
     """The bound of bf16 for a run of known FLOPs, where the device does `peak` FLOP/s in it."""
-    known = replace(facts(observed=SIZES | observed), other_peaks={"bfloat16": peak})
-    found = bound("precision", known, "bf16", None)
+    found = bound("precision", known_in(peak, **observed), "bf16", None)
     return found and found.ratio
+
+
+def known_in(peak: float, **observed: object) -> BaselineFacts:
+    """A run of known FLOPs that uses half of its device, which does `peak` FLOP/s in bf16."""
+    known = facts(observed=SIZES | observed)
+    needed = known.throughput.useful_tokens_per_second * (known.flops.needed - known.flops.attention / 2)
+    return replace(known, peak_flops=2 * needed, other_peaks={"bfloat16": peak, "float32": peak})
 
 
 def test_an_emulated_precision_is_bounded_by_its_own_products() -> None:
@@ -143,5 +150,14 @@ def test_an_emulated_precision_is_bounded_by_its_own_products() -> None:
     assert in_bf16(needed / 10) == pytest.approx(0.1)
     assert in_bf16(1.5 * needed) == pytest.approx(1.5)
     assert in_bf16(10 * needed) is None
-    assert bound("precision", replace(known, other_peaks={"float16": needed / 10}), "bf16", None) is None
+    assert bound("precision", replace(known_in(needed / 10), other_peaks={}), "bf16", None) is None
+    assert bound("precision", replace(known_in(needed / 10), peak_flops=None), "bf16", None) is None
+    assert bound("precision", known_in(needed / 10, tf32=True), "fp32", None) is None
     assert in_bf16(needed / 10, weight_bits=4) is None
+
+
+@pytest.mark.parametrize(("times", "refutes"), [(0.1, True), (0.4, True), (0.7, False), (1.5, False)])
+def test_a_peak_refutes_only_where_the_precision_is_emulated(times: float, refutes: bool) -> None:
+    """A measured peak scatters by more than a little, so one that is a little short of today's speed says nothing."""
+    needed = known_in(1.0).peak_flops / 2
+    assert bound("precision", known_in(times * needed), "bf16", None).suffices == refutes

@@ -238,6 +238,14 @@ def change(factor: str, gain: float, loses: float = 0.0, **others: object) -> Ve
 
 
 WORKERS, CEILING = "dataloader_num_workers", "cached_batches"
+
+
+def within(gain: float, most: float, loses: float) -> Verdict:
+    """Workers that are shown to bring something, known no better than up to `most`."""
+    known = change(WORKERS, gain, loses)
+    return replace(known, effect=replace(known.effect, lower=0.01, upper=most))
+
+
 LIMIT = change(CEILING, 0.46, meaning=Meaning.DIAGNOSTIC)
 """Without any wait for data the run is as much faster as its wait of 37.5 % says, but for a little."""
 
@@ -247,11 +255,14 @@ LIMIT = change(CEILING, 0.46, meaning=Meaning.DIAGNOSTIC)
     [
         (change(WORKERS, 0.2, loses=0.2), [(None, "data")]),  # the wait's own name: a part goes
         (change(WORKERS, 0.35, loses=0.1), [(WORKERS, "data")]),  # most of it goes
+        (within(0.2, 0.3, loses=0.2), [(WORKERS, "data")]),  # a good part of it, and perhaps most
+        (within(0.05, 0.3, loses=0.2), [(None, "data")]),  # hardly a part by the estimate, whatever noise allows
         (change(WORKERS, 0.48), [(WORKERS, None)]),  # all of it goes, and luck puts it beyond the limit
         (change(WORKERS, 0.9, loses=0.2), [(WORKERS, None), (None, "data")]),  # it does more besides
         (change("optim", 0.2, loses=0.39 * 1.22), [(None, "data"), ("optim", None)]),  # it has nothing to do with it
         (change("num_threads", 0.09, loses=0.39 * 1.09), [(None, "data"), ("num_threads", None)]),
         (change("processes", 0.6, loses=0.1), [(None, "data"), ("processes", None)]),  # all that is lost to several
+        (change("processes", 2.0, loses=0.1), [("processes", None), (None, "data")]),  # the wait is no good part of it
     ],
 )
 def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | None, str | None]]) -> None:

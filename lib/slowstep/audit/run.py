@@ -87,7 +87,7 @@ class Run:
     projected: bool
     out_of_memory: bool
     elsewhere: bool
-    """True if a part of the weights may lie elsewhere: DeepSpeed spreads them, and so may what a trial leaves out."""
+    """True if a part of the weights may lie elsewhere: by DeepSpeed's settings, or by what a trial leaves out."""
     from_file: bool
     """True if the row is from a file that a run left. Such a file counts no devices."""
     unread: Sequence[str]
@@ -239,9 +239,17 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         out_of_memory=row.out_of_memory,
         from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
         unread=row.unread,
-        elsewhere=bool((settings.reported and settings.reported.ignored) or own.training("deepspeed")),
+        elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
     )
+
+
+def _moves_weights(deepspeed: object) -> bool:
+    """Return whether DeepSpeed may keep weights elsewhere: in its third stage, offloaded, or by a file of its own."""
+    if not isinstance(deepspeed, Mapping):
+        return deepspeed is not None
+    zero = deepspeed.get("zero_optimization")
+    return isinstance(zero, Mapping) and (zero.get("stage") == 3 or "offload_param" in zero)
 
 
 def _devices(given: Mapping[str, Figure]) -> Figure:

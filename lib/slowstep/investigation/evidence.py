@@ -19,7 +19,7 @@ from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
-from slowstep.judgement.baseline_facts import WAITS, baseline_facts, periodic_event_shares
+from slowstep.judgement.baseline_facts import WAITS, baseline_facts, flops_of, periodic_event_shares
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import change, log_ratios, result_of
 from slowstep.judgement.devices import Peak, peak_of
@@ -128,8 +128,12 @@ class Evidence:
         return None if self._data_sheet else needed.peak(computed_in(self.settings))
 
     def _other_peaks(self) -> dict[str, Needed[Peak]]:
-        """Return the needs of the device's peaks in the precisions that are tried, by PyTorch's names of them."""
-        if self._data_sheet:
+        """Return the needs of the device's peaks in the precisions that are tried, by PyTorch's names of them.
+
+        They bound a run whose FLOPs are known.
+        """
+        blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+        if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
             return {}
         every = (c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine))
         tried = [level.value for c in every if not c.untestable for f, level in c.levels if f is PRECISION]

@@ -11,22 +11,22 @@ from slowstep.settings.sections import BASELINE
 OF_BASELINE = 0.4
 """The part of the minutes after which the baseline takes no more than it needs: hypotheses are to be tried."""
 
-COMBINING = (0.1, 0.3)
-"""The largest part of the minutes that is kept for what is combined: while nothing is to be combined, and at all."""
+FOR_ONE, FOR_ALL = 0.1, 0.3
+"""The largest part of the minutes that is kept for one comparison, and for all that is combined."""
 
 
 def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured], minutes: float) -> float:
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
     What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes. While
-    nothing is to be combined, one comparison is kept, as long as the longest yet: the last one may support its change.
+    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes. One
+    comparison is kept in any case, as long as the longest yet, since the last one may support its change.
     """
-    nothing, most = COMBINING
+    judged = [m for m in measured if m.verdict.effect]
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
-    one = _longest(measured) / (60 * minutes) if measured else nothing
+    one = min(_longest(judged) / (60 * minutes), FOR_ONE) if judged else FOR_ONE
     needed = (2 * changes - 1) * _longest(to_combine) / (60 * minutes)
-    return 1 - min(max(min(one, nothing), needed), most)
+    return 1 - min(max(one, needed), FOR_ALL)
 
 
 def _longest(measured: Sequence[Measured]) -> float:

@@ -36,6 +36,9 @@ WORKER_START_SECONDS = 10.0
 BUSY = 0.1
 """The share of the time that a device may stand idle and still count as busy with its kernels."""
 
+EMULATED = 0.5
+"""The ratio below which a precision is emulated for certain, and its bound refutes without a trial."""
+
 TELLS_NOTHING = 2.0
 """The ratio from which on a bound says nothing. Nearly every run could be twice as fast at its device's peak, and that
 is no reason to expect a gain."""
@@ -193,21 +196,27 @@ def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
 def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
 
-    On a processor that emulates the precision, that alone takes longer than the whole step takes now. None where the
-    device could be twice as fast or faster, and where layers multiply in a precision of their own.
+    On a processor that emulates the precision, that alone takes many times as long as the whole step does now. A bound
+    that is less clear refutes nothing, since a measured peak depends on shapes and on what else the machine does. None
+    where the device could be twice as fast or faster, and where layers multiply in a precision of their own.
     """
     rate, flops = facts.throughput.useful_tokens_per_second, facts.flops
     peak = facts.other_peaks.get(DTYPES.get(asked.value, ""))
-    if rate is None or flops is None or peak is None or facts.observed.get("weight_bits", 32) < 16:
+    known = not (rate is None or flops is None or peak is None or facts.peak_flops is None)
+    if (
+        not known
+        or facts.observed.get("weight_bits", 32) < 16
+        or (asked.value == "fp32" and facts.observed.get("tf32"))
+    ):
         return None
     needed = rate * (flops.needed - flops.attention / 2)
-    if needed < peak / TELLS_NOTHING or (facts.peak_flops and needed > IMPLAUSIBLE * facts.peak_flops):
+    if needed < peak / TELLS_NOTHING or needed > IMPLAUSIBLE * facts.peak_flops:
         return None
     why = (
         f"in {asked.value} the products of matrices alone take {percentage(needed / peak)} of today's time, "
         "at the best that this device reaches in it"
     )
-    return Bound(ratio=peak / needed, why=why)
+    return Bound(ratio=peak / needed, why=why, suffices=peak / needed < EMULATED)
 
 
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:

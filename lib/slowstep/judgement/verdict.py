@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from slowstep.factors import Contrast, Meaning, in_code
-from slowstep.factors.factor import show_all
+from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.bounds import Bound, bound
@@ -341,8 +341,15 @@ def _lines(contrast: Contrast, record: ComparisonRecord) -> list[str]:
 def _replaced(contrast: Contrast, record: ComparisonRecord) -> list[str]:
     """Return what a command and its program say now where the change was made: `num_workers=0`, `--batch_size 8`."""
     run = contrast.baseline.settings.run
-    options = [f"{given} {run[key]}" for key in _new(contrast) if (given := given_name(key))]
-    return in_code.replaced(in_code.changes_of(record.treatment.observed)) + options if run.objects is not None else []
+    if run.objects is None:
+        return []
+    options = [
+        f"{given} {show(now)}"
+        for factor, level in contrast.levels
+        for key in level.overrides
+        if (given := given_name(key)) and (now := factor.current(run)) is not None
+    ]
+    return in_code.replaced(in_code.changes_of(record.treatment.observed)) + options
 
 
 def _new(contrast: Contrast) -> dict[str, object]:

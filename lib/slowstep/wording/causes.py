@@ -18,12 +18,15 @@ MOST_SHOWN = 3
 """The most changes that are named beside a suspect."""
 
 MOSTLY = 0.5
-"""The part of a loss, in log-ratios, from which on a change that takes it away names it. One that is shown to take less
-leaves the name to the loss: its cure is another one."""
+"""The part of a loss, in log-ratios, that a change must be able to take away, within its interval, to name the loss.
+One that is shown to take less leaves the name to the loss: its cure is another one."""
+
+A_PART = 1 / 3
+"""The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
 
 FEWER = "processes"
 """The factor that explains no phase's loss: fewer processes do everything else, and have no slow one among them. What
-they bring is the whole of what is lost to several, so this cause comes after those that are a part of it."""
+they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +61,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     """Return the causes, largest first.
 
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
-    limit that a diagnostic change shows. A change that takes most of it names it. What several processes cost in all
-    comes after all that is a part of it, and limits that nothing else belongs to come last. Changes are left out that
-    were compared beside settings which this run lacks.
+    limit that a diagnostic change shows. A change that takes a good part of it names it, unless it is shown to take
+    less than half. What several processes cost in all comes after its good parts. Limits that nothing else belongs to
+    come last. Changes are left out that were compared beside settings which this run lacks.
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -88,7 +91,17 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
         else:
             alone.append(_limit_cause(limit))
     found += [_factor_cause(v, v.effect.ratio, _costs(v, explained)) for v in changes]
-    return sorted(found, key=lambda c: (c.factor == FEWER, -c.ratio)) + alone
+    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio)) + alone
+
+
+def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
+    """Return causes, largest first, but for what several processes cost in all: it follows its good parts."""
+    whole = next((c for c in ranked if c.factor == FEWER), None)
+    if whole is None:
+        return list(ranked)
+    rest = [c for c in ranked if c is not whole]
+    parts = sum(_is_part(c.ratio, whole.ratio) for c in rest)
+    return [*rest[:parts], whole, *rest[parts:]]
 
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
@@ -108,8 +121,12 @@ def _is_within(v: Verdict, limit: Verdict) -> bool:
 
 
 def _names(best: Verdict, whole: float) -> bool:
-    """Return whether a change may take so much of a loss away that the cause is what it undoes."""
-    return math.log(best.effect.high) >= MOSTLY * math.log(whole)
+    """Return whether a change takes a good part of a loss away, and perhaps most: the cause is what it undoes."""
+    return _is_part(best.effect.ratio, whole) and math.log(best.effect.high) >= MOSTLY * math.log(whole)
+
+
+def _is_part(ratio: float, whole: float) -> bool:
+    return math.log(ratio) >= A_PART * math.log(whole)
 
 
 def _factor_cause(v: Verdict, ratio: float, text: str) -> Cause:
