@@ -17,6 +17,7 @@ from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
+from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.order import seconds_of
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
@@ -199,6 +200,28 @@ def test_16_bit_arithmetic_on_a_processor_is_undone_among_the_first(emulated: bo
 
     assert set(measured(lab)[:2]) == {"gradient_checkpointing=false", "precision=fp32"}
     assert (measured(lab)[0] == "precision=fp32") == emulated
+
+
+@pytest.mark.parametrize(("emulated", "known"), [(True, True), (False, True), (True, False)])
+def test_an_emulated_precision_is_refuted_without_its_trial(
+    emulated: bool, known: bool, opened: Callable[..., Lab]
+) -> None:
+    """By the device's peak in it, where the run's FLOPs are known; and so it says where the records are read alone."""
+    sizes = {"matmul_parameters": 1e6, "trained_parameters": 1e6, "layers": 2, "hidden_size": 64, "lora_r": None}
+    first = opened(lambda name, purpose: 0.0)
+    settings = override(first.settings, {"training_arguments.use_cpu": True, "compute.precision": ["bf16"]})
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    peaks = [Peak(tflops=tflops, bandwidth=20.0, source="measured here") for tflops in (0.05, 0.002)]
+    truth = replace(first.measurer.truth, peak=peaks[0], other_peaks={"bfloat16": peaks[emulated]})
+    truth = replace(truth, observed=sizes if known else {})
+    lab = open_lab(loaded, first.folder.parent, "on_cpu", SimulatedMeasurer(truth, settings.budget))
+    lab.pursue()
+    read = Lab(loaded, Evidence(settings, lab.folder, lab.evidence.environment), None)
+    said = [{v.name: v for v in one.test("compute")}["precision=bf16"] for one in (lab, read)]
+
+    assert ("precision=bf16" in measured(lab)) == (not emulated or not known)
+    assert said[0] == said[1]
+    assert ("the products of matrices alone" in said[0].reason) == (emulated and known)
 
 
 def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
+from simulated import around, pairs, record
 from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Meaning, check_levels, plan
 from slowstep.final.patch import edited, patch
+from slowstep.judgement.verdict import before_trial, judge
 from slowstep.settings import Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep_probe.changing.given import Given, same
@@ -290,6 +292,33 @@ def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, wor
     finally:
         patches.remove()
     json.dumps(seen.facts())
+
+
+@pytest.mark.parametrize(
+    ("words", "batch", "said"),
+    [
+        (["--batch", "8"], {"--batch": {"levels": [16]}}, ["num_workers=0", "--batch 8"]),
+        ([], {"--batch": {"levels": [16]}}, ["num_workers=0"]),  # nobody knows what the program does without it
+    ],
+)
+def test_a_verdict_says_what_stands_there_now(words: list[str], batch: dict, said: list[str], asked: Any) -> None:
+    """The argument that a trial replaced, and the option as the command gives it."""
+    (contrast,) = plan(asked(words, arguments=batch), "arguments", this_machine())
+    changed = made(3) | {"key": "training_arguments.dataloader_num_workers", "before": 0}
+    measured = record(pairs(around(0.2)), {"changes": [changed]})
+    found = judge(before_trial(contrast, None, 0.05, None), contrast, measured, 0.05, "cpu")
+
+    assert found.replaces == said
+
+
+def test_a_described_run_replaces_nothing_in_a_program() -> None:
+    """Its values stand in the parameter file, which the index reads."""
+    quick = load("params/quick.yaml").settings
+    contrasts = plan(quick, "data_loading", this_machine()) + plan(quick, "gradient_checkpointing", this_machine())
+    measured = record(pairs(around(0.2)))
+
+    for contrast in contrasts:
+        assert judge(before_trial(contrast, None, 0.05, None), contrast, measured, 0.05, "cpu").replaces == []
 
 
 def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:

@@ -39,6 +39,9 @@ OUTPUTS = ROOT / "outputs" / "own_scripts"
 TURNS = (3, 5)
 """The fewest and the most runs of the script with and without the cause, for the truth."""
 
+NEAR_LENGTH = 0.1
+"""The part by which the length of an exchange may be missed."""
+
 NEAR = 1.2
 """The ratio between the extremes of the runs below which the truth is known well enough."""
 
@@ -73,13 +76,13 @@ def main(arguments: list[str]) -> int:
     every = {f"healthy/{name.removesuffix('.py')}": {"script": name} for name in scripts} | planted()
     for name in given.names or every:
         known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-        if given.reread and name in known and (OUTPUTS / name).is_dir():
-            known[name] |= said_first(name, every[name])
-            known[name]["right"] = is_right(known[name], "expected" in every[name])
+        if given.reread:
+            known |= reread(name, every[name], known.get(name))
         elif name not in known or given.again:
             known[name] = diagnosed(name, every[name], given.minutes) | here_and_now()
         write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
-        print(f"{name}: {'right' if known[name]['right'] else 'WRONG'}: {known[name]['first']}", flush=True)
+        if name in known:
+            print(f"{name}: {'right' if known[name]['right'] else 'WRONG'}: {known[name]['first']}", flush=True)
     return 0
 
 
@@ -126,11 +129,27 @@ def diagnosed(name: str, scenario: Mapping[str, Any], minutes: float) -> dict[st
             shutil.copytree(Path(folder) / "found", OUTPUTS / name, symlinks=True)
         found = said_first(name, scenario)
         # a change is held against that change made by hand, and time that no change takes away against its cause undone
-        cured = found["named"] in CATALOGUE and "cure" in scenario
+        cured = is_cured(found, scenario)
         (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
         truth = ratio(plain / script, home / script, launcher) if "expected" in scenario else None
     row = {"truth": truth, "status": done.returncode, "asked_minutes": minutes, "call_seconds": round(took, 1)}
-    return found | row | {"right": is_right(found | row, "expected" in scenario)}
+    return found | row | {"right": is_right(found | row, scenario)}
+
+
+def is_cured(row: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
+    """Whether the truth is that of the named change, made by hand, and not that of the cause."""
+    return row["factor"] in CATALOGUE and bool(row["named"]) and "cure" in scenario
+
+
+def reread(name: str, scenario: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A known row by the causes as they are told today; {} where its records are gone, or need another truth."""
+    if known is None or not (OUTPUTS / name).is_dir():
+        return {}
+    row = dict(known) | said_first(name, scenario)
+    if is_cured(row, scenario) != is_cured(known, scenario):
+        print(f"{name}: it is named otherwise now, and its truth is another one; measure it again", flush=True)
+        return {}
+    return {name: row | {"right": is_right(row, scenario)}}
 
 
 def said_first(name: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,13 +167,18 @@ def said_first(name: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exchange(seen: Overview, folder: Path) -> list[float]:
-    """Milliseconds of a step that the exchange of gradients takes, by the arm without it: the estimate and its ends."""
-    verdict = next(v for v in seen.verdicts if v.name == WITHOUT_EXCHANGE)
+    """Milliseconds of a step that the exchange of gradients takes, by the arm without it: the estimate and its ends.
+
+    Nothing if that was not measured.
+    """
+    effect = next((v.effect for v in seen.verdicts if v.name == WITHOUT_EXCHANGE), None)
     store = Store(folder / "records")
     texts = [store.path("comparisons", name).read_text(encoding="utf-8") for name in store.names("comparisons")]
-    pairs = next(d["record"]["pairs"] for d in map(json.loads, texts) if d["about"]["name"] == WITHOUT_EXCHANGE)
-    step = statistics.mean(1e3 * pair["baseline"]["seconds"] / pair["baseline"]["steps"] for pair in pairs)
-    return [step * (1 - 1 / ratio) for ratio in (verdict.effect.ratio, verdict.effect.low, verdict.effect.high)]
+    found = [d["record"]["pairs"] for d in map(json.loads, texts) if d["about"]["name"] == WITHOUT_EXCHANGE]
+    if effect is None or not found:
+        return []
+    step = statistics.mean(1e3 * pair["baseline"]["seconds"] / pair["baseline"]["steps"] for pair in found[0])
+    return [step * (1 - 1 / ratio) for ratio in (effect.ratio, effect.low, effect.high)]
 
 
 def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
@@ -165,9 +189,17 @@ def name_of(cause: Cause, expected: Sequence[str]) -> str | None:
     return next(iter(factors or [n for n in expected if n not in CATALOGUE and n.lower() in text]), None)
 
 
-def is_right(row: Mapping[str, Any], ill: bool) -> bool:
-    """Return whether what stands first is right: named with a size that agrees, or nothing where there is nothing."""
-    return bool(row["named"]) and agrees(row["said"], row["truth"]) if ill else row["first"] == NOTHING
+def is_right(row: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
+    """Return whether what stands first is right: named with a size that agrees, or nothing where there is nothing.
+
+    An exchange of known length must be found within a tenth.
+    """
+    if "expected" not in scenario:
+        return row["first"] == NOTHING
+    length = scenario.get("exchange_ms")
+    found = row.get("exchange_ms") or [math.inf]
+    agreed = length is None or abs(found[0] / length - 1) <= NEAR_LENGTH
+    return bool(row["named"]) and agrees(row["said"], row["truth"]) and agreed
 
 
 def changed(text: str, replace: Mapping[str, str]) -> str:

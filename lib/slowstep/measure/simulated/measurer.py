@@ -85,6 +85,8 @@ class Truth:
     """A function that returns why an arm's trial crashes, or None."""
     seconds_of_event: float = 0.0
     peak: Peak | None = None
+    other_peaks: Mapping[str, Peak] = field(default_factory=dict)
+    """The device's peaks in other arithmetic than the run's, by PyTorch's name of it."""
 
 
 class SimulatedMeasurer:
@@ -175,7 +177,7 @@ class SimulatedMeasurer:
 
     def peak(self, dtype: str) -> Peak | None:
         """Return the peak of the truth."""
-        return self.truth.peak
+        return self.truth.other_peaks.get(dtype, self.truth.peak)
 
     def model_sizes(self, settings: Settings) -> dict[str, int]:
         """Return no sizes."""
