@@ -31,6 +31,9 @@ PICTURES = {
 
 HEIGHT = 900
 
+NOW, WIDTHS, LONG = ROOT / "docs" / "pictures", (1280, 360), 1600
+"""Where pictures of the index lie that stand beside those of its first version, their widths, and their height."""
+
 
 def main(arguments: list[str]) -> int:
     """Measure, draw, copy, take the pictures."""
@@ -84,6 +87,11 @@ def photograph() -> None:
             page.goto((GALLERY / path).as_uri())
             target = page.locator(part) if part else page
             target.screenshot(path=str(GALLERY / f"{name}.png"))
+            page.close()
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": LONG})
+            page.goto((GALLERY / "index.html").as_uri() + "#quick")
+            page.screenshot(path=str(NOW / f"index_after_{width}.png"))
             page.close()
         browser.close()
 
