@@ -156,6 +156,16 @@ def test_an_emulated_precision_is_bounded_by_its_own_products() -> None:
     assert in_bf16(needed / 10, weight_bits=4) is None
 
 
+@pytest.mark.parametrize("more", [{"padding": 100}, {"observed": SIZES | {"gradient_checkpointing": True}}])
+def test_all_that_is_computed_is_computed_in_the_other_precision(more: dict) -> None:
+    """Padding and recomputation are no useful work, and another precision does not leave them out."""
+    known, plain = facts(**({"observed": SIZES} | more)), facts(observed=SIZES)
+    peaks = {"peak_flops": 1e18, "other_peaks": {"bfloat16": 1e13}}
+    longer, shorter = (bound("precision", replace(f, **peaks), "bf16", None).ratio for f in (known, plain))
+
+    assert longer < 0.8 * shorter
+
+
 @pytest.mark.parametrize(("times", "refutes"), [(0.1, True), (0.4, True), (0.7, False), (1.5, False)])
 def test_a_peak_refutes_only_where_the_precision_is_emulated(times: float, refutes: bool) -> None:
     """A measured peak scatters by more than a little, so one that is a little short of today's speed says nothing."""

@@ -196,27 +196,24 @@ def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
 def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
 
-    On a processor that emulates the precision, that alone takes many times as long as the whole step does now. A bound
-    that is less clear refutes nothing, since a measured peak depends on shapes and on what else the machine does. None
-    where the device could be twice as fast or faster, and where layers multiply in a precision of their own.
+    All positions are computed in it, padding and recomputation as well. On a processor that emulates the precision,
+    that alone takes much longer than the whole step does now. A bound that is less clear refutes nothing, since a
+    measured peak depends on shapes and on what else the machine does. None where the device could be twice as fast or
+    faster, and where layers multiply in a precision of their own.
     """
-    rate, flops = facts.throughput.useful_tokens_per_second, facts.flops
-    peak = facts.other_peaks.get(DTYPES.get(asked.value, ""))
-    known = not (rate is None or flops is None or peak is None or facts.peak_flops is None)
-    if (
-        not known
-        or facts.observed.get("weight_bits", 32) < 16
-        or (asked.value == "fp32" and facts.observed.get("tf32"))
-    ):
+    rate, flops = facts.throughput.padded_tokens_per_second, facts.flops
+    now, then = facts.peak_flops, facts.other_peaks.get(DTYPES.get(asked.value, ""))
+    if rate is None or flops is None or now is None or then is None:
         return None
-    needed = rate * (flops.needed - flops.attention / 2)
-    if needed < peak / TELLS_NOTHING or needed > IMPLAUSIBLE * facts.peak_flops:
+    of_their_own = facts.observed.get("weight_bits", 32) < 16 or (asked.value == "fp32" and facts.observed.get("tf32"))
+    computed = rate * (flops.needed - flops.attention / 2 + flops.recomputation)
+    if of_their_own or computed < then / TELLS_NOTHING or computed > IMPLAUSIBLE * now:
         return None
     why = (
-        f"in {asked.value} the products of matrices alone take {percentage(needed / peak)} of today's time, "
+        f"in {asked.value} the products of matrices alone take {percentage(computed / then)} of today's time, "
         "at the best that this device reaches in it"
     )
-    return Bound(ratio=peak / needed, why=why, suffices=peak / needed < EMULATED)
+    return Bound(ratio=then / computed, why=why, suffices=then / computed < EMULATED)
 
 
 def _event(event: str, every: str = "") -> Callable[[BaselineFacts, Asked], Bound | None]:
