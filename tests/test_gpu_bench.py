@@ -34,6 +34,7 @@ from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
 
 SEEN = {"memory", "probe", "telemetry", "residency", "job-projected"}
+SEEN |= {f"identical-{name}" for name in ("language", "small", "loop", "images")}
 """The parts whose dry run was seen to its end by this test. The others are to be run by hand first (docs/gpu.md)."""
 
 
