@@ -31,6 +31,7 @@ from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.measure.live_trial import DISCARDED, START_UP
 from slowstep.records import (
+    Block,
     ComparisonRecord,
     Environment,
     EventRecord,
@@ -132,7 +133,7 @@ class Evidence:
 
         They bound a run whose FLOPs are known.
         """
-        blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+        blocks = self._noise_blocks()
         if self._data_sheet or not blocks or flops_of(blocks, self.noise.baseline.observed) is None:
             return {}
         every = (c for section in TESTED_SECTIONS for c in plan(self.settings, section, self.machine))
@@ -187,6 +188,9 @@ class Evidence:
     def _noise_steps(self) -> list[Steps]:
         return [*self.noise.baseline.steps, *self.noise.treatment.steps]
 
+    def _noise_blocks(self) -> list[Block]:
+        return [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+
     # -- the baseline --
 
     @cached_property
@@ -236,7 +240,7 @@ class Evidence:
     def stall_samples(self) -> float:
         """The mean number of samples from one stall to the next; 0 if stalls take less than half the minimum effect."""
         apart = self._early.spacing(WAITS, self.settings.budget.minimum_effect / 2)
-        blocks = [b for pair in self.noise.pairs for b in (pair.baseline, pair.treatment)]
+        blocks = self._noise_blocks()
         samples = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
         return apart * samples if apart > 1 else 0.0
 
