@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from slowstep.cli.join import address
+from slowstep.cli.join import address, found_key
 from slowstep.environment.machine import this_machine
-from slowstep.factors import CATALOGUE, comparison_family
+from slowstep.factors import CATALOGUE, Meaning, comparison_family
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import slowest
+from slowstep.judgement.nodes import node_of_rank, slow_node
+from slowstep.judgement.suspects import Suspect
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
 from slowstep.nodes.hello import Hello
-from slowstep.nodes.key import made_key, read_key
+from slowstep.nodes.key import NoKey, made_key, read_key
 from slowstep.nodes.listening import Listening
 from slowstep.nodes.member import NodeFailed
 from slowstep.nodes.session import Session
@@ -29,6 +31,7 @@ from slowstep.settings import Settings, SettingsError
 from slowstep.settings.command import Command
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Nodes
+from slowstep.wording.causes import causes
 from slowstep_probe.processes.wire import Wire, pair
 from slowstep_probe.ranks.gathering import handed_over
 from slowstep_probe.ranks.rank import Group
@@ -76,6 +79,21 @@ def test_a_key_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(SettingsError, match="others may read this key"):
         read_key(str(path))
+
+
+def test_a_node_that_comes_first_waits_for_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Jobs start on all nodes at the same time, and the key of a common home folder is made by one of them."""
+    path = str(tmp_path / "key")
+    made: list[bytes] = []
+    later = threading.Timer(1.0, lambda: made.append(made_key(path)))
+    later.start()
+    found = found_key(path, patience=60)
+    later.join()
+
+    assert made == [found]
+    assert "waiting for the key" in capsys.readouterr().out
+    with pytest.raises(NoKey, match="there is no key"):
+        found_key(str(tmp_path / "never"), patience=0)
 
 
 def test_a_key_that_is_missing_or_too_short_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,17 +302,78 @@ def ratio(low: float, high: float) -> Interval:
 @pytest.mark.parametrize(
     ("effects", "expected"),
     [
-        ({1: ratio(0.7, 0.8)}, 1),
-        ({1: ratio(1.2, 1.3)}, 0),
+        ({1: ratio(0.7, 0.8)}, (1, 0, 1 / 0.8, 1 / 0.7)),
+        ({1: ratio(1.2, 1.3)}, (0, 1, 1.2, 1.3)),
+        ({1: ratio(1.2, 1.3), 2: ratio(1.5, 1.6)}, (0, 1, 1.2, 1.3)),  # with node 0 mended, node 1 is waited for
         ({1: ratio(0.97, 1.03)}, None),
-        ({1: ratio(0.7, 0.8), 2: ratio(0.5, 0.6)}, 2),
+        ({1: ratio(0.7, 0.8), 2: ratio(0.5, 0.6)}, (2, 0, 1 / 0.6, 1 / 0.5)),
         ({1: ratio(1.2, 1.3), 2: ratio(0.9, 1.1)}, None),
         ({}, None),
     ],
 )
-def test_the_slower_node_is_named_beyond_chance(effects: dict[int, Interval], expected: int | None) -> None:
-    """Whichever of them it is; the first one has no interval of its own."""
-    assert slowest(effects) == expected
+def test_the_slower_node_is_named_beyond_chance(effects: dict[int, Interval], expected: tuple | None) -> None:
+    """Whichever of them it is, with what the other one trains more; the first one has no interval of its own."""
+    found = slow_node(effects)
+
+    assert (found is None) == (expected is None)
+    if found:
+        assert (found.number, found.against) == expected[:2]
+        assert (found.gain.low, found.gain.high) == pytest.approx(expected[2:])
+
+
+def test_ranks_are_counted_node_by_node() -> None:
+    """The first node has the first ranks; a node that takes no part has none."""
+    assert [node_of_rank(rank, [2, 0, 3]) for rank in range(6)] == [0, 0, 2, 2, 2, None]
+
+
+def of_node(number: int, effect: Interval) -> Verdict:
+    """The verdict on a node against the first one."""
+    return Verdict(
+        name=f"node={number}",
+        factor="node",
+        title="Node",
+        hypothesis="it is faster",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="where it trains",
+        outcome=Outcome.SUPPORTED if effect.low > 1 else Outcome.REFUTED,
+        reason="",
+        effect=effect,
+        held_constant={"nodes.apart": True},
+        overrides={"nodes.number": number},
+    )
+
+
+def of_rank(rank: int, node: int, share: float) -> Suspect:
+    """What is lost to a rank that the others wait for."""
+    interval = Interval(mean=share, lower=0.9 * share, upper=1.1 * share, p=0.0, n=9)
+    return Suspect(phase="forward", share=interval, why=f"rank {rank} is slow", rank=rank, node=node)
+
+
+@pytest.mark.parametrize(("number", "effect"), [(0, ratio(1.3, 1.5)), (1, ratio(0.65, 0.8))])
+def test_a_slow_node_is_one_cause_with_what_its_rank_is_seen_to_lose(number: int, effect: Interval) -> None:
+    """Whether it is the first one or another; it is no matter of the program's forward pass."""
+    (cause,) = causes([of_node(1, effect)], [of_rank(number, number, 0.25)], 0.05)
+
+    assert cause.factor == "node"
+    assert cause.text.startswith(f"Node {number} is slow: ")
+    assert f"rank {number} is slow" in cause.text
+    assert cause.size[1] > 1.2
+
+
+@pytest.mark.parametrize(
+    ("effect", "suspect", "expected"),
+    [
+        (ratio(0.7, 0.8), of_rank(0, 0, 0.25), ["node", None]),  # slow on the fast node
+        (ratio(0.85, 0.9), of_rank(1, 1, 0.5), [None, "node"]),  # slower than the node explains
+        (ratio(0.97, 1.03), of_rank(1, 1, 0.25), [None]),
+        (ratio(0.96, 0.99), of_rank(1, 1, 0.25), [None]),  # slower, by less than matters
+    ],
+)
+def test_a_slow_rank_stays_a_cause_where_its_node_does_not_explain_it(
+    effect: Interval, suspect: Suspect, expected: list[str | None]
+) -> None:
+    """Such a rank loses its time by itself."""
+    assert [cause.factor for cause in causes([of_node(1, effect)], [suspect], 0.05)] == expected
 
 
 def test_differences_between_nodes_are_said() -> None:

@@ -19,12 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench.own_scripts.on_nodes import TORCHRUN, two_nodes
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
 from slowstep.factors import CATALOGUE
@@ -116,22 +119,26 @@ def diagnosed(name: str, scenario: Mapping[str, Any], minutes: float) -> dict[st
         home.mkdir()
         plain.mkdir()
         text = (HERE / "scripts" / scenario["script"]).read_text(encoding="utf-8")
-        script, launcher = Path(scenario["script"]).name, launcher_of(scenario["script"])
+        script = Path(scenario["script"]).name
         ill = changed(text, scenario.get("replace", {}))
         (home / script).write_text(ill)
         words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--minutes", str(minutes), "--outputs", folder]
-        command = [*words, "--name", "found", "--", *launcher, script]
-        began = time.monotonic()
-        done = subprocess.run(command, cwd=home, env=healthy_environment(), capture_output=True, text=True)
-        took = time.monotonic() - began
-        if (Path(folder) / "found").is_dir():
-            shutil.rmtree(OUTPUTS / name, ignore_errors=True)
-            shutil.copytree(Path(folder) / "found", OUTPUTS / name, symlinks=True)
-        found = said_first(name, scenario)
-        # a change is held against that change made by hand, and time that no change takes away against its cause undone
-        cured = is_cured(found, scenario)
-        (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
-        truth = ratio(plain / script, home / script, launcher) if "expected" in scenario else None
+        with setting_of(name, scenario, home / script) as setting:
+            command = [*setting.within, *words, "--name", "found", *setting.options, "--", *setting.command, script]
+            began = time.monotonic()
+            with setting.beside:
+                done = subprocess.run(command, cwd=home, env=healthy_environment(), capture_output=True, text=True)
+            took = time.monotonic() - began
+            if (Path(folder) / "found").is_dir():
+                shutil.rmtree(OUTPUTS / name, ignore_errors=True)
+                shutil.copytree(Path(folder) / "found", OUTPUTS / name, symlinks=True)
+            found = said_first(name, scenario)
+            # a change is held against itself made by hand, and time that no change takes away against its cause undone
+            cured = is_cured(found, scenario)
+            (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
+            if "slow_node" in scenario:
+                (plain / script).write_text(ill)  # the other node trains the same
+            truth = ratio(plain / script, home / script, setting) if "expected" in scenario else None
     row = {"truth": truth, "status": done.returncode, "asked_minutes": minutes, "call_seconds": round(took, 1)}
     return found | row | {"right": is_right(found | row, scenario)}
 
@@ -218,19 +225,46 @@ def agrees(said: list[float], truth: list[float] | None) -> bool:
     return (said[1] <= truth[2] and truth[1] <= said[2]) or abs(math.log(said[0] / truth[0])) < FAR
 
 
-def launcher_of(script: str) -> list[str]:
-    """The words before a script: those in ranks/ are started in two processes."""
-    if Path(script).parts[0] != "ranks":
-        return [sys.executable]
-    return [str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node", "2"]
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How a scenario's commands are started: words before `slowstep` and before the script, and what runs beside."""
+
+    command: list[str]
+    without: list[str]
+    """The words before the script that trains without the cause."""
+    planted: list[str]
+    """The words before the script that trains with it."""
+    within: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    beside: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
-def ratio(plain: Path, planted: Path, launcher: Sequence[str]) -> list[float]:
+@contextmanager
+def setting_of(name: str, scenario: Mapping[str, Any], script: Path) -> Iterator[Setting]:
+    """Give the setting of a scenario: two nodes for those in nodes/, two processes for scripts in ranks/, or one."""
+    if Path(name.removeprefix("healthy/")).parts[0] == "nodes":
+        slow = scenario.get("slow_node")
+        with two_nodes(slow) as nodes:
+            yield Setting(
+                within=nodes.within[0],
+                options=nodes.diagnose(),
+                command=nodes.command(0, script.name)[:-1],
+                without=nodes.alone(1 - (slow or 0)),
+                planted=nodes.alone(slow or 0),
+                beside=nodes.second(script, healthy_environment()),
+            )
+        return
+    ranked = Path(scenario["script"]).parts[0] == "ranks"
+    words = [TORCHRUN, "--nproc-per-node", "2"] if ranked else [sys.executable]
+    yield Setting(command=words, without=words, planted=words)
+
+
+def ratio(plain: Path, planted: Path, setting: Setting) -> list[float]:
     """The throughput without the cause over that with it, by turns: the median, the lowest, the highest."""
-    throughput(plain, launcher), throughput(planted, launcher)
+    throughput(plain, setting.without), throughput(planted, setting.planted)
     pairs: list[float] = []
     while len(pairs) < TURNS[0] or (len(pairs) < TURNS[1] and max(pairs) / min(pairs) > NEAR):
-        pairs.append(throughput(plain, launcher) / throughput(planted, launcher))
+        pairs.append(throughput(plain, setting.without) / throughput(planted, setting.planted))
     return [statistics.median(pairs), min(pairs), max(pairs)]
 
 

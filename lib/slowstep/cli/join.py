@@ -12,7 +12,7 @@ from slowstep.command.resolve import resolve
 from slowstep.launch.node_of_session import JoinedNode
 from slowstep.launch.surveyor import SurveyOrder, mattering, would_start
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
-from slowstep.nodes.key import read_key
+from slowstep.nodes.key import NoKey, read_key
 from slowstep.nodes.listening import PORT
 from slowstep.settings.errors import SettingsError
 from slowstep.text.terminal import say
@@ -25,10 +25,10 @@ RETRY = 0.5
 def join(session: str, words: Sequence[str], key_file: str, startup: float, patience: float) -> int:
     """Join a session, serve it until it ends, and return 0; SettingsError says why this can't be done.
 
-    A session that is not there yet is waited for, as many seconds as `patience` says.
+    A key and a session that are not there yet are waited for, each as many seconds as `patience` says.
     """
     host, port = address(session)
-    key = read_key(key_file)
+    key = found_key(key_file, patience)
     command = resolve(words, Path.cwd(), os.environ)
     command = replace(command, env=mattering(os.environ) | command.env)
     command, nodes, node = would_start(command, SurveyOrder(startup=startup), os.environ)
@@ -40,6 +40,21 @@ def join(session: str, words: Sequence[str], key_file: str, startup: float, pati
     joined.serve()
     say(f"the session on {joined.leader} has ended")
     return 0
+
+
+def found_key(file: str, patience: float) -> bytes:
+    """Return the key, as soon as there is one; SettingsError if there is none in time."""
+    deadline, waiting = time.monotonic() + patience, False
+    while True:
+        try:
+            return read_key(file)
+        except NoKey as why:
+            if time.monotonic() > deadline:
+                raise
+            if not waiting:
+                say(f"waiting for the key, which `slowstep diagnose` makes on node 0. {why}")
+        waiting = True
+        time.sleep(RETRY)
 
 
 def reached(host: str, port: int, key: bytes, patience: float) -> Wire:

@@ -130,7 +130,9 @@ class Factor:
     an_extra: bool = False
     """True if its proposals are tried although they are another training: the run does without something."""
     undoes: bool = False
-    """True if its proposals undo what costs time and is seldom needed. They are tried before all others."""
+    """True if its proposals undo what costs time and is seldom needed. They are tried before what may bring most."""
+    elsewhere: bool = False
+    """True if its proposals train the same on other hardware. They are tried before all others."""
     limits: str = ""
     """The changes that a level of class diagnostic shows the limit of, in words: "all changes of data loading"."""
 

@@ -212,6 +212,7 @@ class Evidence:
                 if (peak := self.read(what))
             },
             profile=None if profile.failed else profile,
+            on_nodes=self.settings.on_nodes,
         )
         return Baseline(
             record=record,

@@ -25,10 +25,16 @@ times as much on any processor of this decade, and bf16 without instructions of 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
     """Return contrasts in the order of measuring.
 
-    What undoes something that the run has switched on beyond its need comes first: it is cheap to find out, and it is
-    what a look at the program would find. Then comes the largest bound for the seconds that its comparison may take.
+    The same training on other hardware comes first, since no change of a program makes up for a slow node. Then comes
+    what undoes something that the run has switched on beyond its need: it is cheap to find out, and it is what a look
+    at the program would find. Then comes the largest bound for the seconds that its comparison may take.
     """
-    return sorted(contrasts, key=lambda c: (not _undoes(c, evidence), -_worth(c, evidence)))
+    return sorted(contrasts, key=lambda c: (not _elsewhere(c), not _undoes(c, evidence), -_worth(c, evidence)))
+
+
+def _elsewhere(contrast: Contrast) -> bool:
+    """Return whether a contrast trains the same on other hardware."""
+    return any(f.elsewhere for f, _ in contrast.levels)
 
 
 def _undoes(contrast: Contrast, evidence: Evidence) -> bool:

@@ -44,6 +44,8 @@ class BaselineFacts:
     """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
     profile: ProfileRecord | None = None
     """Some steps of the baseline under the profiler; None if there are none."""
+    on_nodes: Sequence[int] = ()
+    """The number of ranks on each node; empty where it is not known."""
     rarest_stall: int = 500
     """The rarity that matters. A bound refutes a wait only if stalls in one of so many steps would have been met."""
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.nodes import node_of_rank
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
 from slowstep.judgement.ranks import Skew, collectives, skew
 from slowstep.judgement.shares import difference, long_steps
@@ -68,6 +69,10 @@ class Suspect:
     why: str
     consists_of: list[str] = field(default_factory=list)
     """Lines of code or operators, with their shares, largest first."""
+    rank: int | None = None
+    """The rank that the others wait for; None if that is no matter of one rank."""
+    node: int | None = None
+    """The node of that rank."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -111,7 +116,7 @@ def suspects(facts: BaselineFacts, minimum: float) -> list[Suspect]:
     found += [_suspect_pass(facts, phase, least) for phase in PASSES]
     slow = skew(facts.blocks, least)
     if slow is not None:
-        found = [_of_slow_rank(slow, found)] + [s for s in found if s and s.phase != slow.phase]
+        found = [_of_slow_rank(slow, facts, found)] + [s for s in found if s and s.phase != slow.phase]
     return sorted((s for s in found if s and s.least - 1 >= minimum), key=lambda s: -s.ratio)
 
 
@@ -164,11 +169,19 @@ def achieved(facts: BaselineFacts, phase: str) -> float | None:
     return work * tokens / facts.share(phase) / peak
 
 
-def _of_slow_rank(slow: Skew, found: Sequence[Suspect | None]) -> Suspect:
+def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | None]) -> Suspect:
     """Return the suspect of a rank that the others wait for, with what is known of the phase in which it is slow."""
     known = next((s for s in found if s and s.phase == slow.phase), None)
-    why = f"rank {slow.rank} takes that much longer there than any other, and they wait for it meanwhile"
-    return Suspect(phase=slow.phase, share=slow.share, why=why, consists_of=known.consists_of if known else [])
+    node = node_of_rank(slow.rank, facts.on_nodes)
+    on_node = f" (on node {node})" if len(facts.on_nodes) > 1 else ""
+    return Suspect(
+        phase=slow.phase,
+        share=slow.share,
+        why=f"rank {slow.rank}{on_node} takes that much longer there than any other, and they wait for it meanwhile",
+        consists_of=known.consists_of if known else [],
+        rank=slow.rank,
+        node=node,
+    )
 
 
 def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:

@@ -53,6 +53,9 @@ FEWEST = 3
 HEADROOM = 0.9
 """The share of the memory that two resident arms may fill."""
 
+IN_A_ROW = 2
+"""The most blocks that are measured again one after the other. A load that stays is the state of the machine."""
+
 T = TypeVar("T")
 
 
@@ -84,6 +87,8 @@ class InterleavedComparison:
         self.order = random.Random(self.seed)
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
+        self.in_a_row = 0
+        """Number of the last blocks that were measured again, without one between them that nothing interrupted."""
         self.by_turns = False
         self.before: list[dict[str, float]] = [{}, {}]
         """Seconds of both arms' lives before this comparison, by part. The baseline may have served others."""
@@ -241,13 +246,26 @@ class InterleavedComparison:
             block = self._asked(side, partial(self._block, side=side, start=start, samples=samples))
             if self.by_turns != turns:
                 return None
-            if block.interrupted is not None and len(self.redone) < self.budget.redo_blocks:
-                arm = ("baseline", "treatment")[side]
-                self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
+            if self.again(block, side):
                 self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
                 return None
             blocks[side] = block
         return blocks
+
+    def again(self, block: Block, side: int) -> bool:
+        """Return whether an interrupted block is to be measured again, and note that.
+
+        What interrupts one block after the other is the machine's own state, which no repetition changes.
+        """
+        if block.interrupted is None:
+            self.in_a_row = 0
+            return False
+        if self.in_a_row == IN_A_ROW or len(self.redone) >= self.budget.redo_blocks:
+            return False
+        self.in_a_row += 1
+        arm = ("baseline", "treatment")[side]
+        self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
+        return True
 
     def _start(self, first: int) -> float:
         """Bring the live arms close to the sample that both blocks of a pair begin with, and return that sample."""

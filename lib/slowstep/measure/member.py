@@ -67,14 +67,6 @@ class Member(InterleavedComparison):
             return None
         return self.answer(side, partial(self._block, side=side, start=start, samples=samples))
 
-    def again(self, block: Block, side: int) -> bool:
-        """Return whether an interrupted block does not count, and note that."""
-        if block.interrupted is None or len(self.redone) >= self.budget.redo_blocks:
-            return False
-        arm = ("baseline", "treatment")[side]
-        self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
-        return True
-
     def take(self, baseline: Block, treatment: Block) -> None:
         """Keep a pair, and draw the order of the next."""
         first = "treatment" if self.first == TREATMENT else "baseline"

@@ -18,13 +18,19 @@ SHORTEST = 16
 """The characters of a key that nobody guesses."""
 
 
+class NoKey(SettingsError):
+    """There is no key yet."""
+
+
 def default_file() -> Path:
     """Return the file of the key where none is named."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowstep" / "nodes.key"
 
 
 def read_key(file: str = "") -> bytes:
-    """Return the key of the environment, or else of a file; SettingsError says what is wrong with it."""
+    """Return the key of the environment, or else of a file; SettingsError says what is wrong with it, NoKey that there
+    is none.
+    """
     if not file and (given := os.environ.get(VARIABLE)):
         return _long_enough(given, VARIABLE)
     path = Path(file) if file else default_file()
@@ -33,12 +39,14 @@ def read_key(file: str = "") -> bytes:
         if path.stat().st_mode & 0o077:
             raise SettingsError(f"{path}: others may read this key; `chmod 600 {path}`")
     except FileNotFoundError:
-        raise SettingsError(
-            f"{path}: there is no key; copy that file from the node where `slowstep diagnose` runs, or name it by "
-            f"--key-file, or set {VARIABLE} to the same words on all nodes"
-        ) from None
+        text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: the key can't be read: {error}") from None
+    if not text:  # or made at this moment, and not written yet
+        raise NoKey(
+            f"{path}: there is no key; copy that file from the node where `slowstep diagnose` runs, or name it by "
+            f"--key-file, or set {VARIABLE} to the same words on all nodes"
+        )
     return _long_enough(text, str(path))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slowstep.investigation.results import Measured
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import slowest
+from slowstep.judgement.nodes import slow_node
 from slowstep.records import Environment, Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.report.chart import Table
@@ -47,16 +47,15 @@ def slower_node(environment: Environment, measured: Sequence[Measured]) -> Table
 def _slower(all_nodes: Sequence[Node], against_first: dict[int, Interval]) -> str:
     if not against_first:
         return "No node was measured by itself: no time was left, or it could not be trained there alone."
-    found = slowest(against_first)
+    found = slow_node(against_first)
     if found is None:
         known = "; ".join(f"node {n}: {effect(one)} against node 0" for n, one in sorted(against_first.items()))
         return f"No node is slower than another one beyond chance ({known})."
-    if found == 0:
-        fastest = max(against_first, key=lambda node: against_first[node].ratio)
-        told = f"node {fastest} trains {effect(against_first[fastest])} against it"
-    else:
-        told = f"it trains {effect(against_first[found])} against node 0"
-    return f"Node {found} ({all_nodes[found].host}) is the slower one: with its own processes alone, {told}."
+    host, told = all_nodes[found.number].host, effect(found.gain)
+    return (
+        f"Node {found.number} ({host}) is the slower one: with its own processes alone, node {found.against} trains "
+        f"{told} against it."
+    )
 
 
 def _differences(all_nodes: Sequence[Node]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
+from slowstep.judgement.nodes import SlowNode, slow_node
 from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
@@ -27,6 +28,10 @@ A_PART = 1 / 3
 FEWER = "processes"
 """The factor that explains no phase's loss: fewer processes do everything else, and have no slow one among them. What
 they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
+
+
+NODE = "node"
+"""The factor by which a node is held against the first one. It tells of a slow node in whichever direction it goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +68,18 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
     limit that a diagnostic change shows. A change that takes a good part of it names it, unless it is shown to take
     less than half. What several processes cost in all comes after its good parts. Limits that nothing else belongs to
-    come last. Changes are left out that were compared beside settings which this run lacks.
+    come last. Changes are left out that were compared beside settings which this run lacks. A slow node is a cause with
+    what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
+    slow = _slow_node(verdicts, minimum)
+    there = [s for s in suspects if slow and s.node == slow.number and s.least <= slow.gain.high]
+    suspects = [s for s in suspects if s not in there]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
     limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
     open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor != FEWER], minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
-    found = []
+    found = [_node_cause(slow, there)] if slow else []
     for suspect, stays in open_ones:
         parts = [v for v in changes if _takes_part(v, suspect) and _fits(v, suspect.most)]
         limit = next((v for v in limits if _takes_part(v, suspect)), None)
@@ -136,6 +145,23 @@ def _factor_cause(v: Verdict, ratio: float, text: str) -> Cause:
 def _limit_cause(v: Verdict) -> Cause:
     text = f"{v.cause} costs {time_taken(v.effect)} of the time: {_no_more_than(v)}"
     return _factor_cause(v, v.effect.ratio, text)
+
+
+def _slow_node(verdicts: Sequence[Verdict], minimum: float) -> SlowNode | None:
+    """Return the node that is slower than another by at least the minimum effect; None if none is."""
+    found = slow_node({v.overrides["nodes.number"]: v.effect for v in verdicts if v.factor == NODE and v.effect})
+    return found if found and found.gain.ratio >= 1 + minimum else None
+
+
+def _node_cause(slow: SlowNode, there: Sequence[Suspect]) -> Cause:
+    """Return the cause that all nodes wait for a slow one, with what its ranks are seen to take longer."""
+    text = (
+        f"Node {slow.number} is slow: with the processes of one node alone, the same training is {effect(slow.gain)} "
+        f"faster on node {slow.against}, and where both train together each step waits for the slow one. A node as "
+        "fast as the other would bring that at most; no change of the program makes up for it."
+    )
+    text = " ".join([text, *(_lost(suspect, suspect.ratio) for suspect in there)])
+    return Cause(factor=NODE, phase=None, ratio=slow.gain.ratio, text=text, effect=slow.gain)
 
 
 def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[Suspect]) -> Cause:

@@ -268,6 +268,7 @@ FACTORS = (
         touches=ALL_PHASES,
         examples=(1,),
         limits="nodes that are all alike",
+        elsewhere=True,
         proposes=_others,
         requires=_has_node,
         accepts=whole(0),
