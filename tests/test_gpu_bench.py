@@ -33,16 +33,6 @@ from slowstep.factors import check_levels  # noqa: E402
 from slowstep.settings import Settings, override  # noqa: E402
 from slowstep.workloads import load_workload  # noqa: E402
 
-SEEN = {"memory", "probe", "telemetry", "residency", "job-projected"}
-SEEN |= {f"identical-{name}" for name in ("language", "small", "loop", "images")}
-"""The parts whose dry run was seen to its end by this test. The others are to be run by hand first (docs/gpu.md)."""
-
-
-def marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    """How often the dry run of a part is a test."""
-    unseen = pytest.mark.skip(reason="its dry run was not yet seen to its end")
-    return (pytest.mark.exhaustive,) + (() if name in SEEN else (unseen,))
-
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
@@ -307,10 +297,8 @@ def dry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.trials
-@pytest.mark.parametrize(
-    "part",
-    [pytest.param(p, id=p.name, marks=marks_of(p.name)) for p in parts(DRY)],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", parts(DRY), ids=lambda part: part.name)
 def test_a_part_runs_dry_to_its_end(part: Part, dry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell has figures, each goal is judged or not known, and no file names a folder of this machine."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'lib'}:{ROOT}")

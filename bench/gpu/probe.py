@@ -30,8 +30,8 @@ def parts(scale: Scale) -> list[Part]:
             cells=[Cell(name="tests", measure=gpu_tests, minutes=3.0)],
             goals=[
                 Goal(
-                    asked="tests that failed",
-                    wanted="0, and none skipped",
+                    asked="tests that failed or were skipped",
+                    wanted="0",
                     value=lambda cells: cells["tests"]["failed"] + cells["tests"]["skipped"],
                     holds=lambda count: count == 0,
                 )
