@@ -280,6 +280,25 @@ def test_measuring_stops_when_decided() -> None:
 @pytest.mark.parametrize(
     ("gain", "noise", "n", "ends"),
     [
+        (0.3, 0.02, 3, True),
+        (-0.3, 0.02, 3, True),  # a loss is shown, too
+        (0.0, 0.01, 9, True),  # neither is left
+        (-0.14, 0.05, 3, False),  # no gain is left, and a loss may be
+        (-0.14, 0.05, 9, True),
+        (0.0, 0.5, 12, True),  # neither will be shown, nor both excluded
+    ],
+)
+def test_two_nodes_are_asked_in_both_directions(gain: float, noise: float, n: int, ends: bool) -> None:
+    """A slower one is measured until that is shown, as a faster one is."""
+    rule = StopRule(max_pairs=30, minimum_effect=MINIMUM, two_sided=True)
+
+    assert ends == rule.met(pairs(around(gain, noise=noise, n=n)))
+    assert ends == rule.met(pairs(around(-gain, noise=noise, n=n)))
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "n", "ends"),
+    [
         (0.0, 0.3, 12, True),  # 30 such pairs could show 15 % and more
         (0.0, 0.3, 5, False),  # their scatter may be luck
         (0.15, 0.3, 9, False),

@@ -243,6 +243,37 @@ def test_a_pair_is_measured_again_as_a_whole(arm: Make, budget: Budget, tmp_path
     assert same_samples(record)
 
 
+@pytest.mark.parametrize("treatments", [1, 2])
+def test_a_load_that_stays_is_measured_again_twice(
+    arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any, treatments: int
+) -> None:
+    """Then its pairs are kept with their mark: to measure on would not make the machine quiet."""
+    monkeypatch.setattr(other_processes, "between", lambda *_: "other processes took 60 %")
+    with LocalMeasurer(replace(budget, redo_blocks=6), tmp_path) as own:
+        arms = [arm(None, EAGER | {"training_arguments.seed": seed}) for seed in range(treatments)]
+        records = together(own, arm(), arms, 3) if treatments > 1 else [compare(own, arm(), arms[0], pairs=3)]
+
+    for record in records:
+        assert healthy(record, 3)
+        # the block that comes first is measured again twice, and so is the other one once its turn comes
+        assert 2 <= len(record.redone) <= 4
+        assert all(block.interrupted for pair in record.pairs for block in (pair.baseline, pair.treatment))
+
+
+def test_a_quiet_pair_gives_repetitions_back(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
+    """A disturbance now and then is measured again each time, as often as the budget says."""
+    said = iter(
+        ["busy", None, None, None, None] * 6
+    )  # one block of each pair, and then both; a quiet one is asked twice
+    monkeypatch.setattr(other_processes, "between", lambda *_: next(said, None))
+    with LocalMeasurer(replace(budget, redo_blocks=6), tmp_path) as own:
+        record = compare(own, arm(), arm(None, EAGER), pairs=6)
+
+    assert healthy(record, 6)
+    assert 6 == len(record.redone)
+    assert not any(block.interrupted for pair in record.pairs for block in (pair.baseline, pair.treatment))
+
+
 def test_arms_by_turns_train_on_the_same_samples(arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any) -> None:
     """The one that is launched for its turn trains up to where the other began."""
     monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)

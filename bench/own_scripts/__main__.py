@@ -135,9 +135,8 @@ def diagnosed(name: str, scenario: Mapping[str, Any], minutes: float) -> dict[st
             found = said_first(name, scenario)
             # a change is held against itself made by hand, and time that no change takes away against its cause undone
             cured = is_cured(found, scenario)
-            (plain / script).write_text(changed(ill, scenario["cure"]) if cured else text)
-            if "slow_node" in scenario:
-                (plain / script).write_text(ill)  # the other node trains the same
+            without = ill if "slow_node" in scenario else text  # the other node trains the same
+            (plain / script).write_text(changed(ill, scenario["cure"]) if cured else without)
             truth = ratio(plain / script, home / script, setting) if "expected" in scenario else None
     row = {"truth": truth, "status": done.returncode, "asked_minutes": minutes, "call_seconds": round(took, 1)}
     return found | row | {"right": is_right(found | row, scenario)}
@@ -230,13 +229,17 @@ class Setting:
     """How a scenario's commands are started: words before `slowstep` and before the script, and what runs beside."""
 
     command: list[str]
+    """The words before the script, where it is diagnosed."""
     without: list[str]
     """The words before the script that trains without the cause."""
     planted: list[str]
     """The words before the script that trains with it."""
     within: list[str] = field(default_factory=list)
+    """The words before `slowstep`."""
     options: list[str] = field(default_factory=list)
+    """More options of `slowstep diagnose`."""
     beside: AbstractContextManager[None] = field(default_factory=nullcontext)
+    """What runs while the script is diagnosed."""
 
 
 @contextmanager
@@ -248,7 +251,7 @@ def setting_of(name: str, scenario: Mapping[str, Any], script: Path) -> Iterator
             yield Setting(
                 within=nodes.within[0],
                 options=nodes.diagnose(),
-                command=nodes.command(0, script.name)[:-1],
+                command=nodes.launcher(0),
                 without=nodes.alone(1 - (slow or 0)),
                 planted=nodes.alone(slow or 0),
                 beside=nodes.second(script, healthy_environment()),

@@ -1,7 +1,6 @@
 """Two nodes on one machine: two folders and two endpoints, a core each, of which one may be granted less of its core.
 
-A control group grants it: that takes the right to make one (root). Both nodes are the same machine in everything else,
-so the granted part is the truth.
+A control group grants it: that takes the right to make one (root). Both nodes are the same machine in everything else.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +41,10 @@ class TwoNodes:
         """The options of `slowstep diagnose` on node 0."""
         return ["--port", str(self.port), "--key-file", str(self.key)]
 
-    def command(self, node: int, script: str) -> list[str]:
-        """The command of a node, as torchrun wants it."""
+    def launcher(self, node: int) -> list[str]:
+        """The words before a script that trains on both nodes, as torchrun wants them on one of them."""
         options = ["--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(node), "--master-addr", "127.0.0.1"]
-        return [TORCHRUN, *options, script]
+        return [TORCHRUN, *options]
 
     def alone(self, node: int) -> list[str]:
         """The words before a script that trains on one node by itself."""
@@ -56,13 +56,15 @@ class TwoNodes:
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(script, folder)
             own = [sys.executable, "-m", "slowstep.cli", "join", f"127.0.0.1:{self.port}", "--key-file", str(self.key)]
-            words = [*self.within[1], *own, "--", *self.command(1, script.name)]
+            words = [*self.within[1], *own, "--", *self.launcher(1), script.name]
             joined = subprocess.Popen(words, cwd=folder, env=dict(env), stdout=subprocess.DEVNULL)
             try:
                 yield
-                joined.wait(JOINED_SECONDS)
+                with contextlib.suppress(subprocess.TimeoutExpired):  # no session began, and the row says so
+                    joined.wait(JOINED_SECONDS)
             finally:
                 joined.kill()
+                joined.wait()
 
 
 @contextlib.contextmanager
@@ -83,16 +85,27 @@ def two_nodes(slow: int | None) -> Iterator[TwoNodes]:
 def granted(part: float) -> Iterator[list[str]]:
     """Make a control group that grants a part of one core, and give the words that start a command in it."""
     root = Path("/sys/fs/cgroup")
-    group = (root / "cpu" if (root / "cpu").is_dir() else root) / f"slowstep-bench-{os.getpid()}"
-    group.mkdir()
+    group = Path(tempfile.mkdtemp(prefix="slowstep-bench-", dir=root / "cpu" if (root / "cpu").is_dir() else root))
+    quota = round(part * PERIOD)
     try:
-        quota = round(part * PERIOD)
         if (group / "cpu.cfs_quota_us").exists():
             (group / "cpu.cfs_period_us").write_text(str(PERIOD))
             (group / "cpu.cfs_quota_us").write_text(str(quota))
         else:
             (group / "cpu.max").write_text(f"{quota} {PERIOD}")
-        yield ["sh", "-c", f'echo 0 > {group}/cgroup.procs; exec "$@"', "sh"]
+        yield ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh"]
     finally:
-        with contextlib.suppress(OSError):  # a process that has not ended yet keeps it
+        removed(group)
+
+
+def removed(group: Path) -> None:
+    """Remove a control group as soon as its last process has ended; OSError if that takes too long."""
+    deadline = time.monotonic() + JOINED_SECONDS
+    while True:
+        try:
             group.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)

@@ -25,14 +25,15 @@ RETRY = 0.5
 def join(session: str, words: Sequence[str], key_file: str, startup: float, patience: float) -> int:
     """Join a session, serve it until it ends, and return 0; SettingsError says why this can't be done.
 
-    A key and a session that are not there yet are waited for, each as many seconds as `patience` says.
+    A key and a session that are not there yet are waited for, as many seconds as `patience` says.
     """
     host, port = address(session)
-    key = found_key(key_file, patience)
     command = resolve(words, Path.cwd(), os.environ)
     command = replace(command, env=mattering(os.environ) | command.env)
     command, nodes, node = would_start(command, SurveyOrder(startup=startup), os.environ)
-    wire = reached(host, port, key, patience)
+    deadline = time.monotonic() + patience
+    key = found_key(key_file, deadline)
+    wire = reached(host, port, key, deadline)
     joined = JoinedNode(command, nodes, node, wire, lambda: connect(host, port, key))
     say(
         f"this is node {joined.number} of the session on {joined.leader}; its reports are there, and nothing stays here"
@@ -42,9 +43,9 @@ def join(session: str, words: Sequence[str], key_file: str, startup: float, pati
     return 0
 
 
-def found_key(file: str, patience: float) -> bytes:
+def found_key(file: str, deadline: float) -> bytes:
     """Return the key, as soon as there is one; SettingsError if there is none in time."""
-    deadline, waiting = time.monotonic() + patience, False
+    waiting = False
     while True:
         try:
             return read_key(file)
@@ -57,9 +58,9 @@ def found_key(file: str, patience: float) -> bytes:
         time.sleep(RETRY)
 
 
-def reached(host: str, port: int, key: bytes, patience: float) -> Wire:
+def reached(host: str, port: int, key: bytes, deadline: float) -> Wire:
     """Return a connection to a session, as soon as there is one; SettingsError if there is none in time."""
-    deadline, waiting = time.monotonic() + patience, False
+    waiting = False
     while True:
         try:
             return connect(host, port, key)

@@ -87,7 +87,12 @@ def contrast(
     `block_seconds` follows from the baseline's record, so the name of this one does not depend on it.
     """
     budget = settings.budget
-    stop = StopRule(max_pairs=budget.max_pairs, minimum_effect=budget.minimum_effect, comparisons=comparisons)
+    stop = StopRule(
+        max_pairs=budget.max_pairs,
+        minimum_effect=budget.minimum_effect,
+        comparisons=comparisons,
+        two_sided=any(factor.elsewhere for factor, _ in asked.levels),
+    )
     request = ComparisonRequest(
         baseline=asked.baseline,
         treatment=asked.treatment,

@@ -35,9 +35,15 @@ def next_comparisons(
         if not needs_trial(contrast):
             waiting.pop(contrast.name)
             continue
-        arm = identity(contrast.treatment.determinants())
+        arm, base = (identity(one.determinants()) for one in (contrast.treatment, contrast.baseline))
         alone = not can_share(contrast, evidence)
-        if group and (alone or arm in group or (len(group) // nodes + 1) * seconds_of(contrast, evidence) > left):
+        others = [identity(one.baseline.determinants()) for one, _ in group.values()]
+        if group and (
+            alone
+            or arm in group
+            or base not in others
+            or (len(group) // nodes + 1) * seconds_of(contrast, evidence) > left
+        ):
             continue
         group[arm] = waiting.pop(contrast.name)
         if alone or len(group) == TOGETHER * nodes:
@@ -48,12 +54,12 @@ def next_comparisons(
 def can_share(contrast: Contrast, evidence: Evidence) -> bool:
     """Return whether a contrast can be measured in the same rounds as others.
 
-    Its baseline is the run as it is, its steps hold as many samples, no event has to happen beside each block, its
+    Its steps hold as many samples, no event has to happen beside each block, its
     blocks hold no more steps than others (they hold whole periods of logging), and two arms fit in memory together.
     """
     before, after = contrast.baseline, contrast.treatment
     return (
-        before.determinants() == evidence.arm.determinants() != after.determinants()
+        before.determinants() != after.determinants()
         and before.settings.effective_batch_size == after.settings.effective_batch_size
         and before.settings.run["logging_steps"] == after.settings.run["logging_steps"]
         and not contrast.events

@@ -105,3 +105,13 @@ def moved(before: Skew, with_swapped_data: Sequence[Block], least: float) -> boo
     if after.rank == before.rank:
         return False
     return True if after.rank == (before.rank - 1) % size else None
+
+
+def node_of_rank(rank: int, on_nodes: Sequence[int]) -> int | None:
+    """Return the node of a rank, where `on_nodes` holds the number of ranks on each node; None if it has none."""
+    first = 0
+    for node, ranks in enumerate(on_nodes):
+        if first <= rank < first + ranks:
+            return node
+        first += ranks
+    return None

@@ -29,6 +29,8 @@ class StopRule:
     """The gain in throughput that is asked about, 0.05 for 5 %; None measures all `max_pairs` pairs."""
     comparisons: int = 1
     """The number of comparisons that Holm's correction counts together with this one."""
+    two_sided: bool = False
+    """True if a loss is asked about as a gain is, as between two nodes: one must be shown, or both be excluded."""
     looks: tuple[int, ...] = LOOKS
     """The numbers of pairs after which the rule is asked, and after which both arms may be launched anew."""
     futility: float = 0.1
@@ -54,9 +56,17 @@ class StopRule:
         if len(ratios) >= self.max_pairs:
             return True
         effect = paired(ratios, launches)
-        certain = effect.lower > 0 and effect.p * max(self.comparisons, 1) <= NOMINAL_P
-        decided = (certain and effect.mean >= self._least) or effect.upper < self._least
+        decided = self._shown(effect) or self._excluded(effect)
         return decided or (effect.n >= JUDGED_FROM and self._chance(effect) < self.futility)
+
+    def _shown(self, effect: Interval) -> bool:
+        certain = effect.p * max(self.comparisons, 1) <= NOMINAL_P
+        gain = effect.lower > 0 and effect.mean >= self._least
+        loss = self.two_sided and effect.upper < 0 and effect.mean <= -self._least
+        return certain and (gain or loss)
+
+    def _excluded(self, effect: Interval) -> bool:
+        return effect.upper < self._least and (not self.two_sided or effect.lower > -self._least)
 
     @property
     def _least(self) -> float:
@@ -72,8 +82,12 @@ class StopRule:
         least = self._least
         sd, refuting = foreseen(effect, self.max_pairs)
         _, supporting = foreseen(effect, self.max_pairs, NOMINAL_P / max(self.comparisons, 1))
-        above = special.ndtr((effect.mean - max(supporting, least)) / sd)
-        return float(above + special.ndtr((least - refuting - effect.mean) / sd))
+        shown = special.ndtr((effect.mean - max(supporting, least)) / sd)
+        excluded = special.ndtr((least - refuting - effect.mean) / sd)
+        if self.two_sided:
+            shown += special.ndtr((-effect.mean - max(supporting, least)) / sd)
+            excluded = max(0.0, excluded - special.ndtr((refuting - least - effect.mean) / sd))
+        return float(shown + excluded)
 
     def anew(self, pairs: Sequence[Pair]) -> bool:
         """Return whether both arms are to be launched anew before the next pair."""
@@ -94,6 +108,7 @@ class StopRule:
         if self.minimum_effect is None or then is None or len(ratios) < 2:
             return False
         mean = float(np.mean(ratios))
+        mean = abs(mean) if self.two_sided else mean
         refuting, supporting = (
             expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
         )

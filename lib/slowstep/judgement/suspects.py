@@ -23,9 +23,8 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import node_of_rank
 from slowstep.judgement.operators import Part, beside, looped, pause, places, training
-from slowstep.judgement.ranks import Skew, collectives, skew
+from slowstep.judgement.ranks import Skew, collectives, node_of_rank, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Timeline

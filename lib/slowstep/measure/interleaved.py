@@ -13,8 +13,8 @@ The opinions here, and why:
 - Both blocks of a pair train on the same samples, as far as the arms draw the same ones: the arm that is behind
   discards steps until it is where the other is. Short blocks of unlike samples differ by more than most changes bring.
 - A pair that was visibly interrupted by other processes, or by a device whose clock was held down, is measured again,
-  at most `budget.redo_blocks` times a comparison, and the record says so. A block is also thrown away if the other one
-  of its pair turns out to be past its samples already, or had to be launched anew.
+  at most `budget.redo_blocks` times a comparison and twice in a row, and the record says so. A block is also thrown
+  away if the other one of its pair turns out to be past its samples already, or had to be launched anew.
 
 - Training that comes to its own end, because it counts its steps, is launched anew, both arms together. If a whole
   life holds no pair of blocks, the blocks are made shorter.
@@ -54,7 +54,7 @@ HEADROOM = 0.9
 """The share of the memory that two resident arms may fill."""
 
 IN_A_ROW = 2
-"""The most blocks that are measured again one after the other. A load that stays is the state of the machine."""
+"""The most blocks of an arm that are measured again one after the other. A load that stays is the machine's state."""
 
 T = TypeVar("T")
 
@@ -87,8 +87,8 @@ class InterleavedComparison:
         self.order = random.Random(self.seed)
         self.pairs: list[Pair] = []
         self.redone: list[str] = []
-        self.in_a_row = 0
-        """Number of the last blocks that were measured again, without one between them that nothing interrupted."""
+        self.in_a_row = [0, 0]
+        """Number of blocks of each arm that were measured again since its last pair in which nothing interrupted it."""
         self.by_turns = False
         self.before: list[dict[str, float]] = [{}, {}]
         """Seconds of both arms' lives before this comparison, by part. The baseline may have served others."""
@@ -113,7 +113,7 @@ class InterleavedComparison:
             while not stop.met(self.pairs) and not self._late():
                 if not self.by_turns and stop.anew(self.pairs):
                     self._relaunch()
-                self.pairs.append(self._pair())
+                self.keep(self._pair())
                 tell(self.pairs)
         except _Failed:
             pass
@@ -213,6 +213,13 @@ class InterleavedComparison:
 
     # -- pairs --
 
+    def keep(self, pair: Pair) -> None:
+        """Keep a pair."""
+        self.pairs.append(pair)
+        for side, block in enumerate((pair.baseline, pair.treatment)):
+            if block.interrupted is None:
+                self.in_a_row[side] = 0
+
     def _pair(self) -> Pair:
         first = self.order.choice((0, 1))
         blocks = None
@@ -257,15 +264,21 @@ class InterleavedComparison:
 
         What interrupts one block after the other is the machine's own state, which no repetition changes.
         """
-        if block.interrupted is None:
-            self.in_a_row = 0
+        if not self.repeatable(block, side):
             return False
-        if self.in_a_row == IN_A_ROW or len(self.redone) >= self.budget.redo_blocks:
-            return False
-        self.in_a_row += 1
+        self.repeat(block, side)
+        return True
+
+    def repeatable(self, block: Block, side: int) -> bool:
+        """Return whether a block was interrupted, and may be measured again."""
+        allowed = self.in_a_row[side] < IN_A_ROW and len(self.redone) < self.budget.redo_blocks
+        return block.interrupted is not None and allowed
+
+    def repeat(self, block: Block, side: int) -> None:
+        """Note that a block is measured again."""
+        self.in_a_row[side] += 1
         arm = ("baseline", "treatment")[side]
         self.redone.append(f"{arm}, pair {len(self.pairs) + 1}: {block.interrupted}")
-        return True
 
     def _start(self, first: int) -> float:
         """Bring the live arms close to the sample that both blocks of a pair begin with, and return that sample."""

@@ -70,7 +70,7 @@ class Member(InterleavedComparison):
     def take(self, baseline: Block, treatment: Block) -> None:
         """Keep a pair, and draw the order of the next."""
         first = "treatment" if self.first == TREATMENT else "baseline"
-        self.pairs.append(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
+        self.keep(Pair(first=first, baseline=baseline, treatment=treatment, launch=self.launch))
         self.first = self.order.choice((BASELINE, TREATMENT))
 
     def fail(self, ended: TrialEnded) -> None:

@@ -147,8 +147,7 @@ class Rounds:
         for member in self._rng.sample(early, len(early)):
             found |= self._treatment(member, start, samples)
         base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
-        interrupted = [member for member in self.live if base is not None and member.again(base, BASELINE)]
-        if base is None or interrupted:
+        if base is None or self._again(base):
             self._forget(lead, BASELINE, base)
             return
         self.measured_seconds += base.seconds
@@ -159,6 +158,14 @@ class Rounds:
                 self.measured_seconds += block.seconds
                 member.take(base, block)
         self._fresh = False
+
+    def _again(self, base: Block) -> bool:
+        """Return whether the baseline's block is measured again, with its round: if each comparison may do so."""
+        if not all(member.repeatable(base, BASELINE) for member in self.live):
+            return False
+        for member in self.live:
+            member.repeat(base, BASELINE)
+        return True
 
     def _start(self) -> float:
         """Bring all arms close to the sample that the round begins with, and return that sample."""

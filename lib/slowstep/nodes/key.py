@@ -39,14 +39,14 @@ def read_key(file: str = "") -> bytes:
         if path.stat().st_mode & 0o077:
             raise SettingsError(f"{path}: others may read this key; `chmod 600 {path}`")
     except FileNotFoundError:
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: the key can't be read: {error}") from None
-    if not text:  # or made at this moment, and not written yet
         raise NoKey(
             f"{path}: there is no key; copy that file from the node where `slowstep diagnose` runs, or name it by "
             f"--key-file, or set {VARIABLE} to the same words on all nodes"
-        )
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: the key can't be read: {error}") from None
+    if not text:  # perhaps it is written at this moment
+        raise NoKey(f"{path}: the key is empty; remove the file, and `slowstep diagnose` makes a new one")
     return _long_enough(text, str(path))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slowstep.investigation.results import Measured
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import slow_node
+from slowstep.judgement.nodes import against_first, slow_nodes
 from slowstep.records import Environment, Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.report.chart import Table
@@ -20,11 +20,11 @@ def nodes(environment: Environment, measured: Sequence[Measured]) -> Table:
     """List the nodes, each with what it trains by its own processes alone, against the first one."""
     if not environment.nodes:
         return Table([], empty=ONE_NODE)
-    against_first = _effects(measured)
+    effects = _effects(measured)
     rows = []
     for number, node in enumerate(environment.nodes):
         machine = node.machine
-        gain = "the first node" if number == 0 else effect(against_first.get(number))
+        gain = "the first node" if number == 0 else effect(effects.get(number))
         rows.append(
             {
                 "node": str(number),
@@ -44,17 +44,17 @@ def slower_node(environment: Environment, measured: Sequence[Measured]) -> Table
     return Table([], empty=" ".join([_slower(environment.nodes, _effects(measured)), *_differences(environment.nodes)]))
 
 
-def _slower(all_nodes: Sequence[Node], against_first: dict[int, Interval]) -> str:
-    if not against_first:
+def _slower(all_nodes: Sequence[Node], effects: Mapping[int, Interval]) -> str:
+    if not effects:
         return "No node was measured by itself: no time was left, or it could not be trained there alone."
-    found = slow_node(against_first)
+    found = slow_nodes(effects, 0.0)
     if found is None:
-        known = "; ".join(f"node {n}: {effect(one)} against node 0" for n, one in sorted(against_first.items()))
+        known = "; ".join(f"node {n}: {effect(one)} against node 0" for n, one in sorted(effects.items()))
         return f"No node is slower than another one beyond chance ({known})."
-    host, told = all_nodes[found.number].host, effect(found.gain)
+    slow = " and ".join(f"node {number} ({all_nodes[number].host})" for number in found.numbers)
     return (
-        f"Node {found.number} ({host}) is the slower one: with its own processes alone, node {found.against} trains "
-        f"{told} against it."
+        f"Slower than another one: {slow}. Each by its own processes alone, node {found.against} trains "
+        f"{effect(found.gain)} more than node {found.numbers[0]}."
     )
 
 
@@ -64,9 +64,4 @@ def _differences(all_nodes: Sequence[Node]) -> list[str]:
 
 
 def _effects(measured: Sequence[Measured]) -> dict[int, Interval]:
-    """Return what each other node trains by itself against the first one, where that was measured."""
-    found = {}
-    for one in measured:
-        if [factor.name for factor, _ in one.contrast.levels] == ["node"] and one.record and one.verdict.effect:
-            found[int(one.contrast.levels[0][1].value)] = one.verdict.effect
-    return found
+    return against_first([one.verdict for one in measured])

@@ -107,7 +107,7 @@ class Overview:
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             return f"{span(adopted.effect)} throughput{self._with}. {unknown}"
-        if self.causes and self.causes[0].factor is None:
+        if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
+from slowstep.judgement.nodes import NODE
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
@@ -22,7 +23,9 @@ ADVICE = {
 
 
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
-    """Write what a notebook's verdicts say about `subject`."""
+    """Write what a notebook's verdicts say about `subject`. Which nodes are slow is told by `slower_node`."""
+    nodes = [v for v in verdicts if v.factor == NODE and v.effect]
+    verdicts = [v for v in verdicts if v not in nodes]
     together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
     own = [v for v in verdicts if not v.conditional]
     supported = best_levels(own) + sorted(together, key=lambda v: -v.gain)[:1]

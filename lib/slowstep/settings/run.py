@@ -70,6 +70,7 @@ UNSEEN = {
     "processes": 1,
     "nodes": 1,
     "nodes.number": 0,
+    "nodes.processes": (),
 }
 """The values of a command's run that no survey saw. All others are None."""
 

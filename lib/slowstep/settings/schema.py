@@ -360,6 +360,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
     give("freed_memory", settings.freed_memory, "kept", "freed_memory")
     give("processes", settings.ranks or 1, 1, "processes")
     give("nodes", len(settings.command.nodes) or 1 if settings.command else 1, 1, "command.nodes")
+    give("nodes.processes", tuple(settings.command.nodes) if settings.command else (), (), "command.nodes")
     give("nodes.number", settings.nodes.number or 0, 0, "nodes.number")
     listed = {
         factor: levels

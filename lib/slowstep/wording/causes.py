@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import SlowNode, slow_node
+from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
@@ -28,10 +28,6 @@ A_PART = 1 / 3
 FEWER = "processes"
 """The factor that explains no phase's loss: fewer processes do everything else, and have no slow one among them. What
 they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
-
-
-NODE = "node"
-"""The factor by which a node is held against the first one. It tells of a slow node in whichever direction it goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +68,11 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
-    slow = _slow_node(verdicts, minimum)
-    there = [s for s in suspects if slow and s.node == slow.number and s.least <= slow.gain.high]
-    suspects = [s for s in suspects if s not in there]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
     limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
+    slow = slow_nodes(against_first(verdicts), minimum)
+    there = [s for s in suspects if slow and _lies_there(s, slow, changes)]
+    suspects = [s for s in suspects if s not in there]
     open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor != FEWER], minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     found = [_node_cause(slow, there)] if slow else []
@@ -147,21 +143,35 @@ def _limit_cause(v: Verdict) -> Cause:
     return _factor_cause(v, v.effect.ratio, text)
 
 
-def _slow_node(verdicts: Sequence[Verdict], minimum: float) -> SlowNode | None:
-    """Return the node that is slower than another by at least the minimum effect; None if none is."""
-    found = slow_node({v.overrides["nodes.number"]: v.effect for v in verdicts if v.factor == NODE and v.effect})
-    return found if found and found.gain.ratio >= 1 + minimum else None
+def _lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
+    """Return whether a rank is slow since its node is: the node explains as much, and no change takes a part of it."""
+    fits = suspect.node in slow.numbers and suspect.ratio <= slow.gain.high
+    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor != FEWER)
 
 
-def _node_cause(slow: SlowNode, there: Sequence[Suspect]) -> Cause:
-    """Return the cause that all nodes wait for a slow one, with what its ranks are seen to take longer."""
+def _node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:
+    """Return the cause that all nodes wait for slow ones, with what their ranks are seen to take longer."""
+    numbers = [str(number) for number in sorted(slow.numbers)]
+    are = f"Node {numbers[0]} is" if len(numbers) == 1 else f"Nodes {', '.join(numbers[:-1])} and {numbers[-1]} are"
     text = (
-        f"Node {slow.number} is slow: with the processes of one node alone, the same training is {effect(slow.gain)} "
-        f"faster on node {slow.against}, and where both train together each step waits for the slow one. A node as "
-        "fast as the other would bring that at most; no change of the program makes up for it."
+        f"{are} slow: with the processes of one node alone, the same training is {effect(slow.gain)} faster on node "
+        f"{slow.against} than on node {slow.numbers[0]}, and where all train together each step waits for the slowest. "
+        "That is the most that can be had from nodes that are all alike."
     )
-    text = " ".join([text, *(_lost(suspect, suspect.ratio) for suspect in there)])
-    return Cause(factor=NODE, phase=None, ratio=slow.gain.ratio, text=text, effect=slow.gain)
+    seen = [f"{_subject(s)} takes {share_span(s.share)} of the time; {s.why}." for s in there]
+    text = " ".join([text, *seen])
+    headline = (
+        f"{are} slow; with nodes that are all alike the run would be at most about {percent(slow.gain.ratio)} faster."
+    )
+    return Cause(
+        factor=NODE,
+        phase=None,
+        ratio=slow.gain.ratio,
+        text=text,
+        effect=slow.gain,
+        headline=headline,
+        still_open=text,
+    )
 
 
 def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[Suspect]) -> Cause:

@@ -104,7 +104,11 @@ def _has_node(value: Any, run: Run, machine: Machine) -> str | None:
     nodes = int(run["nodes"] or 1)
     if nodes < 2:
         return "it needs a command that trains on several nodes, and this run trains on one"
-    return None if value < nodes else f"it needs a node {value}, and the command names {nodes}, counted from 0"
+    if value >= nodes:
+        return f"it needs a node {value}, and the command names {nodes}, counted from 0"
+    first, other = run["nodes.processes"][0], run["nodes.processes"][value]
+    unlike = f"node {value} has {other} processes and node 0 has {first}, so that each trains another amount by itself"
+    return None if first == other else unlike
 
 
 def _fewer(run: Run, machine: Machine) -> Sequence[Any]:
