@@ -25,9 +25,9 @@ times as much on any processor of this decade, and bf16 without instructions of 
 def by_promise(contrasts: Sequence[Contrast], evidence: Evidence) -> list[Contrast]:
     """Return contrasts in the order of measuring.
 
-    The same training on other hardware comes first, since no change of a program makes up for a slow node. Then comes
-    what undoes something that the run has switched on beyond its need: it is cheap to find out, and it is what a look
-    at the program would find. Then comes the largest bound for the seconds that its comparison may take.
+    The same training on other hardware comes first, since all nodes wait for the slowest one. Then comes what undoes
+    something that the run has switched on beyond its need: it is cheap to find out, and it is what a look at the
+    program would find. Then comes the largest bound for the seconds that its comparison may take.
     """
     return sorted(contrasts, key=lambda c: (not _elsewhere(c), not _undoes(c, evidence), -_worth(c, evidence)))
 
