@@ -65,7 +65,7 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
         settings = override(quick, ASKED | changes)
 
         def gain(arm: Arm, purpose: str) -> float:
-            return sum(gains.get(part, 0.0) for part in arm.label.split(" + "))
+            return gains.get(arm.label, sum(gains.get(part, 0.0) for part in arm.label.split(" + ")))
 
         truth = Truth(gain=gain, phases=phases)
 
@@ -158,6 +158,25 @@ def test_a_level_that_brings_more_than_the_adopted_one_of_its_factor_is_named(co
 
     assert ["padding=longest"] == [v.name for v in found.decision.parts]
     assert ["padding=packing"] == [r.verdict.name for r in found.beyond]
+
+
+def test_levels_that_pay_only_together_are_named(concluded: Concluded) -> None:
+    """A larger batch of shorter examples is faster, where neither is by itself; it is said what would let it in."""
+    together = "max_length=96 + per_device_train_batch_size=16"
+    matrix = {"sequence_length": {"max_length": [96], "per_device_train_batch_size": [16]}}
+    levels = matrix | {"gradient_checkpointing": {}, "allow.semantics": False}
+    found = overview(concluded({together: 0.4}, **levels))
+
+    assert [(together, "allow: {semantics: true}")] == [(r.verdict.name, r.remedy) for r in found.beyond]
+
+
+def test_levels_that_pay_by_themselves_are_not_named_together(concluded: Concluded) -> None:
+    """A reader who allows both gets both."""
+    matrix = {"sequence_length": {"max_length": [96], "per_device_train_batch_size": [16]}}
+    levels = matrix | {"gradient_checkpointing": {}, "allow.semantics": False}
+    found = overview(concluded({"max_length=96": 0.3, "per_device_train_batch_size=16": 0.4}, **levels))
+
+    assert ["per_device_train_batch_size=16", "max_length=96"] == [r.verdict.name for r in found.beyond]
 
 
 def test_a_change_with_its_condition_is_one_thing_to_do(concluded: Concluded) -> None:

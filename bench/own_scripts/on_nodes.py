@@ -22,8 +22,8 @@ TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 GRANTED = 0.6
 """The part of its core that a slow node is granted."""
 
-PERIOD = 100_000
-"""The microseconds within which that is granted. It is the kernel's own default."""
+PERIOD = 10_000
+"""The microseconds within which that is granted. An arm that waits saves it up, so it must be short beside a block."""
 
 JOINED_SECONDS = 30
 """The seconds in which the second node has to end once the session is over."""

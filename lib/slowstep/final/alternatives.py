@@ -15,7 +15,7 @@ from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
-from slowstep.judgement.verdict import Verdict, best_levels
+from slowstep.judgement.verdict import Verdict, best_levels, best_together
 from slowstep.records import Memory
 from slowstep.report.chart import Table
 from slowstep.wording.words import hours, loss_change, money, share
@@ -57,8 +57,8 @@ class Option:
 def options(lab: Lab, choice: Choice) -> list[Option]:
     """Return the options, the fastest first.
 
-    They are the run as it is, the best supported level of each factor by itself, allowed or not, and the confirmed
-    choice.
+    They are the run as it is, the best supported level of each factor by itself and the best of several together,
+    allowed or not, and the confirmed choice.
     """
     before = lab.baseline.projection
     as_is = Option(
@@ -71,7 +71,8 @@ def options(lab: Lab, choice: Choice) -> list[Option]:
     )
     own = [m for m in choice.tested if not m.contrast.held_constant and m.verdict.meaning is not Meaning.DIAGNOSTIC]
     allowed = {v.name for v in choice.candidates}
-    best = {v.name for v in best_levels([m.verdict for m in own])} | allowed
+    verdicts = [m.verdict for m in own]
+    best = {v.name for v in (*best_levels(verdicts), *best_together(verdicts))} | allowed
     single = {m.verdict.name: m for m in (*own, *choice.allowed) if m.verdict.name in best}
     whole = {choice.chosen.verdict.name: choice.chosen} if choice.chosen else {}
     found = [_option(lab, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]

@@ -6,7 +6,7 @@ from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, span
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, best_together, span
 from slowstep.records import PHASES, Block, Memory
 
 
@@ -30,7 +30,7 @@ def decision_of(choice: Choice) -> Decision:
 
 
 def _others(choice: Choice, adopted: Measured | None, picks: set[str], parts: list[Verdict]) -> list[Measured]:
-    """Return the supported changes that are not adopted: the best level of each factor.
+    """Return the supported changes that are not adopted: the best level of each factor, and the best of several.
 
     Of a factor that has an adopted level, it is one that brings more than that.
     """
@@ -42,7 +42,9 @@ def _others(choice: Choice, adopted: Measured | None, picks: set[str], parts: li
         for v in choice.verdicts
         if v.name not in picks and v.meaning is not Meaning.DIAGNOSTIC and not v.overrides.items() <= taken.items()
     ]
-    return [tested[v.name] for v in best_levels(open_ones) if v.gain > gains.get(v.factor, 0.0)]
+    single = [v for v in best_levels(open_ones) if v.gain > gains.get(v.factor, 0.0)]
+    together = [v for v in best_together(choice.verdicts) if v in open_ones]
+    return [tested[v.name] for v in (*single, *together)]
 
 
 def _refused(m: Measured, choice: Choice) -> Refused:

@@ -10,7 +10,7 @@ from slowstep.final.alternatives import option_table, options
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Outcome, best_levels
+from slowstep.judgement.verdict import Outcome, best_levels, best_together
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
@@ -70,6 +70,8 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
         lines += [f"- left out, not missed in combination or not trainable: {', '.join(map(escape, choice.left_out))}"]
     kept = {v.factor for v in choice.candidates}
     refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
+    allowed = [m.verdict.name for m in choice.allowed]
+    refused += [v for v in best_together(choice.verdicts) if v.name not in allowed]
     reasons = (
         (
             "not allowed by the parameter file (`allow`) or not paying in this job",

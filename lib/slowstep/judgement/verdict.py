@@ -279,6 +279,25 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return list(best.values())
 
 
+def best_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the supported change of several factors with the largest gain that single levels don't tell of already.
+
+    It holds a level that is not supported by itself, and brings more than those that are. The list is empty if there is
+    none.
+    """
+    parts = best_levels(verdicts)
+    known = {key: value for part in parts for key, value in part.overrides.items()}
+    found = [
+        v
+        for v in verdicts
+        if v.outcome is Outcome.SUPPORTED
+        and not v.alone
+        and not v.overrides.items() <= known.items()
+        and not any(part.overrides.items() <= v.overrides.items() and part.gain >= v.gain for part in parts)
+    ]
+    return sorted(found, key=lambda v: -v.gain)[:1]
+
+
 def percent(ratio: float) -> str:
     """Return a ratio as a signed percentage with two or three digits: 1.052 -> +5.2 %, 1.523 -> +52 %."""
     return f"{signed(ratio)} %"

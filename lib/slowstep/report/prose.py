@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.nodes import NODE
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent, span
+from slowstep.judgement.verdict import Outcome, Verdict, best_levels, best_together, percent, span
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
 from slowstep.text.sentences import sentence
@@ -128,7 +128,8 @@ def _no_change(tested: Sequence[Verdict]) -> str:
     """Write why nothing is changed: nothing pays, what pays may not be changed, or it is not known yet."""
     undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
     untried = [escape(v.name) for v in tested if v.untried]
-    refused = [escape(v.title_in_full) for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC]
+    paying = [v for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC] + best_together(tested)
+    refused = [escape(v.title_in_full) for v in paying]
     yet = " yet" * bool(undecided or untried)
     text = f"**Change nothing{yet}.** Nothing that may be acted on was shown to bring anything."
     if refused:
