@@ -54,8 +54,8 @@ def next_comparisons(
 def can_share(contrast: Contrast, evidence: Evidence) -> bool:
     """Return whether a contrast can be measured in the same rounds as others.
 
-    Its steps hold as many samples, no event has to happen beside each block, its
-    blocks hold no more steps than others (they hold whole periods of logging), and two arms fit in memory together.
+    They have the same baseline. Its steps hold as many samples, no event has to happen beside each block, its blocks
+    hold no more steps than others (they hold whole periods of logging), and two arms fit in memory together.
     """
     before, after = contrast.baseline, contrast.treatment
     return (
