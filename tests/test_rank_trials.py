@@ -130,6 +130,24 @@ def test_launchers_are_seen_through(
     assert not any(name.startswith("--nproc") for name in told.options)
 
 
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+def test_a_launcher_that_starts_a_launcher_is_seen_through(
+    ranks: int, tmp_path: Path, started: Callable[..., TrialProcess]
+) -> None:
+    """As the command `deepspeed` does, for one process too: it is surveyed, and trained in a trial."""
+    package = tmp_path / "home" / "deepspeed" / "launcher"
+    package.mkdir(parents=True)
+    shutil.copy(PROGRAMS / "launcher.py", package / "launch.py")
+    for name in ("starts_a_launcher.py", "together.py"):
+        shutil.copy(PROGRAMS / name, tmp_path / "home")
+    words = [sys.executable, "starts_a_launcher.py", str(ranks), "together.py"]
+    told = survey(resolve(words, tmp_path / "home", os.environ), SurveyOrder(startup=120, seconds=60), os.environ)
+    measured = block(started(load(write(told, tmp_path / "run")).settings))
+
+    assert (told.command.processes, told.command.launcher) == (ranks, "subprocess")
+    assert measured.block.work.samples == 4 * 16 * ranks
+
+
 def test_threads_of_a_rank_are_those_that_its_launcher_sets(seen: Callable[..., SurveyRecord]) -> None:
     """torchrun gives each of several processes one thread where nobody says otherwise, and so do the trials."""
     told = seen(*TORCHRUN, "together.py")

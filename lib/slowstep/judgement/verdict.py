@@ -282,8 +282,8 @@ def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def best_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the supported change of several factors with the largest gain that single levels don't tell of already.
 
-    It holds a level that is not supported by itself, and brings more than those that are. The list is empty if there is
-    none.
+    It holds a level that is not supported by itself, and brings more, beyond chance, than those that are. The list is
+    empty if there is none.
     """
     parts = best_levels(verdicts)
     known = {key: value for part in parts for key, value in part.overrides.items()}
@@ -293,7 +293,7 @@ def best_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
         if v.outcome is Outcome.SUPPORTED
         and not v.alone
         and not v.overrides.items() <= known.items()
-        and not any(part.overrides.items() <= v.overrides.items() and part.gain >= v.gain for part in parts)
+        and all(part.effect.upper < v.effect.lower for part in parts if part.overrides.items() <= v.overrides.items())
     ]
     return sorted(found, key=lambda v: -v.gain)[:1]
 

@@ -77,6 +77,8 @@ class Launchers:
         self._all = own is not None or several is not None
         self._entered = False
         """True once the program that trains runs here."""
+        self._launching = False
+        """True once a launcher that a program started as a subprocess runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
 
     def attach(self, patches: Patches, late: LateImports) -> None:
@@ -171,7 +173,8 @@ class Launchers:
             return original(process, args, *rest, **kwargs)
         env: Mapping[str, str] = kwargs.get("env") or os.environ
         number, size = env.get("LOCAL_RANK", ""), env.get("WORLD_SIZE", "")
-        starts_rank = number.isdigit() and size.isdigit() and int(size) > 1 and is_program(words)
+        ranked = number.isdigit() and size.isdigit() and (int(size) > 1 or self._launching)
+        starts_rank = ranked and is_program(words)
         elsewhere = (words and is_remote(words)) or (starts_rank and env.get("CROSS_SIZE", "1") not in ("", "1"))
         if elsewhere and self._takes(SUBPROCESS):
             raise SystemExit(NODES_OF_DEEPSPEED)
@@ -190,7 +193,7 @@ class Launchers:
 
     def _run(self, arguments: list[str], command: list[str], trains: bool = True) -> None:
         """Run a program in this process as its launcher would have started it: the one that trains, or a launcher."""
-        self._entered = trains
+        self._entered, self._launching = trains, not trains
         self.taken_over()
         threads = os.environ.get("OMP_NUM_THREADS", "")
         if threads != self._threads and threads.isdigit():  # torch has read it before the launcher set it
