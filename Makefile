@@ -30,8 +30,8 @@ measure: .venv/.ready  ## measure the same without Jupyter, and print the verdic
 report: .venv/.ready  ## draw the reports in outputs/ again from their records
 	$(BIN)/slowstep report
 
-audit: .venv/.ready  ## check the figures reported in PARAMS (parameter files, tables, logs); trains nothing
-	$(BIN)/slowstep audit $(PARAMS) $(if $(SET),--set $(SET))
+audit: .venv/.ready  ## check the figures reported in PARAMS (a case, or your files, tables, logs); trains nothing
+	$(BIN)/slowstep audit $(if $(filter file,$(origin PARAMS)),params/case_000.yaml,$(PARAMS)) $(if $(SET),--set $(SET))
 
 check: .venv/.ready  ## say whether PARAMS can be used; trains nothing
 	$(BIN)/slowstep check $(PARAMS) $(if $(SET),--set $(SET))

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import slowstep_probe.probe
 from slowstep.factors import Arm
 from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
-from slowstep_probe.trial.profiling import covered
+from slowstep_probe.trial.profiling import INNER, Profiling, covered
 from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
 
@@ -41,6 +42,27 @@ def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path,
     assert [o.seconds for o in record.operators] == sorted((o.seconds for o in record.operators), reverse=True)
     assert 0 <= record.idle < 1
     assert record.gap_seconds * record.steps <= record.seconds
+
+
+def test_a_loop_within_an_operator_is_none_in_python(tmp_path: Path) -> None:
+    """A product of many small matrices selects each of them itself; a loop over as many calls each from Python."""
+    one, other = (
+        torch.ones(600, 16, 16).long(),
+        torch.ones(600, 16, 16).long(),
+    )  # no library multiplies batches of these
+
+    def looped(work: Callable[[], object]) -> dict[str, float]:
+        """The part of its calls that is made within another operator, of each one that is called often."""
+        profiling = Profiling("cpu")
+        work()
+        found = profiling.stop(1, 1.0, tmp_path / "trace.json.gz")
+        return {o.name: o.within / o.calls for o in found.by_phase["other"] if o.calls > INNER}
+
+    by_operator = looped(lambda: torch.bmm(one, other))
+    by_python = looped(lambda: [one[i].add_(1) for i in range(600)])
+
+    assert set(by_operator.values()) == {1.0}
+    assert set(by_python.values()) == {0.0}
 
 
 def test_the_trace_can_be_opened(profiled: tuple[ProfileRecord, Path, dict]) -> None:

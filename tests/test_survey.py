@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slowstep.command.resolve import resolve
+from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -34,6 +36,18 @@ def look(tmp_path: Path) -> Look:
         return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
 
     return made
+
+
+def test_two_programs_of_one_name_have_a_folder_each(look: Look, tmp_path: Path) -> None:
+    """Most training scripts are called train.py; the reports of one are not lost to another one's."""
+    seen, outputs = look("plain_loop.py"), tmp_path / "outputs"
+    elsewhere = replace(seen, command=replace(seen.command, folder="/another"))
+    own, other = (write(one, folder_for(one, outputs)) for one in (seen, elsewhere))
+
+    assert (own.parent.name, other.parent.name) == ("plain_loop", "plain_loop_2")
+    assert folder_for(seen, outputs) == own.parent
+    assert folder_for(elsewhere, outputs) == other.parent
+    assert folder_for(elsewhere, outputs, "given") == outputs / "given"
 
 
 def of(seen: SurveyRecord, kind: str) -> list[dict]:

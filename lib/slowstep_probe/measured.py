@@ -196,6 +196,8 @@ class Operator:
     name: str
     calls: int
     seconds: float
+    within: int = 0
+    """The calls that another operator makes in a loop of its own: on a CPU `bmm` selects each matrix of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)

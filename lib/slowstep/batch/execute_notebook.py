@@ -33,6 +33,10 @@ def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any
         connection.send(encoded(Answer(value=_failure(notebook, target, parameters))))
 
 
+SENTENCES = ("Unmeasurable", "NotMeasured")
+"""The errors whose text is a sentence for the reader. Their names are the code's."""
+
+
 def _failure(notebook: str, target: str, parameters: dict[str, Any]) -> str:
     """Run a notebook, and return why it failed; an empty text if it did not."""
     try:
@@ -40,7 +44,8 @@ def _failure(notebook: str, target: str, parameters: dict[str, Any]) -> str:
             notebook, target, parameters, kernel_name="python3", progress_bar=False, autosave_cell_every=0
         )
     except PapermillExecutionError as error:
-        return " ".join(f"{error.ename}: {error.evalue}".split())
+        said = error.evalue if error.ename in SENTENCES else f"{error.ename}: {error.evalue}"
+        return " ".join(said.split())
     except OSError as error:
         with_path = error if error.filename else OSError(error.errno, error.strerror, target)
         return f"the notebook could not be run to its end: {explained(with_path)}"

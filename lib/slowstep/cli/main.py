@@ -211,14 +211,13 @@ def _params(given: argparse.Namespace) -> list[str]:
     if not given.words:
         return given.params
     from slowstep.cli.survey_lines import lines
-    from slowstep.launch.surveyed_run import surveyed_words, write
+    from slowstep.launch.surveyed_run import folder_for, surveyed_words, write
     from slowstep.launch.surveyor import SurveyOrder
 
     seen = surveyed_words(given.words, SurveyOrder(startup=given.startup), protected=not given.unprotected)
     for line in lines(seen):
         say(line)
-    folder = Path(given.outputs) / (given.name or seen.command.name)
-    return [*given.params, str(write(seen, folder))]
+    return [*given.params, str(write(seen, folder_for(seen, Path(given.outputs), given.name)))]
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
 from slowstep.launch.far_nodes import gather
 from slowstep.launch.of_command import warmed
-from slowstep.launch.surveyed_run import surveyed_words, write
+from slowstep.launch.surveyed_run import folder_for, surveyed_words, write
 from slowstep.launch.surveyor import SurveyOrder
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import Measurer
@@ -81,7 +81,7 @@ def open_command(command: str | Sequence[str], name: str = "", outputs: str = ""
     SettingsError if there is nothing to diagnose in it.
     """
     seen = surveyed_words(shlex.split(command) if isinstance(command, str) else command, SurveyOrder())
-    path = write(seen, (Path(outputs) if outputs else ROOT / "outputs") / (name or seen.command.name))
+    path = write(seen, folder_for(seen, Path(outputs) if outputs else ROOT / "outputs", name))
     return open_investigation(str(path), outputs=outputs, notebook=notebook)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from slowstep.records import Operator, ProfileRecord
 from slowstep.text.numbers import percentage
 
-ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(add)?bmm|_softmax|sdpa", re.I)
+ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
 """Attention's own products; projections are not among them, and nothing else in a language model multiplies batches."""
 
 PRODUCTS = re.compile(
-    r"::(add)?mm|::b(add)?bmm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
+    r"::(add)?mm|::b(addb)?mm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
     r"|flash_attention|efficient_attention|::_scaled_mm|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
     re.I,
 )
@@ -91,14 +91,21 @@ def looped(profile: ProfileRecord, phase: str) -> Part | None:
     found = profile.by_phase.get(phase, ())
     products = sum(o.calls for o in found if _matches(o, PRODUCTS))
     least = max(OFTEN * profile.steps, PER_PRODUCT * products)
-    tiny = [o for o in found if o.calls >= least and o.seconds < TINY * o.calls and not _matches(o, FRAMES)]
+    tiny = [o for o in found if _one_by_one(o) >= least and o.seconds < TINY * o.calls and not _matches(o, FRAMES)]
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
-    share = min(own, BY_PYTHON * sum(o.seconds for o in tiny) / profile.seconds)
+    seconds = sum(o.seconds * _one_by_one(o) / o.calls for o in tiny)
+    share = min(own, BY_PYTHON * seconds / profile.seconds)
     if share <= 0:
         return None
-    most = max(tiny, key=lambda o: o.calls)
-    what = f"{most.name} {most.calls / profile.steps:,.0f} times a step, one by one from Python{_where(profile, phase)}"
+    most = max(tiny, key=_one_by_one)
+    times = f"{_one_by_one(most) / profile.steps:,.0f} times a step"
+    what = f"{most.name} {times}, one by one from Python{_where(profile, phase)}"
     return Part(what=what, share=share)
+
+
+def _one_by_one(operator: Operator) -> int:
+    """Return the calls of an operator that no loop within another one makes."""
+    return operator.calls - operator.within
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +66,24 @@ def _why(seen: SurveyRecord) -> str:
     return f"{seen.ended}; its last words: {said}" if "sys.exit" in seen.ended and said else seen.ended
 
 
+def folder_for(survey: SurveyRecord, outputs: Path, name: str = "") -> Path:
+    """Return the folder of a command's investigation: `name`, or that of the program.
+
+    It is numbered where a program of another folder has taken the name (`train`, `train_2`), so that nothing is lost.
+    """
+    if name:
+        return outputs / name
+    own = survey.command.name
+    names = itertools.chain([own], (f"{own}_{number}" for number in itertools.count(2)))
+    return next(outputs / one for one in names if not _is_of_another(outputs / one / FILE, survey))
+
+
+def _is_of_another(path: Path, survey: SurveyRecord) -> bool:
+    """Return whether a parameter file was made for a program of another folder."""
+    command = _mapping(path).get("command")
+    return isinstance(command, Mapping) and command.get("folder") not in (None, survey.command.folder)
+
+
 def write(survey: SurveyRecord, folder: Path) -> Path:
     """Write the parameter file of a surveyed command to an investigation's folder, unless one is there; return it.
 
@@ -98,12 +117,16 @@ BUDGET = {
 
 def _known(path: Path) -> dict[str, Any]:
     """Return what somebody may have written into a parameter file, without what the survey renews."""
+    return {key: value for key, value in _mapping(path).items() if key not in ("name", "command", "surveyed")}
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    """Return what a parameter file holds; {} if there is none, or nothing that can be read."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
         return {}
-    own = data if isinstance(data, dict) else {}
-    return {key: value for key, value in own.items() if key not in ("name", "command", "surveyed")}
+    return data if isinstance(data, dict) else {}
 
 
 def surveyed(survey: SurveyRecord) -> Surveyed:

@@ -72,7 +72,9 @@ def _numbered(title: str, lines: list[str]) -> str:
 
 
 def _refusal(refused: Refused) -> str:
-    remedy = f"; {code(refused.remedy)} in the parameter file allows it" if refused.remedy else ""
+    # a command's parameter file is made by the kit, in the folder of its records
+    file = "investigation.yaml" if refused.verdict.lines else "the parameter file"
+    remedy = f"; {code(refused.remedy)} in {file} allows it" if refused.remedy else ""
     return f"{escape(refused.why)}{remedy}"
 
 

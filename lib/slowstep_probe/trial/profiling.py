@@ -31,6 +31,9 @@ ANNOTATION = "slowstep phase: "
 STEP_ENDS = "the end of a step"
 """The name that stands in a trace, as those of phases do, where a step ends."""
 
+INNER = 8
+"""The most calls of an operator beneath another one that count as parts of it. More are a loop within it."""
+
 GAP = 10e-6
 """The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
 
@@ -81,16 +84,18 @@ class Profiling:
 
     def _by_phase(self) -> dict[str, list[Operator]]:
         """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
-        phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0])
-        for e in self._events(DeviceType.CPU):
-            if not e.name.startswith("ProfilerStep"):
-                one = sums[phases(e.time_range.start), e.name]
-                one[0] += 1
-                one[1] += 1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total)
+        phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0, 0])
+        events = [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]
+        beneath = Counter((id(outermost(e)), e.name) for e in events)
+        for e in events:
+            one = sums[phases(e.time_range.start), e.name]
+            one[0] += 1
+            one[1] += 1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total)
+            one[2] += beneath[id(outermost(e)), e.name] > INNER
         found: dict[str, list[Operator]] = defaultdict(list)
-        for (phase, name), (calls, seconds) in sorted(sums.items(), key=lambda item: -item[1][1]):
+        for (phase, name), (calls, seconds, within) in sorted(sums.items(), key=lambda item: -item[1][1]):
             if len(found[phase]) < TOP and seconds > 0:
-                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds))
+                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds, within=int(within)))
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
@@ -145,6 +150,13 @@ class Profiling:
             for e in self.profiler.events()
             if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
         )
+
+
+def outermost(event: Any) -> Any:
+    """Return the operator that was called by Python or by autograd, and in which an event of the profiler happened."""
+    while (parent := event.cpu_parent) is not None and "::" in parent.name and not parent.name.startswith("autograd::"):
+        event = parent
+    return event
 
 
 def step_ends() -> None:
