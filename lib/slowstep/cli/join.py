@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from slowstep.command.resolve import resolve
 from slowstep.launch.node_of_session import JoinedNode
@@ -17,6 +18,8 @@ from slowstep.nodes.listening import PORT
 from slowstep.settings.errors import SettingsError
 from slowstep.text.terminal import say
 from slowstep_probe.processes.wire import Wire
+
+T = TypeVar("T")
 
 RETRY = 0.5
 """The seconds after which a session is looked for again."""
@@ -45,30 +48,33 @@ def join(session: str, words: Sequence[str], key_file: str, startup: float, pati
 
 def found_key(file: str, deadline: float) -> bytes:
     """Return the key, as soon as there is one; SettingsError if there is none in time."""
-    waiting = False
-    while True:
-        try:
-            return read_key(file)
-        except NoKey as why:
-            if time.monotonic() > deadline:
-                raise
-            if not waiting:
-                say(f"waiting for the key, which `slowstep diagnose` makes on node 0. {why}")
-        waiting = True
-        time.sleep(RETRY)
+    told = "waiting for the key, which `slowstep diagnose` makes on node 0. {}"
+    return awaited(lambda: read_key(file), NoKey, deadline, told)
 
 
 def reached(host: str, port: int, key: bytes, deadline: float) -> Wire:
     """Return a connection to a session, as soon as there is one; SettingsError if there is none in time."""
+    told = f"waiting for a session at {host}:{port}: `slowstep diagnose` begins one on node 0"
+    try:
+        return awaited(lambda: connect(host, port, key), Unanswered, deadline, told)
+    except NotGreeted as why:
+        raise SettingsError(str(why)) from None
+
+
+def awaited(ask: Callable[[], T], missing: type[Exception], deadline: float, told: str) -> T:
+    """Return what is asked for as soon as it is there; while it is `missing`, ask again until the deadline.
+
+    The user is `told` once that it is waited for; braces in that text stand for what is missing.
+    """
     waiting = False
     while True:
         try:
-            return connect(host, port, key)
-        except NotGreeted as why:
-            if not isinstance(why, Unanswered) or time.monotonic() > deadline:
-                raise SettingsError(str(why)) from None
-        if not waiting:
-            say(f"waiting for a session at {host}:{port}: `slowstep diagnose` begins one on node 0")
+            return ask()
+        except missing as why:
+            if time.monotonic() > deadline:
+                raise
+            if not waiting:
+                say(told.replace("{}", str(why)))
         waiting = True
         time.sleep(RETRY)
 

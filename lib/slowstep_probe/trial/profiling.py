@@ -86,12 +86,13 @@ class Profiling:
         """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
         phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0, 0])
         events = [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]
-        beneath = Counter((id(outermost(e)), e.name) for e in events)
-        for e in events:
+        places = [(id(outermost(e)), e.name) for e in events]
+        beneath = Counter(places)
+        for e, place in zip(events, places, strict=True):
             one = sums[phases(e.time_range.start), e.name]
             one[0] += 1
             one[1] += 1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total)
-            one[2] += beneath[id(outermost(e)), e.name] > INNER
+            one[2] += beneath[place] > INNER
         found: dict[str, list[Operator]] = defaultdict(list)
         for (phase, name), (calls, seconds, within) in sorted(sums.items(), key=lambda item: -item[1][1]):
             if len(found[phase]) < TOP and seconds > 0:
