@@ -464,9 +464,12 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
 def test_a_program_runs_for_real_with_the_changes(
     home: Path, surveyed: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    """Its own output and files are as ever; what was changed is said at the end, with places."""
+    """Its own output and files are as ever; what was changed is said at the end, with places.
+
+    What was found for another program is said to be."""
     settings = override(surveyed(*PLAIN), {"training_arguments.optim": "adamw_torch_fused"})
     changes = {"values": settings.changes, "feeding": settings.surveyed.feeding, "given": {}, "freed_memory": "kept"}
+    changes |= {"program": "train.py in elsewhere"}
     (tmp_path / CHANGES).write_text(json.dumps(changes), encoding="utf-8")
     words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--"]
     program = [sys.executable, "plain_loop.py", "--epochs", "1", "--log", str(tmp_path / "losses.txt")]
@@ -477,6 +480,7 @@ def test_a_program_runs_for_real_with_the_changes(
     rows = (PROGRAMS / "plain_loop.py").read_text(encoding="utf-8").splitlines()
     line = next(i for i, row in enumerate(rows, 1) if "AdamW(" in row)
     assert f"plain_loop.py:{line}: torch.optim.AdamW" in done.stderr
+    assert f"found for train.py in elsewhere, and are made in plain_loop.py in {home.resolve()}" in done.stderr
 
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:

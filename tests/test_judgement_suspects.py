@@ -13,9 +13,8 @@ from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.records import Operator
 from slowstep.wording.causes import causes
-from slowstep_probe.measured import OfRank
+from slowstep_probe.measured import Loop, OfRank
 
 MINIMUM = 0.05
 HEALTHY = SHARES | {"data": 0.01, "host_to_device": 0.0, "other": 0.03, "forward": 0.29, "backward": 0.57}
@@ -143,28 +142,30 @@ def test_where_ranks_wait_for_each_other_a_pause_is_no_loss(gathered: float, nam
 
 
 @pytest.mark.parametrize(
-    ("calls", "micros", "own", "there"),
+    ("seconds", "own", "device", "there"),
     [
-        (18_000, 0.9, 0.15, True),  # a mask filled element by element
-        (300, 0.9, 0.15, False),  # the views of a model
-        (1000, 30.0, 0.15, False),  # operators that compute
-        (18_000, 0.9, 0.01, False),  # lines that take next to nothing
+        (0.16, 0.15, "cpu", True),  # a mask filled element by element
+        (0.03, 0.15, "cpu", False),  # a loop that takes little
+        (0.16, 0.01, "cpu", False),  # lines that take next to nothing
+        (0.16, 0.15, "cuda", False),  # a loop behind a device that never waits for it
     ],
 )
-def test_a_loop_in_python_is_found_without_its_flops(calls: int, micros: float, own: float, there: bool) -> None:
-    """Thousands of operators a step that do nothing are called by a line of the user's, which is named; what a model's
-    own code computes is not lost, however much of the time it takes."""
+def test_a_loop_in_python_is_found_without_its_flops(seconds: float, own: float, device: str, there: bool) -> None:
+    """The line of the user's that calls it is named; what a model's own code computes is not lost, however much of the
+    time it takes."""
     known = profiled(places={"forward": {"hooks.py:210 in build": own}})
-    operators = [
-        Operator(name="aten::mm", calls=5 * 22, seconds=0.15),
-        Operator(name="aten::select", calls=5 * calls, seconds=5 * calls * 1e-6 * micros),
-    ]
-    steps = facts(HEALTHY | {"forward": 0.45}, profile=replace(known, by_phase={"forward": operators}))
+    loop = Loop(name="aten::select", calls=5 * 18_000, seconds=seconds)
+    profile = replace(known, loops={"forward": loop}, device=device, idle=0.02)
+    steps = facts(HEALTHY | {"forward": 0.45}, profile=profile)
 
     named = [(s.phase, s.consists_of[0]) for s in suspects(steps, MINIMUM)]
 
     assert there == bool(named)
-    assert not there or ("forward", True) == (named[0][0], "hooks.py:210" in named[0][1])
+    assert not there or ("forward", True, True) == (
+        named[0][0],
+        "hooks.py:210" in named[0][1],
+        "18,000 times a step" in named[0][1],
+    )
 
 
 def test_the_loss_of_a_plain_loop_is_no_lost_time() -> None:

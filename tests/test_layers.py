@@ -41,6 +41,7 @@ LEFT = {
     },
     "report": {
         *("settings", "factors", "records", "judgement", "environment", "audit", "investigation", "wording", "text"),
+        "processes",
     },
     "export": {"settings", "records", "judgement", "report", "text"},
     "final": {

@@ -23,10 +23,11 @@ from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import NotebookRun, Refused
+from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, NotebookRun, Refused
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
+from slowstep.processes.lock import locked
 from slowstep.records import ComparisonRecord, Status, Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
@@ -170,6 +171,24 @@ def test_levels_that_pay_only_together_are_named(concluded: Concluded) -> None:
     assert [(together, "allow: {semantics: true}")] == [(r.verdict.name, r.remedy) for r in found.beyond]
 
 
+def test_what_to_do_holds_all_that_is_adopted(concluded: Concluded) -> None:
+    """A part that was not shown by itself is named, too, without a gain of its own."""
+    known = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    more = known.decision.adopted.overrides | {"dataset.max_length": 96}
+    decided = replace(known.decision, adopted=replace(known.decision.adopted, overrides=more))
+    found = replace(known, decided=decided)
+
+    assert known.single
+    assert not found.single
+    assert ["training_arguments.gradient_checkpointing: false", "dataset.max_length: 96"] == [
+        action.what for action in found.actions
+    ]
+    assert [True, False] == [bool(action.gain) for action in found.actions]
+    assert "`dataset.max_length: 96`: not shown by itself" in as_markdown(found)
+    assert "dataset.max_length: 96" in page([found])
+    assert "All together" in as_markdown(found)
+
+
 def test_levels_that_pay_by_themselves_are_not_named_together(concluded: Concluded) -> None:
     """A reader who allows both gets both."""
     matrix = {"sequence_length": {"max_length": [96], "per_device_train_batch_size": [16]}}
@@ -213,6 +232,24 @@ def test_an_unfinished_investigation_says_how_far_it_is(concluded: Concluded, dr
     assert found.answer == said
     assert said in page([found])
     assert json.loads(json.dumps(as_json(found)))["answer"] == said
+
+
+def test_an_investigation_under_way_is_told_to_be(concluded: Concluded) -> None:
+    """Its notebooks are not interrupted while a process works in the folder, and are as soon as it has ended."""
+    folder = concluded({})
+    store = Store(folder / "records")
+    for notebook in ("00_baseline", "90_final_config"):
+        (folder / "records" / "summaries" / f"{notebook}.json").unlink()
+        store.write(NotebookRun(notebook=notebook, status=INTERRUPTED), "notebooks", notebook)
+    with locked(folder):
+        found = overview(folder)
+    after = overview(folder)
+
+    assert {run.status for run in found.runs} == {UNDER_WAY}
+    assert found.answer == "Nothing is known yet: the baseline is under way."
+    assert UNDER_WAY in page([found])
+    assert {run.status for run in after.runs} == {INTERRUPTED}
+    assert after.answer == "Nothing is known yet: the baseline was not measured."
 
 
 def test_a_notebook_that_failed_is_the_reason(concluded: Concluded) -> None:

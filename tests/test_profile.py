@@ -19,7 +19,7 @@ from slowstep.factors import Arm
 from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
-from slowstep_probe.trial.profiling import INNER, Profiling, covered
+from slowstep_probe.trial.profiling import Profiling, covered, step_ends
 from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
 
@@ -44,25 +44,92 @@ def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path,
     assert record.gap_seconds * record.steps <= record.seconds
 
 
-def test_a_loop_within_an_operator_is_none_in_python(tmp_path: Path) -> None:
-    """A product of many small matrices selects each of them itself; a loop over as many calls each from Python."""
-    one, other = (
-        torch.ones(600, 16, 16).long(),
-        torch.ones(600, 16, 16).long(),
-    )  # no library multiplies batches of these
+ROWS = torch.ones(600, 16, 16)
+WHOLE = ROWS.long()  # no library multiplies batches of these
+HELD = torch.ones(64, 8, requires_grad=True)
 
-    def looped(work: Callable[[], object]) -> dict[str, float]:
-        """The part of its calls that is made within another operator, of each one that is called often."""
-        profiling = Profiling("cpu")
+
+def by_element() -> None:
+    """Fills a mask element by element."""
+    mask = torch.zeros(20, 20)
+    for i in range(20):
+        for j in range(i, 20):
+            mask[i, j] = 1
+
+
+def by_position() -> torch.Tensor:
+    """Mixes the positions of a sequence in a loop, six operators each."""
+    state = HELD[0]
+    for at in range(1, 64):
+        state = (state * 0.5 + HELD[at] * 0.5).tanh()
+    return state.sum()
+
+
+def by_layer() -> None:
+    """Multiplies by matrices in a loop: that is the arithmetic of a deep model."""
+    x = ROWS[0]
+    for _ in range(100):
+        x = torch.relu(x @ ROWS[1] + 1) / 16
+
+
+@pytest.mark.parametrize(
+    ("work", "named"),
+    [
+        (by_element, "aten::select"),
+        (by_position, "aten::mul"),
+        (lambda: torch.bmm(WHOLE, WHOLE), None),  # selects each matrix of the batch itself
+        (by_layer, None),
+    ],
+)
+def test_a_loop_in_python_is_told_from_one_within_an_operator(
+    work: Callable[[], object], named: str | None, tmp_path: Path
+) -> None:
+    """Where Python calls hundreds of operators one by one, and none of them is a product of matrices."""
+    profiling = Profiling("cpu")
+    began = time.perf_counter()
+    for _ in range(3):
         work()
-        found = profiling.stop(1, 1.0, tmp_path / "trace.json.gz")
-        return {o.name: o.within / o.calls for o in found.by_phase["other"] if o.calls > INNER}
+        step_ends()
+    seconds = time.perf_counter() - began
+    found = profiling.stop(3, seconds, tmp_path / "trace.json.gz").loops
 
-    by_operator = looped(lambda: torch.bmm(one, other))
-    by_python = looped(lambda: [one[i].add_(1) for i in range(600)])
+    assert list(found) == ["other"] * bool(named)
+    if named:
+        assert found["other"].name == named
+        assert found["other"].calls >= 3 * 60
+        assert 0.3 * seconds < found["other"].seconds <= seconds
 
-    assert set(by_operator.values()) == {1.0}
-    assert set(by_python.values()) == {0.0}
+
+class ByRow(torch.autograd.Function):
+    """Its backward pass goes over rows in a loop."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        return torch.stack([row * 2 for row in gradient.unbind()])
+
+
+@pytest.mark.parametrize(
+    ("loss", "named"),
+    [
+        (by_position, []),  # the engine of autograd goes from node to node
+        (lambda: torch.stack([row.tanh() for row in HELD.unbind()]).sum(), []),  # a node takes a stack apart itself
+        (lambda: ByRow.apply(HELD.repeat(2, 1)).sum(), ["other"]),
+    ],
+)
+def test_a_backward_pass_has_a_loop_where_python_runs_one(
+    loss: Callable[[], torch.Tensor], named: list[str], tmp_path: Path
+) -> None:
+    """In a function of the user's own, and not where the forward pass had one."""
+    value = loss()
+    profiling = Profiling("cpu")
+    value.backward()
+    step_ends()
+
+    assert list(profiling.stop(1, 1.0, tmp_path / "trace.json.gz").loops) == named
 
 
 def test_the_trace_can_be_opened(profiled: tuple[ProfileRecord, Path, dict]) -> None:

@@ -198,6 +198,61 @@ time.sleep(600)
 """
 
 
+FAILS = """
+import torch
+from torch.utils.data import DataLoader
+
+
+class Items(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        if i > 19:
+            raise KeyError("label")
+        return torch.ones(3)
+
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters())
+for x in DataLoader(Items(), batch_size=8, num_workers=WORKERS):
+    model(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_program_that_fails_after_some_steps_is_refused_with_the_line(workers: int, tmp_path: Path) -> None:
+    """Trials of it would fail as well. The line of its own code is named, in a loader's worker as elsewhere."""
+    (tmp_path / "odd.py").write_text(FAILS.replace("WORKERS", str(workers)))
+    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "out"), "--"]
+    done = subprocess.run([*words, sys.executable, "odd.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "after 2 training steps it fails by itself" in done.stderr
+    assert "KeyError: 'label'" in done.stderr
+    assert "odd.py:12 in __getitem__" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
+    """A program that fails in its third step has trained on two whole batches since its first one."""
+    whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")
+    (tmp_path / "odd.py").write_text(
+        whole.replace("optimizer.step()", "optimizer.step(); left.pop()")
+        .replace("model = ", "left = [1, 2, 3]\nmodel = ")
+        .replace("    model(x)", "    model(x if left else x[0, 0])")
+    )
+    seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert seen.failed
+    assert "odd.py" in seen.ended
+    assert len(seen.training["step_seconds"]) == 2
+    assert seen.training["work"]["samples"] == 16
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

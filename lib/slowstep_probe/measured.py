@@ -196,8 +196,18 @@ class Operator:
     name: str
     calls: int
     seconds: float
-    within: int = 0
-    """The calls that another operator makes in a loop of its own: on a CPU `bmm` selects each matrix of a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """Operators that Python calls one after the other, hundreds of them, with no product of matrices among them."""
+
+    name: str
+    """The operator that is called most often."""
+    calls: int
+    """Its calls over all profiled steps."""
+    seconds: float
+    """Of all these operators over all profiled steps, Python's time between them included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +244,8 @@ class ProfileRecord:
     """The largest operators of each phase."""
     pauses: dict[str, float] = field(default_factory=dict)
     """Seconds of each phase in stretches of more than a millisecond in which no operator runs; empty for a device."""
+    loops: dict[str, Loop] = field(default_factory=dict)
+    """The loops in Python of each phase, told as one."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     failed: str = ""

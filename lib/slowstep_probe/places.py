@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, TracebackType
 
 PROBE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "")
 KIT = (PROBE, os.path.join(os.path.dirname(PROBE.rstrip(os.sep)), "slowstep", ""))
@@ -40,6 +40,10 @@ class CodePlace:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else "the process"
 
+    def in_words(self) -> str:
+        """Return the place for whoever works in the current folder, `train.py:88 in collate`; "" if there is none."""
+        return f"{from_here(self.file)}:{self.line} in {self.function}" if self.file else ""
+
 
 PROGRAMS: set[str] = set()
 """The files of the programs that this process runs, by their real paths: one, and what that one launches."""
@@ -66,6 +70,34 @@ def here() -> CodePlace:
         return CodePlace("", through=through)
     code = found.f_code
     return CodePlace(real(code.co_filename), found.f_lineno, _column(found), code.co_name, through)
+
+
+def raised_at(error: BaseException) -> CodePlace:
+    """Return the innermost place of the user's code that an exception passed through.
+
+    As for `nearest`, the line of a console script gives way to the package that it calls.
+    """
+    own, of_package = CodePlace(""), CodePlace("")
+    place: TracebackType | None = error.__traceback__
+    while place is not None:
+        code = place.tb_frame.f_code
+        at = CodePlace(real(code.co_filename), place.tb_lineno, function=code.co_name)
+        kind = kind_of(code.co_filename)
+        if kind == "user":
+            own = at
+        elif kind == "library" and is_started(code.co_filename):
+            of_package = at
+        place = place.tb_next
+    return of_package if own.file in ENTRIES and of_package.file else own
+
+
+def from_here(file: str) -> str:
+    """Return the path of a file, relative to the current folder if it lies in that."""
+    try:
+        folder = os.path.join(os.path.realpath(os.getcwd()), "")
+    except OSError:  # somebody has removed it
+        return file
+    return real(file).removeprefix(folder)
 
 
 def is_started(file: str) -> bool:

@@ -45,8 +45,7 @@ from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.marks import STEP, Mark, steps_of, told
 from slowstep_probe.measured import PHASES, Block, Steps, Work
-
-LOSSES_KEPT = 64
+from slowstep_probe.step_losses import StepLosses
 
 UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
@@ -65,12 +64,7 @@ class Probe:
     def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
         self.clock = clock or HostClock()
         self.at_step_boundary = at_step_boundary
-        self._losses: list[torch.Tensor] = []
-        self._last_loss: torch.Tensor | None = None
-        self._parts: list[torch.Tensor] = []
-        """Losses of the micro-batches in the optimizer step under way, scaled so that their sum is the step's loss."""
-        self._unscaled: torch.Tensor | None = None
-        """The loss before fp16's scaling, which keeps small gradients from vanishing."""
+        self.losses = StepLosses()
         self._marks: list[Mark] = []
         """Marks since the last block ended, or since the open one began."""
         self._starts: list[int] = [0]
@@ -132,16 +126,6 @@ class Probe:
         self.models: list[torch.nn.Module] = []
         """The modules that are called outermost: the model, and a loss if it is one."""
 
-    @property
-    def losses(self) -> list[float]:
-        """The losses of the first optimizer steps, at most `LOSSES_KEPT`."""
-        return [float(loss.float()) for loss in self._losses]
-
-    @property
-    def last_loss(self) -> float | None:
-        """The loss of the last optimizer step; None before the first."""
-        return None if self._last_loss is None else float(self._last_loss.float())
-
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""
         return self._numbers.get(iterator) in self._fed
@@ -157,11 +141,14 @@ class Probe:
         return passed
 
     def close(self) -> tuple[Block, Steps]:
-        """End the block at this moment, and return it as a whole and step by step."""
+        """End the block at this moment, and return it as a whole and step by step, without a step that is under way."""
         self.clock.synchronize()
         if self._marks[-1].phase != STEP:
-            self._marks.append(Mark(self.clock.mark(), STEP))
-            self._starts.append(self.position)
+            if self._boundary_due:  # the last step of a loop, which asks for nothing any more
+                self._marks.append(Mark(self.clock.mark(), STEP))
+                self._starts.append(self.position)
+            else:
+                self._leave_out_unfinished()
         steps = self._steps()
         seconds = steps.seconds
         self._begin_marks()
@@ -178,6 +165,18 @@ class Probe:
         """Return the steps that the marks make. The last mark ends the last step."""
         gaps = self.clock.gaps([mark.moment for mark in self._marks])
         return steps_of(self._marks[:-1], gaps, self._starts, self._training)
+
+    @property
+    def has_steps(self) -> bool:
+        """True if a step has ended in the open block."""
+        return len(self._starts) > 1 or self._boundary_due
+
+    def _leave_out_unfinished(self) -> None:
+        """Drop the marks and the work of the step under way, which ends within that: by an exception, say."""
+        ends = [i for i, mark in enumerate(self._marks) if mark.phase == STEP]
+        del self._marks[ends[-1] + 1 if ends else 1 :]
+        while self._works and self._samples > self._counted:
+            self._samples -= self._works.pop().samples
 
     def _begin_marks(self, *marks: Mark) -> None:
         self._marks, self._starts = list(marks), [self.position]
@@ -266,7 +265,7 @@ class Probe:
         )
         self._wrap(torch.Tensor, "backward", "backward", before=self._backward)
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
-        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self._before_scaling)
+        self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -350,14 +349,12 @@ class Probe:
         self._samples += done.samples
         self._batch_begins = False
 
-    def _before_scaling(self, _: Any, outputs: torch.Tensor) -> None:
-        self._unscaled = outputs
-
     def _backward(self, loss: torch.Tensor, *_: Any, **__: Any) -> None:
         if self._depth and self._marks[-1].phase == "backward":
             return  # a subclass of Tensor passes a call on, and it comes here once more
         if not self._backwards:  # gradients that were asked for before are no training by themselves
-            self._parts, self._unsigned = [], False
+            self.losses.forget()
+            self._unsigned = False
         self._backwards = True
         self._keep_loss(loss)
 
@@ -369,12 +366,11 @@ class Probe:
                 self._keep_loss(loss.detach().float().mean())
 
     def _keep_loss(self, loss: torch.Tensor) -> None:
-        true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
         self._unannounced += 1
-        self._parts.append(true.detach())
+        self.losses.add(loss)
         self._fed.add(self._asked)
         self._batch_begins = True
-        if not self._stepped and (self._unsigned or len(self._parts) > UNSEEN):
+        if not self._stepped and (self._unsigned or len(self.losses) > UNSEEN):
             self._unsigned = True
             self._step_ended()
 
@@ -406,18 +402,15 @@ class Probe:
 
     def _gradients_dropped(self, *_: Any) -> None:
         """Take gradients that were dropped without having been used by an optimizer for the end of a step."""
-        if self._parts and not self._in_closure and self._depth == 0:
+        if self.losses and not self._in_closure and self._depth == 0:
             self._stepped = True
             self._since_asked += 1
             self._step_ended()
 
     def _step_ended(self) -> None:
         self._boundary_due = True
-        if self._parts:
-            self.micro_batches, self.device = len(self._parts), self._parts[-1].device.type
-            self._last_loss = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
-            self._losses += [self._last_loss] * (len(self._losses) < LOSSES_KEPT)
-            self._parts = []
+        if self.losses:
+            self.micro_batches, self.device = len(self.losses), self.losses.step_ended()
         self._seeking = False
         self._stop_seeking()
         if self._unannounced > WITHOUT_ASKING:
@@ -465,6 +458,6 @@ class Probe:
                 self._batch_met(self._source.popleft())
                 self._training.add(self._asked)
                 self.loader = self._loaders.get(self._asked, self.loader)
-            elif self._batch_begins and not self._training and not (self._in_closure and self._parts):
+            elif self._batch_begins and not self._training and not (self._in_closure and self.losses):
                 self._batch_met(batch_work.count_inputs(args, kwargs))
         self._enter("forward" if training else "evaluate")

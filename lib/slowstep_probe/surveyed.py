@@ -57,6 +57,7 @@ def main(order: str) -> None:
     from slowstep_probe.ranks.launchers import Launchers
     from slowstep_probe.ranks.meeting import Meeting
     from slowstep_probe.survey import Survey
+    from slowstep_probe.trial.failure import raised
 
     before = dict(os.environ)
     patches = Patches()
@@ -82,7 +83,7 @@ def main(order: str) -> None:
             ended = f"it called sys.exit({exit.code!r})"
         except BaseException as error:
             traceback.print_exc()
-            ended = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+            ended, watched.failed = raised(error), True
     watched.tell(ended)
 
 
@@ -143,6 +144,8 @@ class Watched:
         """The overlays of this process; None if what is written stays."""
         self.boundaries = 0
         self.first: float | None = None
+        self.failed = False
+        """True if the program was ended by an exception of its own."""
         self.stop_at = asked["steps"]
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
@@ -189,7 +192,7 @@ class Watched:
         if not self._told.acquire(blocking=False):
             threading.Event().wait()
         training = None
-        if self.boundaries > 1 and not standing:
+        if self.boundaries > 1 and not standing and self.probe.has_steps:
             try:
                 training = self._training()
             except Exception as error:  # a program's object that answers in an unheard-of way
@@ -197,6 +200,7 @@ class Watched:
                 ended = f"what was seen of it can't be told: {type(error).__name__}: {error}"[:500]
         found = self.survey.told() | {
             "ended": ended,
+            "failed": self.failed,
             "standing": standing,
             "steps": max(0, self.boundaries - 1),
             "first_step_boundary": self.first,
@@ -244,7 +248,7 @@ class Watched:
             "work": asdict(block.work),
             "micro_batches": probe.micro_batches,
             "device": probe.device,
-            "losses": probe.losses[:3],
+            "losses": probe.losses.first[:3],
             "loader": None,
             "facts": self.effects.facts(probe.models)
             | observed(probe)

@@ -224,8 +224,10 @@ def _run(given: argparse.Namespace) -> int:
     from slowstep.command.resolve import resolve
     from slowstep.launch.changed_run import changes_in, run
 
-    changes = changes_in(Path(given.final))
-    run(resolve(given.words, Path.cwd(), os.environ), changes, os.environ)
+    changes, command = changes_in(Path(given.final)), resolve(given.words, Path.cwd(), os.environ)
+    if changes["program"] not in ("", command.program):
+        say(f"these changes were found for {changes['program']}, and are made in {command.program}", error=True)
+    run(command, changes, os.environ)
 
 
 def _survey(given: argparse.Namespace) -> int:

@@ -17,8 +17,8 @@ KEEPS_FREED_MEMORY = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
 LINES = {
     "freed_memory": f"{KEEPS_FREED_MEMORY} in the environment of the command",
     "training_arguments.torch_compile": "model.compile()  # once, before the loop",
-    "training_arguments.bf16": "with torch.autocast(device.type, torch.bfloat16):  # around the forward pass",
-    "training_arguments.fp16": "with torch.autocast(device.type, torch.float16):  # around the forward pass",
+    "training_arguments.bf16": "with torch.autocast(…, torch.bfloat16)  # around the forward pass",
+    "training_arguments.fp16": "with torch.autocast(…, torch.float16)  # around the forward pass",
     "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()",
     "training_arguments.tf32": "torch.backends.cuda.matmul.allow_tf32 = {value}",
     "model.attn_implementation": "model.set_attn_implementation({value!r})",
@@ -44,7 +44,7 @@ WITHOUT = {
     "training_arguments.fp16": "without torch.autocast",
     "training_arguments.gradient_checkpointing": "without torch.utils.checkpoint",
     "process.garbage_collection": "without gc.freeze()",
-    "ddp.sync_each_batch": "with model.no_sync():  # around all micro-batches of a step but the last",
+    "ddp.sync_each_batch": "with model.no_sync()  # around all micro-batches of a step but the last",
 }
 """The words for a change that takes something away: one to False, 'automatic' or 'returned'."""
 
@@ -70,6 +70,16 @@ def where(made: Mapping[str, Any], command: Command) -> str:
     """Return the place of a change in the user's code, `train.py:88`; 'the process' where it has none."""
     place = made["place"]
     return f"{command.shown(place['file'])}:{place['line']}" if place["file"] else "the process"
+
+
+def was(made: Mapping[str, Any]) -> str:
+    """Return what a change replaces, `was 0`; '' for a line that is new, or that is taken away."""
+    is_line = not made["argument"]
+    return (
+        ""
+        if is_line and made["before"] in (None, False, True, "automatic", "returned")
+        else f"was {show(made['before'])}"
+    )
 
 
 def lines(changes: Sequence[Mapping[str, Any]], command: Command) -> list[str]:

@@ -62,6 +62,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
 def changes_record(settings: Settings) -> dict[str, Any]:
     """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
     return {
+        "program": settings.command.program,
         "values": {key: value for key, value in settings.changes.items() if not given_name(key)},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,
@@ -112,5 +113,5 @@ def _line(made: Mapping[str, Any], command: Command) -> str:
     what, said = in_code.call(made)
     option = made.get("option")
     by_option = ", by the option " + code(f"{option} {show(made['option_value'])}") if option else ""
-    text = code(f"{what}: {said}" if what else said)
-    return f"- {code(in_code.where(made, command))} {text} (was {escape(show(made['before']))}){by_option}"
+    text, was = code(f"{what}: {said}" if what else said), in_code.was(made)
+    return f"- {code(in_code.where(made, command))} {text}{f' ({escape(was)})' if was else ''}{by_option}"

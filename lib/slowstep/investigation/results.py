@@ -138,6 +138,9 @@ class Summary:
 INTERRUPTED = "interrupted"
 """The status of a notebook that has not come to its end."""
 
+UNDER_WAY = "under way"
+"""The status that is told in its place while a process works on the investigation. It stands in no record."""
+
 
 def drawn_at_once() -> int:
     """Return how many notebooks draw their reports beside each other on this machine."""

@@ -11,16 +11,10 @@ from dataclasses import dataclass
 
 from slowstep.records import Operator, ProfileRecord
 from slowstep.text.numbers import percentage
+from slowstep_probe.trial.loops import PRODUCTS
 
 ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
 """Attention's own products; projections are not among them, and nothing else in a language model multiplies batches."""
-
-PRODUCTS = re.compile(
-    r"::(add)?mm|::b(addb)?mm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
-    r"|flash_attention|efficient_attention|::_scaled_mm|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
-    re.I,
-)
-"""Products of matrices and convolutions: the arithmetic that FLOPs count."""
 
 LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy|mse_loss|l1_loss|huber|kl_div|ctc_loss|embedding_bag", re.I)
 """Operators that a loss is made of. They are training wherever the loop computes them."""
@@ -42,16 +36,6 @@ HINTS = (
 
 TRAINS = ("forward", "backward", "optimizer")
 """The phases that train."""
-
-TINY = 2e-6
-"""Seconds below which an operator does next to nothing: it touches single elements, or makes a view."""
-
-PER_PRODUCT, OFTEN = 50, 500
-"""Tiny operators that run so many times as often as products, and so often a step, are called by a loop in Python. A
-model makes some ten views a product."""
-
-BY_PYTHON = 2.0
-"""A loop in Python takes at most so many times what its tiny operators take, as the profiler counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,28 +68,18 @@ def pause(profile: ProfileRecord, phase: str) -> float:
 
 
 def looped(profile: ProfileRecord, phase: str) -> Part | None:
-    """Return the loop in Python within a phase: operators that do next to nothing, called by lines of the user's code.
+    """Return the loop in Python within a phase, which lines of the user's code run; None where there is none.
 
-    Its share is that of the user's lines, as far as the operators account for it; None where there is no such loop.
+    The profiler makes each call longer, so its share is at most that of the user's lines in steps without it. On a
+    device it is at most the time in which that stands idle.
     """
-    found = profile.by_phase.get(phase, ())
-    products = sum(o.calls for o in found if _matches(o, PRODUCTS))
-    least = max(OFTEN * profile.steps, PER_PRODUCT * products)
-    tiny = [o for o in found if _one_by_one(o) >= least and o.seconds < TINY * o.calls and not _matches(o, FRAMES)]
+    loop = profile.loops.get(phase)
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
-    seconds = sum(o.seconds * _one_by_one(o) / o.calls for o in tiny)
-    share = min(own, BY_PYTHON * seconds / profile.seconds)
-    if share <= 0:
+    if loop is None or own <= 0:
         return None
-    most = max(tiny, key=_one_by_one)
-    times = f"{_one_by_one(most) / profile.steps:,.0f} times a step"
-    what = f"{most.name} {times}, one by one from Python{_where(profile, phase)}"
-    return Part(what=what, share=share)
-
-
-def _one_by_one(operator: Operator) -> int:
-    """Return the calls of an operator that no loop within another one makes."""
-    return operator.calls - operator.within
+    share = min(own, loop.seconds / profile.seconds, profile.idle if profile.device == "cuda" else 1.0)
+    times = f"{loop.calls / profile.steps:,.0f} times a step"
+    return Part(what=f"{loop.name} {times}, one by one from Python{_where(profile, phase)}", share=share)
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

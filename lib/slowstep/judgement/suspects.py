@@ -9,7 +9,7 @@ They are suspected only with evidence of what they consist of: lines of code, op
 - **A pass** is compared with the other pass by their FLOPs, but only where the other pass reaches a good part of the
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
   the products, or stretches without any operator, account for it. Without FLOPs, Python code counts that runs in it:
-  stretches without any operator, and lines of the user's own that call thousands of operators which do nothing.
+  stretches without any operator, and loops of the user's own that call hundreds of operators one by one.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.
@@ -231,7 +231,7 @@ def _by_operators(facts: BaselineFacts, phase: str, least: float, named: Sequenc
 
 
 def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[Part]) -> Suspect | None:
-    """Return the suspect of Python code in a pass, or None: code that waits, or that loops over tiny operators."""
+    """Return the suspect of Python code in a pass, or None: code that waits, or that calls operators in a loop."""
     together = int(facts.observed.get("world_size") or 1) > 1
     waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
     known, why = max(0.0, pause(facts.profile, phase) - waits), "no operator runs there for milliseconds"

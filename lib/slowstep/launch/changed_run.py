@@ -49,13 +49,9 @@ def changes_in(folder: Path) -> dict[str, Any]:
     path = folder / CHANGES
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        known = {
-            "processes": 0,
-            "launcher": "",
-            "micro_batches": 0,
-            "nodes": 0,
-        } | found  # records of one process have none of them
-        return {name: known[name] for name in (*MADE, "given", "nodes")} | {"folder": folder.resolve()}
+        # records of one process, and those of earlier versions, have none of these
+        known = {"processes": 0, "launcher": "", "micro_batches": 0, "nodes": 0, "program": ""} | found
+        return {name: known[name] for name in (*MADE, "given", "nodes", "program")} | {"folder": folder.resolve()}
     except OSError:
         raise SettingsError(
             f"{path}: there is no such file; give the folder final/ of a command's investigation"

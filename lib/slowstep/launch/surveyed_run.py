@@ -49,8 +49,14 @@ def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = T
     command = resolve(words, Path.cwd(), os.environ)
     command = replace(command, protected=protected, env=mattering(os.environ) | command.env)
     seen = survey(command, order, os.environ)
+    steps = f"after {seen.steps} training step{'s' * (seen.steps != 1)}"
+    if seen.failed and seen.steps:
+        raise SettingsError(
+            f"{command}: {steps} it fails by itself, and so would a trial; mend that first: {seen.ended}"
+        )
     if seen.training is None:
-        why = f"{_why(seen)}, before its first training step"
+        when = steps if seen.steps else "before its first training step"
+        why = f"{_why(seen)}, {when}"
         raise SettingsError(f"{command}: {why}, so there is nothing to diagnose; `slowstep survey` shows what was seen")
     return seen
 

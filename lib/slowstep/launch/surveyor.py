@@ -40,6 +40,8 @@ class SurveyRecord:
     threads: int = 0
     ended: str = ""
     """How the program ended by itself; empty if it was ended."""
+    failed: bool = False
+    """True if an exception of its own ended it."""
     standing: str = ""
     """The stack of a program that took no step in time."""
     kept: bool = True

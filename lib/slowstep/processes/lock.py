@@ -6,10 +6,14 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from slowstep.environment.system_errors import naming
+
+MOMENT = 0.05
+"""Seconds after which a lock is tried once more."""
 
 
 class Busy(RuntimeError):
@@ -32,7 +36,7 @@ def locked(folder: Path) -> Iterator[None]:
         raise Busy(f"{path}: the lock can't be opened: {error.strerror}. Remove what is there.") from None
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(descriptor)
         except BlockingIOError:
             raise Busy(f"{folder}: another slowstep is working there; wait for it or stop it.") from None
         except OSError as error:
@@ -41,6 +45,35 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int) -> None:
+    """Take the lock for this process alone; BlockingIOError if another process works there.
+
+    Whoever only asks (`is_locked`) holds it for a moment, which a second try outlasts.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(MOMENT)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process works on an investigation now."""
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system that locks nothing, where nothing is ever under way
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def require_writable(folder: Path) -> None:

@@ -17,8 +17,17 @@ from slowstep.environment.machine import Machine
 from slowstep.factors import Meaning
 from slowstep.factors.entries import TRAINING
 from slowstep.investigation.opening import DESCRIPTION, Description
-from slowstep.investigation.results import Decision, NotebookRun, PlanRun, Refused, Summary
+from slowstep.investigation.results import (
+    INTERRUPTED,
+    UNDER_WAY,
+    Decision,
+    NotebookRun,
+    PlanRun,
+    Refused,
+    Summary,
+)
 from slowstep.judgement.verdict import Outcome, Verdict, percent, reconsidered, span
+from slowstep.processes.lock import is_locked
 from slowstep.records import Block, ComparisonRecord, Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
@@ -44,7 +53,7 @@ class Action:
     what: str
     """The place in the code with the new value, or the key of the parameter file with it."""
     gain: str
-    """What it brings by itself, with its interval."""
+    """What it brings by itself, with its interval; empty if that was not shown."""
     kind: str
     """What it does to training."""
 
@@ -124,20 +133,19 @@ class Overview:
 
     @cached_property
     def actions(self) -> list[Action]:
-        """Return what to do, the largest gain first."""
-        return [_action(v, self.now) for v in self.decision.parts]
-
-    @cached_property
-    def together(self) -> str:
-        """Return all that is adopted as it is written, if parts of it were not measured by themselves; else empty."""
-        adopted = self.decision.adopted
-        single = {key for v in self.decision.parts for key in v.overrides | v.held_constant}
-        return what(adopted) if adopted and set(adopted.overrides) - single else ""
+        """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
+        parts, adopted = self.decision.parts, self.decision.adopted
+        by_themselves = {key for v in parts for key in v.overrides | v.held_constant}
+        rest = {key: value for key, value in (adopted.overrides if adopted else {}).items() if key not in by_themselves}
+        found = [_action(v, self.now) for v in parts]
+        return found + [
+            Action(what=_keys(rest), gain="", kind="not shown by itself, and a part of all together")
+        ] * bool(rest)
 
     @property
     def single(self) -> bool:
         """Return whether all that is adopted is one change, which was measured by itself."""
-        return len(self.actions) == 1 and not self.together
+        return len(self.actions) == 1 and bool(self.actions[0].gain)
 
     @cached_property
     def confirmed(self) -> str:
@@ -198,7 +206,8 @@ class Overview:
 def overview(folder: Path) -> Overview:
     """Return what one investigation says, from its records."""
     store = Store(folder / "records")
-    runs = store.every(NotebookRun, "notebooks")
+    under_way = is_locked(folder)
+    runs = [_told(run, under_way) for run in store.every(NotebookRun, "notebooks")]
     summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
@@ -216,8 +225,8 @@ def overview(folder: Path) -> Overview:
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=_headline(baseline) if baseline else "",
         decided=decided or (Decision() if final else None),
-        unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline was not measured"),
-        undecided="" if final else _why(ended.get(FINAL.notebook), f"{FINAL.notebook} has not run"),
+        unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", "was not measured"),
+        undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, "has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
         busy=busy([b for one in _comparisons(store, summaries) for p in one.pairs for b in (p.baseline, p.treatment)]),
@@ -264,13 +273,16 @@ def _machine(about: Description) -> str:
         return ""
 
 
-def _why(run: NotebookRun | None, otherwise: str) -> str:
+def _told(run: NotebookRun, under_way: bool) -> NotebookRun:
+    """Return a notebook's run as it is told while a process may work on the investigation."""
+    return replace(run, status=UNDER_WAY) if under_way and run.status == INTERRUPTED else run
+
+
+def _why(run: NotebookRun | None, what: str, otherwise: str) -> str:
     """Return why a notebook has concluded nothing, as its run says."""
-    return (
-        f"{run.notebook} failed: {run.reason.rstrip('.')}"
-        if run and run.status == "failed" and run.reason
-        else otherwise
-    )
+    if run and run.status == "failed" and run.reason:
+        return f"{run.notebook} failed: {run.reason.rstrip('.')}"
+    return f"{what} is {UNDER_WAY}" if run and run.status == UNDER_WAY else f"{what} {otherwise}"
 
 
 def _now(about: Description | None, decision: Decision | None) -> dict[str, object]:
@@ -296,8 +308,11 @@ def what(v: Verdict) -> str:
     """Return a change as it is written: a place in the code with its new value, or keys of the parameter file."""
     if v.lines:
         return "; ".join(v.lines)
-    keys = "; ".join(f"{key}: {_plain(value)}" for key, value in (v.overrides | v.held_constant).items())
-    return keys or v.name
+    return _keys(v.overrides | v.held_constant) or v.name
+
+
+def _keys(overrides: Mapping[str, object]) -> str:
+    return "; ".join(f"{key}: {_plain(value)}" for key, value in overrides.items())
 
 
 def _plain(value: object) -> str:

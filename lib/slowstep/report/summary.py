@@ -50,11 +50,10 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.causes:
         parts.append(_numbered("Why it is slow", [escape(c.text) for c in found.causes]))
     if found.actions:
-        lines = [f"{code(a.what)}: **{a.gain}** by itself; {a.kind}" for a in found.actions]
+        lines = [f"{code(a.what)}: {f'**{a.gain}** by itself; ' if a.gain else ''}{a.kind}" for a in found.actions]
         parts.append(_numbered("What to do", lines))
     if found.confirmed:
-        together = f" ({code(found.together)})" if found.together else ""
-        parts.append(f"{escape(found.confirmed)}{together} {escape(found.memory)}".rstrip())
+        parts.append(f"{escape(found.confirmed)} {escape(found.memory)}".rstrip())
     if found.beyond:
         lines = [f"- {code(what(r.verdict))}: **{effect(r.verdict.effect)}**: {_refusal(r)}" for r in found.beyond]
         parts.append("\n".join(["**Shown to be faster, and not adopted**", "", *lines]))

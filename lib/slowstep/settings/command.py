@@ -59,6 +59,11 @@ class Command:
     def __str__(self) -> str:
         return shlex.join(self.words)
 
+    @property
+    def program(self) -> str:
+        """The program with its folder, in words."""
+        return f"{shlex.join(self.arguments[: 1 + (self.arguments[0] == '-m')])} in {self.folder}"
+
     def shown(self, file: str) -> str:
         """Return the path of a file as its user would write it.
 

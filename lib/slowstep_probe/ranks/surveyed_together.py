@@ -58,7 +58,7 @@ def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[st
     found = dict(trained[0] if trained else told.get(0) or next(iter(told.values())))
     if ends:
         first = (own or list(ends))[0]
-        found = {**found, "ended": f"{ranks[first]}: {ends[first]}"}
+        found |= {"ended": f"{ranks[first]}: {ends[first]}", "failed": told[first].get("failed", False)}
     seen = {number: one["training"] for number, one in sorted(told.items()) if one.get("training")}
     if found.get("training"):
         own, awaited = found["training"]["work"], list(seen)[awaited_rank([one["phases"] for one in seen.values()])]

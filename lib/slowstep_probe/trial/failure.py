@@ -15,6 +15,7 @@ from collections.abc import Callable
 import torch
 
 from slowstep_probe.measured import Memory, Status
+from slowstep_probe.places import from_here, raised_at
 from slowstep_probe.trial.messages import Failed
 from slowstep_probe.trial.told import NotTestable
 
@@ -83,8 +84,7 @@ def failure(
     text = _text(error)
     if isinstance(error, NotTestable):
         return Failed(status=Status.NOT_TESTABLE, reason=_plain(text), memory=memory)
-    whole = f"{type(error).__name__}: {text}".rstrip(": ")
-    reason = _line(_of_worker(text) or whole)
+    whole, reason = _whole(error), raised(error)
     if isinstance(error, TrainingEnded) or SCHEDULE_OVER in text:
         trained = not isinstance(error, TrainingEnded) or error.trained
         return Failed(status=Status.ENDED if trained else Status.CRASHED, reason=_line(text), memory=memory)
@@ -105,6 +105,19 @@ def failure(
         return Failed(status=Status.OUT_OF_MEMORY, reason=reason, memory=memory)
     hint = next((hint for part, hint in (("[Errno 24]", FILES), ("[Errno 28]", DISK)) if part in whole), "")
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
+
+
+def raised(error: BaseException) -> str:
+    """Return what an exception says, in one line, and the place of the user's code where it was raised."""
+    text = _text(error)
+    if worker := _of_worker(text):
+        return _line(worker)
+    place = raised_at(error).in_words()
+    return f"{_line(_whole(error))} ({place})" if place else _line(_whole(error))
+
+
+def _whole(error: BaseException) -> str:
+    return f"{type(error).__name__}: {_text(error)}".rstrip(": ")
 
 
 def _first(error: BaseException) -> BaseException:
@@ -161,13 +174,16 @@ def _of_worker(text: str) -> str:
         return ""
     at = frames[-1]
     where = wrapped[-1]["where"].replace("DataLoader worker process", "loader worker")
-    return f"{_line(lines[0])} ({where}, {at['file']}:{at['line']} in {at['function']})"
+    return f"{_line(lines[0])} ({where}, {from_here(at['file'])}:{at['line']} in {at['function']})"
 
 
 def _line(text: str) -> str:
-    """Return the first line of `text`, cut at `LONGEST` characters."""
-    lines = text.strip().splitlines() or [""]
-    return _plain(lines[0])[:LONGEST]
+    """Return the first line of `text`, and the next one after a colon, cut at `LONGEST` characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    said = lines.pop(0)
+    while said.endswith(":") and lines:
+        said = f"{said} {lines.pop(0)}"
+    return _plain(said)[:LONGEST]
 
 
 def _plain(text: str) -> str:

@@ -265,14 +265,14 @@ class Trial:
     def _send_block(self) -> None:
         block, steps = self.probe.close()
         collectives = self.collectives.take()
-        loss = self.probe.last_loss
+        loss = self.probe.losses.last
         if loss is not None and not math.isfinite(loss):
             self._send(Failed(status=Status.LOSS_NOT_FINITE, reason=f"the loss is {loss}", memory=memory()))
             end()
         measured = BlockDone(
             block=block,
             memory=memory(),
-            losses=self.probe.losses,
+            losses=self.probe.losses.first,
             trained=self.schedule.trained,
             position=self.probe.position,
             steps=self.passed + steps,

@@ -18,21 +18,16 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
+from slowstep_probe.trial.loops import PAUSE, loops
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
-
-PAUSE = 1e-3
-"""The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
 
 ANNOTATION = "slowstep phase: "
 """The beginning of the names that phases have in a trace."""
 
 STEP_ENDS = "the end of a step"
 """The name that stands in a trace, as those of phases do, where a step ends."""
-
-INNER = 8
-"""The most calls of an operator beneath another one that count as parts of it. More are a loop within it."""
 
 GAP = 10e-6
 """The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
@@ -60,6 +55,7 @@ class Profiling:
             operators=self._operators(),
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
+            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -84,19 +80,15 @@ class Profiling:
 
     def _by_phase(self) -> dict[str, list[Operator]]:
         """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
-        phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0, 0])
-        events = [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]
-        places = [(id(outermost(e)), e.name) for e in events]
-        beneath = Counter(places)
-        for e, place in zip(events, places, strict=True):
+        phases, sums = self._phases(), defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0])
+        for e in self._host_events():
             one = sums[phases(e.time_range.start), e.name]
             one[0] += 1
             one[1] += 1e-6 * (e.self_device_time_total if self.on_device else e.self_cpu_time_total)
-            one[2] += beneath[place] > INNER
         found: dict[str, list[Operator]] = defaultdict(list)
-        for (phase, name), (calls, seconds, within) in sorted(sums.items(), key=lambda item: -item[1][1]):
+        for (phase, name), (calls, seconds) in sorted(sums.items(), key=lambda item: -item[1][1]):
             if len(found[phase]) < TOP and seconds > 0:
-                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds, within=int(within)))
+                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds))
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
@@ -107,7 +99,7 @@ class Profiling:
         """
         phases, found = self._phases(), defaultdict[str, Counter[int]](Counter)
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
-        steps_end = [end for name, _, end in self._stretches() if name == STEP_ENDS]
+        steps_end = self._steps_end()
         for _, begin, end in (s for s in self._stretches() if s[0] == "all"):
             stretches = covered([(begin, begin), *spans, (end, end)])
             for (_, a), (b, _) in pairwise(stretches):
@@ -115,6 +107,10 @@ class Profiling:
                     found[phases((a + b) / 2)][bisect.bisect(steps_end, (a + b) / 2)] += 1e-6 * (b - a)
         medians = {phase: steps * median(times[i] for i in range(steps)) for phase, times in found.items()}
         return {phase: seconds for phase, seconds in medians.items() if seconds > 0}
+
+    def _steps_end(self) -> list[float]:
+        """Return the moments at which steps end, in us."""
+        return [end for name, _, end in self._stretches() if name == STEP_ENDS]
 
     def _stretches(self) -> list[tuple[str, float, float]]:
         """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""
@@ -145,19 +141,15 @@ class Profiling:
         gaps = [1e-6 * (begin - end) for (_, end), (begin, _) in pairwise(stretches)]
         return 1e-6 * sum(end - begin for begin, end in stretches), [gap for gap in gaps if gap > GAP]
 
+    def _host_events(self) -> list[Any]:
+        return [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]
+
     def _events(self, kind: DeviceType) -> Iterable[Any]:
         return (
             e
             for e in self.profiler.events()
             if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
         )
-
-
-def outermost(event: Any) -> Any:
-    """Return the operator that was called by Python or by autograd, and in which an event of the profiler happened."""
-    while (parent := event.cpu_parent) is not None and "::" in parent.name and not parent.name.startswith("autograd::"):
-        event = parent
-    return event
 
 
 def step_ends() -> None:

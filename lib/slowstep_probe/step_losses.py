@@ -1,0 +1,56 @@
+"""The losses of optimizer steps, put together from those of their micro-batches. Nothing is read from the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+KEPT = 64
+"""The most losses that are kept of the first steps."""
+
+
+class StepLosses:
+    """Losses as they come to backward passes, gathered step by step."""
+
+    def __init__(self) -> None:
+        self._kept: list[torch.Tensor] = []
+        self._last: torch.Tensor | None = None
+        self._parts: list[torch.Tensor] = []
+        """Those of the step under way, scaled so that their sum is the step's loss."""
+        self._unscaled: torch.Tensor | None = None
+        """The loss before fp16's scaling, which keeps small gradients from vanishing."""
+
+    def __len__(self) -> int:
+        """Return the number of backward passes in the step under way."""
+        return len(self._parts)
+
+    @property
+    def first(self) -> list[float]:
+        """The losses of the first steps, at most `KEPT`."""
+        return [float(loss.float()) for loss in self._kept]
+
+    @property
+    def last(self) -> float | None:
+        """The loss of the last step; None before the first."""
+        return None if self._last is None else float(self._last.float())
+
+    def before_scaling(self, _: Any, outputs: torch.Tensor) -> None:
+        """Take what a GradScaler is about to scale for the loss of the next backward pass."""
+        self._unscaled = outputs
+
+    def add(self, loss: torch.Tensor) -> None:
+        """Add the loss of a backward pass to the step under way."""
+        true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
+        self._parts.append(true.detach())
+
+    def forget(self) -> None:
+        """Drop what was added to the step under way."""
+        self._parts = []
+
+    def step_ended(self) -> str:
+        """Put the losses of the step together, at least one, and return the kind of device that they lie on."""
+        self._last = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
+        self._kept += [self._last] * (len(self._kept) < KEPT)
+        self._parts = []
+        return self._last.device.type

@@ -1,0 +1,119 @@
+"""Loops in Python, as a profile shows them: one operator again and again, and no product of matrices in between.
+
+Between two products of matrices a model calls up to a hundred operators, and none of them more than some twenty times
+(measured on thirty architectures of transformers). What comes more often is a loop over positions, samples or elements,
+which could be a single operator over all of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from slowstep_probe.measured import Loop
+
+PRODUCTS = re.compile(
+    r"::(add)?mm|::b(addb)?mm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
+    r"|flash_attention|efficient_attention|::_scaled_mm|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
+    re.I,
+)
+"""Products of matrices and convolutions: the arithmetic that FLOPs count. The names are ATen's and those of kernels."""
+
+OFTEN = 50
+"""The fewest calls of one operator between two products that are taken for a loop."""
+
+PAUSE = 1e-3
+"""The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
+
+NODE = "autograd::engine::evaluate_function"
+"""The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
+
+IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
+"""The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
+
+
+def loops(
+    events: Iterable[Any], phase_at: Callable[[float], str], steps_end: Sequence[float], steps: int
+) -> dict[str, Loop]:
+    """Return the loops of each phase, told as one.
+
+    `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, and `steps_end` are the
+    moments at which steps end, all in us. A step in which the machine did something else must not speak for all, so the
+    seconds are the median over the steps, times their number.
+    """
+    seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
+
+    def part(event: Any) -> tuple[str, int]:
+        return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
+
+    for stretch in _stretches(events, part):
+        calls = Counter(e.name for e in stretch)
+        if max(calls.values(), default=0) >= OFTEN:
+            phase, step = part(stretch[0])
+            seconds[phase][step] += 1e-6 * _length(stretch)
+            names[phase].update(calls)
+    found = {}
+    for phase, of_steps in seconds.items():
+        taken = steps * median(of_steps[step] for step in range(steps))
+        name, times = names[phase].most_common(1)[0]
+        if taken > 0:
+            found[phase] = Loop(name=name, calls=times, seconds=taken)
+    return found
+
+
+def outermost(event: Any) -> Any:
+    """Return the operator that was called by Python or by autograd, and in which an event of the profiler happened."""
+    while (parent := event.cpu_parent) is not None and "::" in parent.name and not parent.name.startswith("autograd::"):
+        event = parent
+    return event
+
+
+def _stretches(events: Iterable[Any], part: Callable[[Any], Hashable]) -> Iterator[list[Any]]:
+    """Yield the operators that Python calls one after the other, without a product among them.
+
+    A stretch lies within one thread, one `part` of the profile, and one node of the backward pass: from node to node no
+    Python runs.
+    """
+    called, products = dict[int, Any](), set[int]()
+    for event in events:
+        operator = outermost(event)
+        if "::" in operator.name and not operator.name.startswith("autograd::"):
+            called[id(operator)] = operator
+            if PRODUCTS.search(event.name):
+                products.add(id(operator))
+    stretch, last = list[Any](), None
+    for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
+        node, by_python = _node(operator)
+        if not by_python:
+            continue
+        within = (operator.thread, part(operator), node)
+        if within != last or id(operator) in products:
+            yield stretch
+            stretch, last = [], within
+        if id(operator) not in products:
+            stretch.append(operator)
+    yield stretch
+
+
+def _node(event: Any) -> tuple[int, bool]:
+    """Return the identity of the backward pass's node in which an operator runs, 0 outside of it; and whether Python
+    can have called it."""
+    while event is not None:
+        if event.name.startswith(NODE):
+            return id(event), True
+        if IN_C.search(event.name):
+            return 0, False
+        event = event.cpu_parent
+    return 0, True
+
+
+def _length(stretch: Sequence[Any]) -> float:
+    """Return the length of a stretch in us, with Python's time between its operators and without pauses."""
+    spans = [(e.time_range.start, e.time_range.end) for e in stretch]
+    between = [b - a for (_, a), (b, _) in pairwise(spans)]
+    return sum(b - a for a, b in spans) + sum(gap for gap in between if 0 < 1e-6 * gap < PAUSE)
