@@ -62,9 +62,7 @@ def measured(outputs: Path, seconds: float) -> dict[str, Any]:
         found["outcomes"] = dict(Counter(h["outcome"] for h in said["hypotheses"]))
         found["verdicts"] = {h["name"]: h["outcome"] for h in said["hypotheses"]}
         found["answer"] = said["answer"]
-    about = subprocess.run(
-        [sys.executable, "-c", ABOUT], capture_output=True, text=True, check=True, cwd=outputs
-    ).stdout
+    about = subprocess.run([sys.executable, "-c", ABOUT], capture_output=True, text=True, check=True).stdout
     return found | json.loads(about)
 
 

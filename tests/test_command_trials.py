@@ -480,14 +480,49 @@ def test_a_program_runs_for_real_with_the_changes(
     rows = (PROGRAMS / "plain_loop.py").read_text(encoding="utf-8").splitlines()
     line = next(i for i, row in enumerate(rows, 1) if "AdamW(" in row)
     assert f"plain_loop.py:{line}: torch.optim.AdamW" in done.stderr
-    assert f"found for train.py in elsewhere, and are made in plain_loop.py in {home.resolve()}" in done.stderr
+    assert f"found for train.py in elsewhere, and are made in {home.resolve() / 'plain_loop.py'}" in done.stderr
 
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:
-    """Its exit status and its words are its own."""
-    (tmp_path / CHANGES).write_text(json.dumps({"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}))
+    """Its exit status and its words are its own. Nothing is said of the program that the changes were found for."""
+    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "returned"}
+    changes |= {"program": str(home.resolve() / "fails.py")}
+    (tmp_path / CHANGES).write_text(json.dumps(changes))
     (home / "fails.py").write_text("import sys\nprint('so far')\nsys.exit(7)\n")
     words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", sys.executable, "fails.py"]
     done = subprocess.run(words, cwd=home, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (7, "so far\n", "")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"argument": "num_workers", "key": "training_arguments.dataloader_num_workers", "before": 0}, "was 0"),
+        ({"argument": "pin_memory", "key": "training_arguments.dataloader_pin_memory", "before": False}, "was false"),
+        ({"argument": "", "key": "process.num_threads", "before": 1}, "was 1"),
+        ({"argument": "", "key": "process.deterministic_algorithms", "before": False}, ""),
+        ({"argument": "", "key": "training_arguments.bf16", "before": False}, ""),
+        ({"argument": "", "key": "deepspeed.overlap_comm", "before": False}, "was false"),
+    ],
+)
+def test_a_change_tells_what_it_replaces(made: dict[str, Any], said: str) -> None:
+    """A line that is new, or taken away, replaces nothing."""
+    assert in_code.was(made) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (["python", "train.py", "--config", "other.py"], "train.py"),
+        (["python", "./train.py"], "train.py"),
+        (["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"], "train.py"),
+    ],
+)
+def test_a_program_is_known_by_its_file(words: list[str], program: str, tmp_path: Path) -> None:
+    """However it is started, and from wherever."""
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text("")
+    command = resolve([sys.executable, *words[1:]], tmp_path, os.environ)
+
+    assert command.program == str(tmp_path.resolve() / program)

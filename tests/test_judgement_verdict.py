@@ -12,9 +12,11 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, judge, percent, reconsidered
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
+from slowstep.judgement.verdicts_together import holm, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings
+from slowstep.text.numbers import percent
 
 MINIMUM = 0.05
 

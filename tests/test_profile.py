@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,9 @@ from slowstep.factors import Arm
 from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
+from slowstep_probe.places import raised_at
+from slowstep_probe.trial.failure import raised
+from slowstep_probe.trial.loops import loops
 from slowstep_probe.trial.profiling import Profiling, covered, step_ends
 from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
@@ -86,18 +89,66 @@ def test_a_loop_in_python_is_told_from_one_within_an_operator(
 ) -> None:
     """Where Python calls hundreds of operators one by one, and none of them is a product of matrices."""
     profiling = Profiling("cpu")
-    began = time.perf_counter()
     for _ in range(3):
         work()
         step_ends()
-    seconds = time.perf_counter() - began
-    found = profiling.stop(3, seconds, tmp_path / "trace.json.gz").loops
+    found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
 
     assert list(found) == ["other"] * bool(named)
     if named:
         assert found["other"].name == named
         assert found["other"].calls >= 3 * 60
-        assert 0.3 * seconds < found["other"].seconds <= seconds
+
+
+@dataclass
+class Span:
+    """When an operator runs, in us."""
+
+    start: float
+    end: float
+
+
+@dataclass
+class Event:
+    """An event of the profiler, as far as loops are told from them."""
+
+    name: str
+    time_range: Span
+    cpu_parent: Event | None = None
+    thread: int = 1
+
+
+def called(times: int, length: float, gap: float, name: str = "aten::mul", within: Event | None = None) -> list[Event]:
+    """So many calls of an operator one after the other, from the start, of this length and with these gaps, in us."""
+    starts = [number * (length + gap) for number in range(times)]
+    return [Event(name, Span(start, start + length), within) for start in starts]
+
+
+NODE = Event("autograd::engine::evaluate_function: ByRowBackward", Span(0, 1e6))
+
+
+@pytest.mark.parametrize(
+    ("events", "phase", "busy", "micros"),
+    [
+        (called(100, 5, 10), "forward", [], 100 * 5 + 99 * 10),
+        (called(100, 5, 10), "forward", [(0, 1490 / 2)], (100 * 5 + 99 * 10) / 2),  # a device computes half the time
+        (called(100, 5000, 10), "forward", [], 99 * 10),  # long operators compute
+        (called(100, 5, 5000), "forward", [], 100 * 5),  # pauses are told elsewhere
+        (called(49, 5, 10), "forward", [], None),
+        (called(100, 5, 10, "aten::addmm"), "forward", [], None),
+        (called(100, 5, 10, "reducer::copy_bucket_to_grad"), "backward", [], None),  # of DDP, behind the last node
+        (called(100, 5, 10, within=NODE), "backward", [], 100 * 5 + 99 * 10),
+        (called(100, 5, 10, within=Event("UnbindBackward0", Span(0, 1e6), NODE)), "backward", [], None),
+    ],
+)
+def test_only_what_python_spends_on_a_loop_is_lost(
+    events: list[Event], phase: str, busy: list[tuple[float, float]], micros: float | None
+) -> None:
+    """Python's own time and that of short calls, where no device computes meanwhile."""
+    found = loops(events, lambda _: phase, [1e6], 1, busy)
+
+    assert list(found) == [phase] * (micros is not None)
+    assert micros is None or found[phase].seconds == pytest.approx(1e-6 * micros, rel=0.01)
 
 
 class ByRow(torch.autograd.Function):
@@ -183,6 +234,37 @@ def test_the_probe_is_no_code_of_the_users() -> None:
 
     assert own
     assert "test_profile.py" in where
+
+
+def test_an_error_stands_where_the_users_code_raised_it(tmp_path: Path) -> None:
+    """Also where a library passes it on as another one, and not where torch.compile has written code."""
+    compiled, library = tmp_path / "torchinductor_me" / "ab" / "code.py", tmp_path / "site-packages" / "library.py"
+    given: dict[str, object] = {}
+    exec(compile("def call():\n    raise MemoryError('full')", str(compiled), "exec"), given)
+    passing = (
+        "def pass_on(of):\n    try:\n        of()\n    except KeyError as error:\n        raise OSError('x') from error"
+    )
+    exec(compile(passing, str(library), "exec"), given)
+    called, passed = failed(given["call"]), failed(lambda: given["pass_on"](collate))
+
+    assert raised_at(called).function == "failed"
+    assert raised(called).startswith("MemoryError: full (")
+    assert raised_at(passed).function == "collate"
+    assert raised(passed).startswith("OSError: x (")
+
+
+def collate() -> None:
+    """Fails."""
+    raise KeyError("label")
+
+
+def failed(work: Callable[[], object]) -> BaseException:
+    """What something fails with."""
+    try:
+        work()
+    except Exception as error:
+        return error
+    raise AssertionError
 
 
 def test_a_place_names_the_function_around_a_comprehension() -> None:

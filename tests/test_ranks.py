@@ -71,6 +71,7 @@ def test_facts_name_what_ranks_disagree_about() -> None:
 
 RESET = Failed(status=Status.CRASHED, reason="RuntimeError: [gloo/transport/tcp/pair.cc] Connection reset by peer")
 OWN = Failed(status=Status.CRASHED, reason="ValueError: a fault of its own")
+BY_NAME = Failed(status=Status.CRASHED, reason="ValueError: a fault of its own (train_gloo.py:12 in with_NCCL)")
 MEMORY = Failed(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
 OVER = Failed(status=Status.ENDED, reason="after 7 steps: the program came to its end")
 
@@ -79,6 +80,7 @@ OVER = Failed(status=Status.ENDED, reason="after 7 steps: the program came to it
     ("failures", "rank"),
     [
         ([(0, RESET), (1, OWN)], 1),
+        ([(0, RESET), (1, BY_NAME)], 1),
         ([(0, RESET), (1, gone(-9))], 1),
         ([(0, OWN), (1, MEMORY)], 1),
         ([(0, OVER), (1, RESET)], 0),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slowstep.cli.survey_lines import lines
 from slowstep.command.resolve import resolve
 from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
@@ -222,19 +223,50 @@ for x in DataLoader(Items(), batch_size=8, num_workers=WORKERS):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_program_that_fails_after_some_steps_is_refused_with_the_line(workers: int, tmp_path: Path) -> None:
-    """Trials of it would fail as well. The line of its own code is named, in a loader's worker as elsewhere."""
-    (tmp_path / "odd.py").write_text(FAILS.replace("WORKERS", str(workers)))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("WORKERS", "0", ["after 2 training steps", "KeyError: 'label'", "odd.py:12 in __getitem__"]),
+        ("WORKERS", "1", ["after 2 training steps", "KeyError: 'label'", "odd.py:12 in __getitem__"]),
+        (
+            "    model(x)",
+            "    try:\n        assert not hasattr(model, 'seen')\n    except AssertionError:\n        exit(1)\n"
+            "    model.seen = True\n    model(x)",
+            ["after 1 training step,", "it called sys.exit(1) after AssertionError", "odd.py:20 in <module>"],
+        ),
+        (
+            "    optimizer.zero_grad()",
+            "    optimizer.zero_gard()",
+            ["after 1 training step,", "zero_gard", "odd.py:21"],
+        ),
+    ],
+)
+def test_a_program_that_fails_in_its_first_epoch_is_refused_with_the_line(
+    old: str, new: str, said: list[str], tmp_path: Path
+) -> None:
+    """Trials of it would fail as well. The line of its own code is named, in a loader's worker as elsewhere, and where
+    the program ends itself after an error."""
+    (tmp_path / "odd.py").write_text(FAILS.replace(old, new).replace("WORKERS", "0"))
     words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--outputs", str(tmp_path / "out"), "--"]
     done = subprocess.run([*words, sys.executable, "odd.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert "after 2 training steps it fails by itself" in done.stderr
-    assert "KeyError: 'label'" in done.stderr
-    assert "odd.py:12 in __getitem__" in done.stderr
+    assert "so would its trials" in done.stderr
+    assert [part for part in said if part not in done.stderr] == []
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_program_that_fails_after_an_epoch_is_told_and_not_refused(tmp_path: Path) -> None:
+    """Trials go through the data without end, and never come there."""
+    whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")
+    (tmp_path / "odd.py").write_text(f"{whole}\nraise OSError('no network to push to')\n")
+    seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert not seen.failed
+    assert seen.steps == 8
+    assert seen.training["work"]["samples"] == 7 * 8  # the first step is not among them
+    assert any("no network to push to (odd.py:" in line for line in lines(seen))
 
 
 def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
@@ -248,7 +280,8 @@ def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
     seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
 
     assert seen.failed
-    assert "odd.py" in seen.ended
+    assert seen.steps == 3
+    assert "odd.py:20 in <module>" in seen.ended
     assert len(seen.training["step_seconds"]) == 2
     assert seen.training["work"]["samples"] == 16
 

@@ -22,12 +22,13 @@ from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.throughput import speed_up, unit, work
-from slowstep.judgement.verdict import Verdict, before_trial, judge, percent, span
+from slowstep.judgement.verdict import Verdict, before_trial, judge, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
 from slowstep.settings.load import validate
+from slowstep.text.numbers import percent
 
 KEPT = ROOT / "bench" / "results" / "method.json"
 

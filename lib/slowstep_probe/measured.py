@@ -200,14 +200,15 @@ class Operator:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """Operators that Python calls one after the other, hundreds of them, with no product of matrices among them."""
+    """Operators that Python calls one after the other, one of them again and again, and no product of matrices."""
 
     name: str
     """The operator that is called most often."""
     calls: int
     """Its calls over all profiled steps."""
     seconds: float
-    """Of all these operators over all profiled steps, Python's time between them included."""
+    """Python's time between them and that of their calls, over all profiled steps; without what long operators and a
+    device compute meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ LIBRARIES = tuple(
 )
 FOLDERS = ("site-packages", "dist-packages")
 """Names of folders that hold libraries, wherever they lie."""
+
+COMPILED = "torchinductor"
+"""The beginning of the names of folders that hold what torch.compile has written."""
+
+
+AT_THE_END = re.compile(r" \([^()]*:\d+ in [^()]*\)$")
+"""A place in words, in brackets, at the end of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +83,10 @@ def here() -> CodePlace:
 def raised_at(error: BaseException) -> CodePlace:
     """Return the innermost place of the user's code that an exception passed through.
 
-    As for `nearest`, the line of a console script gives way to the package that it calls.
+    What a library raised for an exception of the user's code has the place of that one. As for `nearest`, the line of a
+    console script gives way to the package that it calls.
     """
-    own, of_package = CodePlace(""), CodePlace("")
+    own, of_package, kind = CodePlace(""), CodePlace(""), ""
     place: TracebackType | None = error.__traceback__
     while place is not None:
         code = place.tb_frame.f_code
@@ -88,6 +97,9 @@ def raised_at(error: BaseException) -> CodePlace:
         elif kind == "library" and is_started(code.co_filename):
             of_package = at
         place = place.tb_next
+    cause = error.__cause__
+    if kind == "library" and cause is not None and (deeper := raised_at(cause)).file:
+        return deeper
     return of_package if own.file in ENTRIES and of_package.file else own
 
 
@@ -150,7 +162,8 @@ def kind_of(file: str) -> str:
         return "none"
     if path in PROGRAMS:
         return "user"
-    if path.startswith(LIBRARIES) or any(folder in path.split(os.sep) for folder in FOLDERS):
+    parts = path.split(os.sep)
+    if path.startswith(LIBRARIES) or any(part in FOLDERS or part.startswith(COMPILED) for part in parts):
         return "library"
     return "user"
 

@@ -144,7 +144,7 @@ class Probe:
         """End the block at this moment, and return it as a whole and step by step, without a step that is under way."""
         self.clock.synchronize()
         if self._marks[-1].phase != STEP:
-            if self._boundary_due:  # the last step of a loop, which asks for nothing any more
+            if self.step_is_due:  # the last one of a loop, which asks for nothing any more
                 self._marks.append(Mark(self.clock.mark(), STEP))
                 self._starts.append(self.position)
             else:
@@ -167,9 +167,14 @@ class Probe:
         return steps_of(self._marks[:-1], gaps, self._starts, self._training)
 
     @property
+    def step_is_due(self) -> bool:
+        """True if a step has ended whose boundary is still to come."""
+        return self._trained and self._boundary_due
+
+    @property
     def has_steps(self) -> bool:
         """True if a step has ended in the open block."""
-        return len(self._starts) > 1 or self._boundary_due
+        return len(self._starts) > 1 or self.step_is_due
 
     def _leave_out_unfinished(self) -> None:
         """Drop the marks and the work of the step under way, which ends within that: by an exception, say."""

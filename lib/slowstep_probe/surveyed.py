@@ -81,9 +81,12 @@ def main(order: str) -> None:
             ended = "it returned"
         except SystemExit as exit:
             ended = f"it called sys.exit({exit.code!r})"
+            if exit.code not in (None, 0):
+                watched.failed = not watched.beyond_epoch
+                ended += f" after {raised(exit.__context__)}" if exit.__context__ else ""
         except BaseException as error:
             traceback.print_exc()
-            ended, watched.failed = raised(error), True
+            ended, watched.failed = raised(error), not watched.beyond_epoch
     watched.tell(ended)
 
 
@@ -145,7 +148,8 @@ class Watched:
         self.boundaries = 0
         self.first: float | None = None
         self.failed = False
-        """True if the program was ended by an exception of its own."""
+        """True if the program failed by itself while it went through its data for the first time: trials do, too. What
+        it does after an epoch happens in no trial."""
         self.stop_at = asked["steps"]
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
@@ -180,12 +184,27 @@ class Watched:
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
-        loader, asked = self.probe.loader, self.asked["steps"]
+        epoch, asked = self._epoch(), self.asked["steps"]
+        return max(asked, epoch + AFTER_END) if epoch is not None and epoch <= SHORT_EPOCH else asked
+
+    def _epoch(self) -> int | None:
+        """Return the whole steps of an epoch; None where the loader does not tell how long it is."""
         try:
-            epoch = len(loader) // max(1, self.probe.micro_batches)
+            return len(self.probe.loader) // max(1, self.probe.micro_batches)
         except TypeError:
-            return asked
-        return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked
+            return None
+
+    @property
+    def steps(self) -> int:
+        """The steps that the program has taken."""
+        return max(0, self.boundaries - 1) + self.probe.step_is_due
+
+    @property
+    def beyond_epoch(self) -> bool:
+        """True if the program has taken all steps of its first epoch, or those that its Trainer may take."""
+        limit = int(getattr(getattr(self.configurations.trainer, "args", None), "max_steps", 0) or 0)
+        whole = [steps for steps in (self._epoch(), limit) if steps is not None and steps > 0]
+        return bool(whole) and self.steps >= min(whole)
 
     def tell(self, ended: str, standing: str = "") -> None:
         """Write what was seen, and end the process without unwinding the user's code."""
@@ -202,7 +221,7 @@ class Watched:
             "ended": ended,
             "failed": self.failed,
             "standing": standing,
-            "steps": max(0, self.boundaries - 1),
+            "steps": self.steps,
             "first_step_boundary": self.first,
             "kept": self.protection is None,
             "training": training,

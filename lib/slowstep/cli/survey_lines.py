@@ -113,7 +113,12 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         if seen.standing:
             yield "step", f"none within the time; it stands at {_standing(seen.standing)}"
         else:
-            yield "step", f"none was seen, so there is nothing to measure: {seen.ended}"
+            few = (
+                "none was seen"
+                if not seen.steps
+                else f"{seen.steps} {'was' if seen.steps == 1 else 'were'} seen, too few"
+            )
+            yield "step", f"{few}, so there is nothing to measure: {seen.ended}"
         return
     times = sorted(told["step_seconds"])
     middle, whole = times[len(times) // 2], sum(told["step_seconds"]) or 1.0

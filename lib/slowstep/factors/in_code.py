@@ -74,12 +74,9 @@ def where(made: Mapping[str, Any], command: Command) -> str:
 
 def was(made: Mapping[str, Any]) -> str:
     """Return what a change replaces, `was 0`; '' for a line that is new, or that is taken away."""
-    is_line = not made["argument"]
-    return (
-        ""
-        if is_line and made["before"] in (None, False, True, "automatic", "returned")
-        else f"was {show(made['before'])}"
-    )
+    before = made["before"]
+    absent = before is None or isinstance(before, bool) or before in ("automatic", "returned")
+    return "" if absent and not made["argument"] and made["key"] in LINES else f"was {show(before)}"
 
 
 def lines(changes: Sequence[Mapping[str, Any]], command: Command) -> list[str]:

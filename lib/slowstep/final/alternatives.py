@@ -15,7 +15,8 @@ from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
-from slowstep.judgement.verdict import Verdict, best_levels, best_together
+from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.records import Memory
 from slowstep.report.chart import Table
 from slowstep.wording.words import hours, loss_change, money, share

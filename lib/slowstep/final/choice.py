@@ -16,7 +16,8 @@ from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import Measured
 from slowstep.judgement.projection import Projection, project
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, reconsidered
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdicts_together import best_levels, reconsidered
 from slowstep.records import ProfileRecord
 from slowstep.settings import TESTED_SECTIONS, Settings
 

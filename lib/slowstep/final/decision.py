@@ -6,7 +6,8 @@ from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, best_together, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
+from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.records import PHASES, Block, Memory
 
 

@@ -10,7 +10,8 @@ from slowstep.final.alternatives import option_table, options
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Outcome, best_levels, best_together
+from slowstep.judgement.verdict import Outcome
+from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape

@@ -25,7 +25,8 @@ from slowstep.investigation.results import Baseline, Decision, Measured, PlanRun
 from slowstep.investigation.together import next_comparisons
 from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
-from slowstep.judgement.verdict import Outcome, Verdict, before_trial, holm, span
+from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
+from slowstep.judgement.verdicts_together import holm
 from slowstep.measure.measurer import Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity

@@ -68,16 +68,15 @@ def pause(profile: ProfileRecord, phase: str) -> float:
 
 
 def looped(profile: ProfileRecord, phase: str) -> Part | None:
-    """Return the loop in Python within a phase, which lines of the user's code run; None where there is none.
+    """Return the loop in Python within a phase, which lines of the user's code run or call; None where there is none.
 
-    The profiler makes each call longer, so its share is at most that of the user's lines in steps without it. On a
-    device it is at most the time in which that stands idle.
+    The profiler makes each call longer, so its share is at most what these lines take in steps without it.
     """
     loop = profile.loops.get(phase)
     own = sum(p.share for p in profile.places if p.phase == phase and p.own)
     if loop is None or own <= 0:
         return None
-    share = min(own, loop.seconds / profile.seconds, profile.idle if profile.device == "cuda" else 1.0)
+    share = min(own, loop.seconds / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
     return Part(what=f"{loop.name} {times}, one by one from Python{_where(profile, phase)}", share=share)
 

@@ -9,7 +9,7 @@ They are suspected only with evidence of what they consist of: lines of code, op
 - **A pass** is compared with the other pass by their FLOPs, but only where the other pass reaches a good part of the
   device's rate: FLOPs say nothing about a step that is bound by launching. Its excess counts as far as operators beside
   the products, or stretches without any operator, account for it. Without FLOPs, Python code counts that runs in it:
-  stretches without any operator, and loops of the user's own that call hundreds of operators one by one.
+  stretches without any operator, and loops of the user's own that call operators one by one.
 
 A change explains such time if the time is gone in the change's own blocks. Time that no supported change takes away
 stays "unexplained"; it is never blamed on a factor that happens to be listed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,20 +12,18 @@ from slowstep.factors.factor import show, show_all
 from slowstep.judgement import losses
 from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, flops_of
 from slowstep.judgement.bounds import Bound, bound
-from slowstep.judgement.comparison import LOOKS, OVERALL_P, STALL, ComparisonResult, Reading, result_of
+from slowstep.judgement.comparison import LOOKS, ComparisonResult, Reading, result_of
 from slowstep.judgement.controls import moved_controls
-from slowstep.judgement.intervals import NOMINAL_P, Interval
+from slowstep.judgement.intervals import Interval
+from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
 from slowstep.judgement.throughput import speed_up, work
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.text.numbers import MOST, percentage, signed
+from slowstep.text.numbers import MOST, percent, percentage, signed
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
-
-LATE_SECONDS = 2.0
-"""The seconds by which a start may be later without a note."""
 
 
 class Outcome(StrEnum):
@@ -184,7 +181,7 @@ def judge(
         left={phase: share.lower for phase, share in left.items()},
         before=_shares(baseline) | had,
         loss_change=losses.change(record),
-        warnings=_warnings(prior, record, read),
+        warnings=notes_on(record, read, prior.bound, exact=prior.meaning is Meaning.EXACT),
         lines=_lines(contrast, record) or prior.lines,
         replaces=_replaced(contrast, record),
     )
@@ -222,85 +219,6 @@ def judge(
         )
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=outcome is weighed)
-
-
-def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Correct support by Holm's method (Scandinavian Journal of Statistics 6, 1979), over the comparisons measured.
-
-    A p at one look stands for a p over all looks that is OVERALL_P / NOMINAL_P times as large.
-    """
-    measured = sorted((v for v in verdicts if v.effect is not None), key=lambda v: v.effect.p)
-    rejected, still = set(), True
-    for i, verdict in enumerate(measured):
-        still = still and verdict.effect.p * (len(measured) - i) <= NOMINAL_P
-        if not still and verdict.outcome is Outcome.SUPPORTED:
-            rejected.add(verdict.name)
-    reason = f"not told from chance after correcting for {len(measured)} comparisons (Holm at {OVERALL_P:.0%})"
-    return [
-        replace(v, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}; {v.reason}") if v.name in rejected else v
-        for v in verdicts
-    ]
-
-
-def reconsidered(verdicts: Sequence[Verdict], again: Sequence[Verdict]) -> list[Verdict]:
-    """Return the verdicts, corrected by later ones on the same changes.
-
-    Support is withdrawn that fresh pairs refute, and support that they do not confirm while they exclude its size. The
-    change that looks best of many often owes that to noise (the winner's curse).
-    """
-    later = {v.name: v for v in again if v.effect is not None}
-    found = []
-    for v in verdicts:
-        fresh = later.get(v.name)
-        against = _against(v, fresh) if fresh and v.outcome is Outcome.SUPPORTED else ""
-        if against:
-            reason = f"supported by the pairs that found it ({span(v.effect)}), and {against}"
-            found.append(replace(v, outcome=Outcome.INCONCLUSIVE, effect=fresh.effect, reason=reason))
-        else:
-            found.append(v)
-    return found
-
-
-def _against(v: Verdict, fresh: Verdict) -> str:
-    """Return what fresh pairs say against a supported change, as a clause; empty if they say nothing against it."""
-    if fresh.outcome is Outcome.REFUTED:
-        return "refuted by fresh ones"
-    if fresh.outcome is Outcome.INCONCLUSIVE and fresh.tells and fresh.effect.high < v.effect.ratio:
-        return f"not confirmed by fresh ones, which exclude that size ({span(fresh.effect)})"
-    return ""
-
-
-def best_levels(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the best supported level of each factor that was changed alone, largest gain first."""
-    best: dict[str, Verdict] = {}
-    for v in sorted(verdicts, key=lambda v: -v.gain):
-        if v.outcome is Outcome.SUPPORTED and v.alone:
-            best.setdefault(v.factor, v)
-    return list(best.values())
-
-
-def best_together(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the supported change of several factors with the largest gain that single levels don't tell of already.
-
-    It holds a level that is not supported by itself, and brings more, beyond chance, than those that are. The list is
-    empty if there is none.
-    """
-    parts = best_levels(verdicts)
-    known = {key: value for part in parts for key, value in part.overrides.items()}
-    found = [
-        v
-        for v in verdicts
-        if v.outcome is Outcome.SUPPORTED
-        and not v.alone
-        and not v.overrides.items() <= known.items()
-        and all(part.effect.upper < v.effect.lower for part in parts if part.overrides.items() <= v.overrides.items())
-    ]
-    return sorted(found, key=lambda v: -v.gain)[:1]
-
-
-def percent(ratio: float) -> str:
-    """Return a ratio as a signed percentage with two or three digits: 1.052 -> +5.2 %, 1.523 -> +52 %."""
-    return f"{signed(ratio)} %"
 
 
 def span(effect: Interval) -> str:
@@ -402,33 +320,6 @@ def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
     return any(before[name] != after[name] for name in both)
 
 
-def _warnings(prior: Verdict, record: ComparisonRecord, read: ComparisonResult) -> list[str]:
-    notes = []
-    if prior.bound and read.effect.low > prior.bound.ratio:
-        notes.append(f"measured beyond its bound ({prior.bound}), so the bound's assumption is wrong here")
-    if read.stall:
-        notes.append(
-            f"totals give {percent(read.effect.ratio)} and medians {percent(read.median_ratio)}: "
-            "one arm stalls now and then"
-        )
-    if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:
-        notes.append(
-            "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
-            f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
-        )
-    if prior.meaning is Meaning.EXACT and losses.same(record, reorders_draws=True) is None:
-        notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
-    notes += _start_notes(record, read.effect.ratio)
-    if not (record.baseline.settled and record.treatment.settled):
-        notes.append("the step time was still falling when warm-up ended")
-    if record.redone:
-        notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
-    interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
-    if interrupted:
-        notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
-    return notes
-
-
 def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
 
@@ -451,30 +342,3 @@ def _shares(blocks: Sequence[Block]) -> dict[str, float]:
 def _time_lost(trial: TrialRecord, blocks: Sequence[Block]) -> dict[str, Interval]:
     """Return the share of the wall time that each phase of one arm loses."""
     return lost(timeline(trial.steps), flops_of(blocks, trial.observed))
-
-
-def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
-    """Return notes on a change that starts much later than the baseline, as it compiles or tokenises.
-
-    They say after how many steps its gain, the judged `ratio`, has paid for that.
-    """
-    blocks = [(p.baseline, p.treatment) for p in record.pairs]
-    untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
-    late = untrained[1] - untrained[0]
-    before = sum(b[0].seconds for b in blocks) / sum(b[0].work.samples for b in blocks)
-    saved = before * (1 - 1 / ratio)
-    notes = []
-    if late > LATE_SECONDS:
-        step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
-        paid = f"regained after {late / (saved * step):,.0f} steps" if saved > 0 else "never regained"
-        notes.append(f"it starts {late:.0f} s later, which is {paid}")
-    again = record.treatment.observed.get("recompilations") or 0
-    if again:
-        notes.append(f"compiled anew {again} times by the end, for shapes or values that no graph before allowed")
-    return notes
-
-
-def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
-    """Return the seconds of a trial's start that trained nothing; warm-up steps train, at the pace of its blocks."""
-    pace = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
-    return sum(trial.startup.values()) - trial.warmup_steps * pace

@@ -51,9 +51,7 @@ def surveyed_words(words: Sequence[str], order: SurveyOrder, protected: bool = T
     seen = survey(command, order, os.environ)
     steps = f"after {seen.steps} training step{'s' * (seen.steps != 1)}"
     if seen.failed and seen.steps:
-        raise SettingsError(
-            f"{command}: {steps} it fails by itself, and so would a trial; mend that first: {seen.ended}"
-        )
+        raise SettingsError(f"{command}: it fails {steps}, and so would its trials; mend that first: {_why(seen)}")
     if seen.training is None:
         when = steps if seen.steps else "before its first training step"
         why = f"{_why(seen)}, {when}"

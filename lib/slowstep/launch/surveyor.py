@@ -41,7 +41,7 @@ class SurveyRecord:
     ended: str = ""
     """How the program ended by itself; empty if it was ended."""
     failed: bool = False
-    """True if an exception of its own ended it."""
+    """True if it failed by itself within its first epoch, as its trials would."""
     standing: str = ""
     """The stack of a program that took no step in time."""
     kept: bool = True

@@ -10,10 +10,11 @@ from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.throughput import unit
-from slowstep.judgement.verdict import Outcome, Verdict, percent
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart
 from slowstep.settings import Settings
+from slowstep.text.numbers import percent
 from slowstep.wording.words import SIGNS, effect, size
 
 MARKERS = {

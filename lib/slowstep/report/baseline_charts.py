@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from slowstep.investigation.results import Baseline
-from slowstep.judgement.verdict import Outcome, Verdict, percent
+from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import PHASES
 from slowstep.report.chart import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, WINE, YELLOW, Chart
-from slowstep.text.numbers import percentage
+from slowstep.text.numbers import percent, percentage
 from slowstep.wording.words import PHASE_NAMES, duration, share, share_span
 
 PHASE_COLOURS = (ORANGE, YELLOW, SKY, BLUE, WINE, GREEN, PURPLE, VERMILION, BROWN, GREY)

@@ -26,11 +26,13 @@ from slowstep.investigation.results import (
     Refused,
     Summary,
 )
-from slowstep.judgement.verdict import Outcome, Verdict, percent, reconsidered, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
+from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked
 from slowstep.records import Block, ComparisonRecord, Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.text.numbers import percent
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
 
@@ -134,13 +136,10 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        parts, adopted = self.decision.parts, self.decision.adopted
-        by_themselves = {key for v in parts for key in v.overrides | v.held_constant}
-        rest = {key: value for key, value in (adopted.overrides if adopted else {}).items() if key not in by_themselves}
-        found = [_action(v, self.now) for v in parts]
-        return found + [
-            Action(what=_keys(rest), gain="", kind="not shown by itself, and a part of all together")
-        ] * bool(rest)
+        found = [_action(v, self.now) for v in self.decision.parts]
+        rest = _rest(self.decision.adopted, self.decision.parts)
+        kind = "not shown to pay by itself; part of what was measured together"
+        return found + [Action(what=rest, gain="", kind=kind)] * bool(rest)
 
     @property
     def single(self) -> bool:
@@ -206,8 +205,8 @@ class Overview:
 def overview(folder: Path) -> Overview:
     """Return what one investigation says, from its records."""
     store = Store(folder / "records")
-    under_way = is_locked(folder)
-    runs = [_told(run, under_way) for run in store.every(NotebookRun, "notebooks")]
+    now = is_locked(folder)
+    runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
     summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
@@ -225,8 +224,8 @@ def overview(folder: Path) -> Overview:
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=_headline(baseline) if baseline else "",
         decided=decided or (Decision() if final else None),
-        unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", "was not measured"),
-        undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, "has not run"),
+        unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", now, "was not measured"),
+        undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
         busy=busy([b for one in _comparisons(store, summaries) for p in one.pairs for b in (p.baseline, p.treatment)]),
@@ -278,11 +277,11 @@ def _told(run: NotebookRun, under_way: bool) -> NotebookRun:
     return replace(run, status=UNDER_WAY) if under_way and run.status == INTERRUPTED else run
 
 
-def _why(run: NotebookRun | None, what: str, otherwise: str) -> str:
+def _why(run: NotebookRun | None, what: str, under_way: bool, otherwise: str) -> str:
     """Return why a notebook has concluded nothing, as its run says."""
     if run and run.status == "failed" and run.reason:
         return f"{run.notebook} failed: {run.reason.rstrip('.')}"
-    return f"{what} is {UNDER_WAY}" if run and run.status == UNDER_WAY else f"{what} {otherwise}"
+    return f"{what} is {UNDER_WAY}" if under_way else f"{what} {otherwise}"
 
 
 def _now(about: Description | None, decision: Decision | None) -> dict[str, object]:
@@ -302,6 +301,16 @@ def _action(v: Verdict, now: Mapping[str, object]) -> Action:
     before = v.replaces or [_plain(now[key]) for key in v.overrides if key in now and not v.lines]
     was = f"now {', '.join(before)}; " if before else ""
     return Action(what=what(v), gain=span(v.effect), kind=f"{was}{KINDS[v.meaning]}")
+
+
+def _rest(adopted: Verdict | None, parts: Sequence[Verdict]) -> str:
+    """Return what is adopted beside the parts that were shown by themselves, as it is written; empty if nothing is."""
+    known = {key for v in parts for key in v.overrides | v.held_constant}
+    rest = {key: value for key, value in (adopted.overrides if adopted else {}).items() if key not in known}
+    if not rest:
+        return ""
+    lines = [line for line in adopted.lines if line not in {line for v in parts for line in v.lines}]
+    return "; ".join(lines) or _keys(rest)
 
 
 def what(v: Verdict) -> str:

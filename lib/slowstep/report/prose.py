@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
 from slowstep.judgement.nodes import NODE
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, best_together, percent, span
+from slowstep.judgement.verdict import Outcome, Verdict, span
+from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
 from slowstep.text.markdown import escape
+from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.words import PHASE_NAMES, hours, money, proviso, share, strength

@@ -12,12 +12,13 @@ from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import Throughput, throughput
-from slowstep.judgement.verdict import Verdict, percent
+from slowstep.judgement.verdict import Verdict
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
+from slowstep.text.numbers import percent
 from slowstep.wording.words import (
     NOT_MEASURED,
     PHASE_NAMES,

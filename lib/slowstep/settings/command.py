@@ -61,8 +61,13 @@ class Command:
 
     @property
     def program(self) -> str:
-        """The program with its folder, in words."""
-        return f"{shlex.join(self.arguments[: 1 + (self.arguments[0] == '-m')])} in {self.folder}"
+        """The program, by the path of its file; of a module or a console script, with what follows it.
+
+        Behind a launcher it is the first file of Python that is named.
+        """
+        found = [Path(self.folder, word).resolve() for word in self.arguments if word.endswith(".py")]
+        script = next((path for path in found if path.is_file()), None)
+        return str(script) if script else f"{shlex.join(self.arguments[:2])} in {self.folder}"
 
     def shown(self, file: str) -> str:
         """Return the path of a file as its user would write it.

@@ -29,3 +29,8 @@ def signed(ratio: float) -> str:
     if change < -99:
         return f"{change:+.1f}"
     return f"{change:+.1f}" if abs(change) < 9.95 else f"{change:+,.0f}"
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as a signed percentage with two or three digits: 1.052 -> +5.2 %, 1.523 -> +52 %."""
+    return f"{signed(ratio)} %"

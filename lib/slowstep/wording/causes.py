@@ -11,7 +11,9 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
-from slowstep.judgement.verdict import Outcome, Verdict, best_levels, percent
+from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdicts_together import best_levels
+from slowstep.text.numbers import percent
 from slowstep.text.sentences import capitalised
 from slowstep.wording.words import PHASE_NAMES, effect, share, share_span, time_taken
 

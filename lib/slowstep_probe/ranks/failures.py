@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from slowstep_probe.measured import Status
+from slowstep_probe.places import AT_THE_END
 from slowstep_probe.trial.messages import Failed
 
 BROKEN = (
@@ -24,9 +25,14 @@ BROKEN = (
 
 WITHOUT_A_WORD = "without a word"
 
-
 LOST = f"the connection to its node is gone {WITHOUT_A_WORD}"
 """What is said of a rank of which nothing can be heard any more."""
+
+
+def is_broken(reason: str) -> bool:
+    """Return whether a rank says that a connection broke. Names in the user's code say nothing of that."""
+    said = AT_THE_END.sub("", reason)
+    return any(part in said for part in BROKEN)
 
 
 def gone(code: int | None, lost: bool = False) -> Failed:
@@ -52,7 +58,7 @@ def culprit(failures: Sequence[tuple[int, Failed]]) -> tuple[int, Failed]:
             return 0
         if WITHOUT_A_WORD in failed.reason:
             return 1
-        if any(part in failed.reason for part in BROKEN):
+        if is_broken(failed.reason):
             return 4
         return 3 if failed.status is Status.ENDED else 2
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.ranks.failures import BROKEN, LOST
+from slowstep_probe.ranks.failures import LOST, is_broken
 from slowstep_probe.ranks.far import FarWire
 from slowstep_probe.ranks.fork import Ranks
 from slowstep_probe.ranks.joined import awaited_rank
@@ -53,7 +53,7 @@ def _received(wire: Wire | FarWire) -> dict[str, Any] | None:
 
 def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[str, Any]:
     ends = {number: one["ended"] for number, one in sorted(told.items()) if one.get("ended")}
-    own = [number for number, end in ends.items() if not any(part in end for part in BROKEN)]
+    own = [number for number, end in ends.items() if not is_broken(end)]
     trained = [one for _, one in sorted(told.items()) if one.get("training")]
     found = dict(trained[0] if trained else told.get(0) or next(iter(told.values())))
     if ends:

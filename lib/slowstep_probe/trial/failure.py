@@ -108,7 +108,12 @@ def failure(
 
 
 def raised(error: BaseException) -> str:
-    """Return what an exception says, in one line, and the place of the user's code where it was raised."""
+    """Return what an exception says, in one line, and the place of the user's code where it was raised.
+
+    A group of one exception says what that one does.
+    """
+    while len(inner := getattr(error, "exceptions", ())) == 1 and isinstance(inner[0], BaseException):
+        error = inner[0]
     text = _text(error)
     if worker := _of_worker(text):
         return _line(worker)

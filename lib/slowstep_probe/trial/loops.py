@@ -18,14 +18,17 @@ from typing import Any
 from slowstep_probe.measured import Loop
 
 PRODUCTS = re.compile(
-    r"::(add)?mm|::b(addb)?mm|::matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
-    r"|flash_attention|efficient_attention|::_scaled_mm|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
+    r"(?<!o)mm(_|$)|::(add)?mv|matmul|::linear|conv(olution)?|mkldnn|gemm|cublas|cutlass|scaled_dot_product"
+    r"|flash_attention|efficient_attention|::einsum|lstm|gru|rnn|^(add)?b?mmbackward",
     re.I,
 )
 """Products of matrices and convolutions: the arithmetic that FLOPs count. The names are ATen's and those of kernels."""
 
 OFTEN = 50
 """The fewest calls of one operator between two products that are taken for a loop."""
+
+SHORT = 20e-6
+"""Seconds up to which an operator takes hardly more than its call. A longer one computes, and its time is not lost."""
 
 PAUSE = 1e-3
 """The least seconds without an operator that count as a pause. Python takes some 50 us between two operators."""
@@ -38,13 +41,18 @@ IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 
 
 def loops(
-    events: Iterable[Any], phase_at: Callable[[float], str], steps_end: Sequence[float], steps: int
+    events: Iterable[Any],
+    phase_at: Callable[[float], str],
+    steps_end: Sequence[float],
+    steps: int,
+    busy: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Loop]:
     """Return the loops of each phase, told as one.
 
-    `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, and `steps_end` are the
-    moments at which steps end, all in us. A step in which the machine did something else must not speak for all, so the
-    seconds are the median over the steps, times their number.
+    `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
+    at which steps end, and `busy` are the spans in which a device computes, all in us. Time in which it does is not
+    lost. A step in which the machine did something else must not speak for all, so the seconds are the median over the
+    steps, times their number.
     """
     seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
 
@@ -53,10 +61,13 @@ def loops(
 
     for stretch in _stretches(events, part):
         calls = Counter(e.name for e in stretch)
-        if max(calls.values(), default=0) >= OFTEN:
-            phase, step = part(stretch[0])
-            seconds[phase][step] += 1e-6 * _length(stretch)
-            names[phase].update(calls)
+        if max(calls.values(), default=0) < OFTEN:
+            continue
+        phase, step = part(stretch[0])
+        if phase == "backward" and _node(stretch[0]) == OUTSIDE:
+            continue  # behind the last node, where gradients are handed on in C++
+        seconds[phase][step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
+        names[phase].update(calls)
     found = {}
     for phase, of_steps in seconds.items():
         taken = steps * median(of_steps[step] for step in range(steps))
@@ -88,8 +99,8 @@ def _stretches(events: Iterable[Any], part: Callable[[Any], Hashable]) -> Iterat
                 products.add(id(operator))
     stretch, last = list[Any](), None
     for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
-        node, by_python = _node(operator)
-        if not by_python:
+        node = _node(operator)
+        if node == IN_C_ALONE:
             continue
         within = (operator.thread, part(operator), node)
         if within != last or id(operator) in products:
@@ -100,20 +111,31 @@ def _stretches(events: Iterable[Any], part: Callable[[Any], Hashable]) -> Iterat
     yield stretch
 
 
-def _node(event: Any) -> tuple[int, bool]:
-    """Return the identity of the backward pass's node in which an operator runs, 0 outside of it; and whether Python
-    can have called it."""
+OUTSIDE, IN_C_ALONE = 0, -1
+"""The places of operators outside of all nodes, and of those that a node calls which is none of Python's."""
+
+
+def _node(event: Any) -> int:
+    """Return the identity of the backward pass's node in which Python may have called an operator, or its place."""
     while event is not None:
         if event.name.startswith(NODE):
-            return id(event), True
+            return id(event)
         if IN_C.search(event.name):
-            return 0, False
+            return IN_C_ALONE
         event = event.cpu_parent
-    return 0, True
+    return OUTSIDE
 
 
-def _length(stretch: Sequence[Any]) -> float:
-    """Return the length of a stretch in us, with Python's time between its operators and without pauses."""
+def _lost(stretch: Sequence[Any]) -> float:
+    """Return the time of a stretch in us that is Python's, or a short operator's; pauses are told elsewhere."""
     spans = [(e.time_range.start, e.time_range.end) for e in stretch]
     between = [b - a for (_, a), (b, _) in pairwise(spans)]
-    return sum(b - a for a, b in spans) + sum(gap for gap in between if 0 < 1e-6 * gap < PAUSE)
+    called = sum(b - a for a, b in spans if 1e-6 * (b - a) <= SHORT)
+    return called + sum(gap for gap in between if 0 < 1e-6 * gap < PAUSE)
+
+
+def _idle(stretch: Sequence[Any], busy: Sequence[tuple[float, float]]) -> float:
+    """Return the share of a stretch, 0 to 1, in which no device computes."""
+    begin, end = stretch[0].time_range.start, stretch[-1].time_range.end
+    covered = sum(max(0.0, min(b, end) - max(a, begin)) for a, b in busy)
+    return 1.0 - covered / (end - begin) if end > begin else 1.0

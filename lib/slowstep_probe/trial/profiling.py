@@ -55,7 +55,7 @@ class Profiling:
             operators=self._operators(),
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
-            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps),
+            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps, self._on_device()),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -140,6 +140,10 @@ class Profiling:
         stretches = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
         gaps = [1e-6 * (begin - end) for (_, end), (begin, _) in pairwise(stretches)]
         return 1e-6 * sum(end - begin for begin, end in stretches), [gap for gap in gaps if gap > GAP]
+
+    def _on_device(self) -> list[tuple[float, float]]:
+        """Return the spans in us in which a kernel runs on the device; empty without one."""
+        return covered((e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CUDA))
 
     def _host_events(self) -> list[Any]:
         return [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]

@@ -1,0 +1,73 @@
+"""Notes on a comparison: what a reader should know beside its effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slowstep.judgement import losses
+from slowstep.judgement.bounds import Bound
+from slowstep.judgement.comparison import STALL, ComparisonResult
+from slowstep.records import Block, ComparisonRecord, TrialRecord
+from slowstep.text.numbers import percent
+
+LATE_SECONDS = 2.0
+"""The seconds by which a start may be later without a note."""
+
+
+def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | None, exact: bool) -> list[str]:
+    """Return what a reader of a comparison should know beside its effect, in a sentence each.
+
+    `bound` is what was expected of the change at most, and `exact` whether it leaves training as it is.
+    """
+    notes = []
+    if bound and read.effect.low > bound.ratio:
+        notes.append(f"measured beyond its bound ({bound}), so the bound's assumption is wrong here")
+    if read.stall:
+        notes.append(
+            f"totals give {percent(read.effect.ratio)} and medians {percent(read.median_ratio)}: "
+            "one arm stalls now and then"
+        )
+    if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:
+        notes.append(
+            "single pairs lie far out, so the median pair is judged; over all the time measured the change is "
+            f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
+        )
+    if exact and losses.same(record, reorders_draws=True) is None:
+        notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
+    notes += _start_notes(record, read.effect.ratio)
+    if not (record.baseline.settled and record.treatment.settled):
+        notes.append("the step time was still falling when warm-up ended")
+    if record.redone:
+        notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
+    interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
+    if interrupted:
+        notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
+    return notes
+
+
+def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
+    """Return notes on a change that starts much later than the baseline, as it compiles or tokenises.
+
+    They say after how many steps its gain, the judged `ratio`, has paid for that.
+    """
+    blocks = [(p.baseline, p.treatment) for p in record.pairs]
+    untrained = [_untrained(t, [b[i] for b in blocks]) for i, t in enumerate((record.baseline, record.treatment))]
+    late = untrained[1] - untrained[0]
+    before = sum(b[0].seconds for b in blocks) / sum(b[0].work.samples for b in blocks)
+    saved = before * (1 - 1 / ratio)
+    notes = []
+    if late > LATE_SECONDS:
+        step = sum(b[1].work.samples for b in blocks) / sum(b[1].steps for b in blocks)
+        paid = f"regained after {late / (saved * step):,.0f} steps" if saved > 0 else "never regained"
+        notes.append(f"it starts {late:.0f} s later, which is {paid}")
+    again = record.treatment.observed.get("recompilations") or 0
+    if again:
+        notes.append(f"compiled anew {again} times by the end, for shapes or values that no graph before allowed")
+    return notes
+
+
+def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
+    """Return the seconds of a trial's start that trained nothing; warm-up steps train, at the pace of its blocks."""
+    pace = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
+    return sum(trial.startup.values()) - trial.warmup_steps * pace
