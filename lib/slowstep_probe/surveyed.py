@@ -191,7 +191,7 @@ class Watched:
         """Return the whole steps of an epoch; None where the loader does not tell how long it is."""
         try:
             return len(self.probe.loader) // max(1, self.probe.micro_batches)
-        except TypeError:
+        except Exception:  # of the user's own sampler, say
             return None
 
     @property
