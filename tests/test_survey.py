@@ -257,9 +257,16 @@ def test_a_program_that_fails_in_its_first_epoch_is_refused_with_the_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_program_that_fails_after_an_epoch_is_told_and_not_refused(tmp_path: Path) -> None:
-    """Trials go through the data without end, and never come there."""
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_program_that_fails_after_an_epoch_is_told_and_not_refused(stream: bool, tmp_path: Path) -> None:
+    """Trials go through the data without end, and never come there. Its loader need not know how long it is."""
     whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")
+    if stream:
+        whole = whole.replace("(torch.utils.data.Dataset)", "(torch.utils.data.IterableDataset)")
+        whole = whole.replace(
+            "def __len__(self):\n        return 64",
+            "def __iter__(self):\n        yield from map(self.__getitem__, range(64))",
+        )
     (tmp_path / "odd.py").write_text(f"{whole}\nraise OSError('no network to push to')\n")
     seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
 

@@ -88,6 +88,8 @@ class Probe:
         """Numbers of the iterators whose batches were trained on."""
         self._fed: set[int | None] = set()
         """Numbers of the iterators whose batches came to a backward pass."""
+        self._exhausted: set[int | None] = set()
+        """Numbers of the iterators that have given their last batch."""
         self._loaders: dict[int, Any] = {}
         """The loaders of the iterators, by the iterators' numbers."""
         self.workers = Workers()
@@ -129,6 +131,11 @@ class Probe:
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""
         return self._numbers.get(iterator) in self._fed
+
+    @property
+    def epoch_has_ended(self) -> bool:
+        """True if a loader that is trained on has given its last batch, once or more."""
+        return bool(self._exhausted & self._training)
 
     # -- blocks --
 
@@ -307,9 +314,13 @@ class Probe:
         def marked(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
-            self._enter(phase, before(*args, **kwargs))
+            iterator = before(*args, **kwargs)
+            self._enter(phase, iterator)
             try:
                 result = original(*args, **kwargs)
+            except StopIteration:
+                self._exhausted.add(iterator)
+                raise
             finally:
                 self._leave()
             after(result, *args)

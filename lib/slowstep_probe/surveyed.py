@@ -184,15 +184,12 @@ class Watched:
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
-        epoch, asked = self._epoch(), self.asked["steps"]
-        return max(asked, epoch + AFTER_END) if epoch is not None and epoch <= SHORT_EPOCH else asked
-
-    def _epoch(self) -> int | None:
-        """Return the whole steps of an epoch; None where the loader does not tell how long it is."""
+        loader, asked = self.probe.loader, self.asked["steps"]
         try:
-            return len(self.probe.loader) // max(1, self.probe.micro_batches)
-        except Exception:  # of the user's own sampler, say
-            return None
+            epoch = len(loader) // max(1, self.probe.micro_batches)
+        except TypeError:
+            return asked
+        return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked
 
     @property
     def steps(self) -> int:
@@ -201,10 +198,9 @@ class Watched:
 
     @property
     def beyond_epoch(self) -> bool:
-        """True if the program has taken all steps of its first epoch, or those that its Trainer may take."""
+        """True if the program has gone through its data once, or has taken the steps that its Trainer may take."""
         limit = int(getattr(getattr(self.configurations.trainer, "args", None), "max_steps", 0) or 0)
-        whole = [steps for steps in (self._epoch(), limit) if steps is not None and steps > 0]
-        return bool(whole) and self.steps >= min(whole)
+        return self.probe.epoch_has_ended or 0 < limit <= self.steps
 
     def tell(self, ended: str, standing: str = "") -> None:
         """Write what was seen, and end the process without unwinding the user's code."""
