@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -294,6 +295,24 @@ def test_each_further_change_takes_two_comparisons_more(
 
     left = in_minutes(first, longest / 60 / 0.05).for_hypotheses
     assert left == pytest.approx(1 - 0.05 * kept / longest, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "elapsed", "left"),
+    [
+        (4, 0.4, 1.6),  # all its pairs end before the minutes do
+        (4, 80.0, 10.0),
+        (1, 30.0, 60.0),  # no comparison ends without an interval
+    ],
+)
+def test_no_more_time_is_told_than_the_minutes_leave(
+    pairs: int, elapsed: float, left: float, opened: Callable[..., Lab]
+) -> None:
+    """A comparison ends with them, whatever the most of its pairs would take."""
+    lab = opened(lambda name, purpose: 0.0, SHARES, minutes=1e3)
+    lab.measurer.deadline = time.monotonic() + 10
+
+    assert lab._most_left(pairs, 20, elapsed) == pytest.approx(left, rel=0.01)
 
 
 def test_what_is_combined_ends_with_the_minutes(opened: Callable[..., Lab]) -> None:

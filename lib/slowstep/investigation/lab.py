@@ -27,7 +27,7 @@ from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
-from slowstep.measure.measurer import Measurer
+from slowstep.measure.measurer import FEWEST, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
@@ -104,8 +104,7 @@ class Lab(Shown):
         began = time.monotonic()
 
         def tell(pairs: Sequence[Pair]) -> None:
-            elapsed = time.monotonic() - began
-            left = elapsed / len(pairs) * (what.max_pairs - len(pairs)) if pairs else None
+            left = self._most_left(len(pairs), what.max_pairs, time.monotonic() - began) if pairs else None
             progress = Progress(
                 notebook=self.notebook,
                 comparison=what.title,
@@ -119,6 +118,11 @@ class Lab(Shown):
 
         tell([])
         return tell
+
+    def _most_left(self, pairs: int, most: int, elapsed: float) -> float:
+        """Return the most seconds that a comparison still takes: at its deadline it ends as soon as it may."""
+        each, until = elapsed / pairs, self.measurer.deadline - time.monotonic() if self.measurer else math.inf
+        return min(each * (most - pairs), max(until, each * (FEWEST - pairs), 0.0))
 
     # -- the baseline --
 

@@ -37,7 +37,7 @@ from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
-from slowstep.measure.measurer import ComparisonRequest, Tell
+from slowstep.measure.measurer import FEWEST, ComparisonRequest, Tell
 from slowstep.measure.pool import TrialPool
 from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
@@ -46,9 +46,6 @@ from slowstep_probe.trial.messages import ROUNDING, Failed
 
 LONG_BLOCKS = 10
 """The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
-
-FEWEST = 3
-"""The fewest pairs that have an interval."""
 
 HEADROOM = 0.9
 """The share of the memory that two resident arms may fill."""

@@ -18,6 +18,9 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, Pair, ProfileRecord
 from slowstep.settings import Settings
 
+FEWEST = 3
+"""The fewest pairs that have an interval. A comparison that its deadline ends has so many."""
+
 Tell = Callable[[Sequence[Pair]], None]
 """A function that is told the pairs so far, before each new one."""
 

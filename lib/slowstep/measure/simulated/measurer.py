@@ -13,8 +13,7 @@ import numpy as np
 
 from slowstep.factors import CATALOGUE, Arm
 from slowstep.judgement.devices import Peak
-from slowstep.measure.interleaved import FEWEST
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import FEWEST, ComparisonRequest, Tell, TellOne
 from slowstep.records import (
     PHASES,
     Block,
