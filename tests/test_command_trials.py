@@ -516,7 +516,7 @@ def test_a_change_tells_what_it_replaces(made: dict[str, Any], said: str) -> Non
     [
         (["python", "train.py", "--config", "other.py"], "train.py"),
         (["python", "./train.py"], "train.py"),
-        (["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"], "train.py"),
+        (["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py", "other.py"], "train.py"),
     ],
 )
 def test_a_program_is_known_by_its_file(words: list[str], program: str, tmp_path: Path) -> None:

@@ -192,13 +192,16 @@ def test_what_to_do_holds_all_that_is_adopted(concluded: Concluded) -> None:
 def test_what_to_do_in_a_program_names_its_lines(concluded: Concluded) -> None:
     """What was not shown by itself has its place in the code, too."""
     known = overview(concluded({"gradient_checkpointing=false": 0.4}))
-    lines = ["train.py:8 DataLoader(…): num_workers=4", "train.py:30: without torch.utils.checkpoint"]
-    more = known.decision.adopted.overrides | {"training_arguments.dataloader_num_workers": 4}
+    more = known.decision.adopted.overrides | {"training_arguments.dataloader_pin_memory": True}
+    lines = ["train.py:8 DataLoader(…): num_workers=4, pin_memory=True", "train.py:30: without autocast"]
     adopted = replace(known.decision.adopted, overrides=more, lines=lines)
-    parts = [replace(part, lines=lines[1:]) for part in known.decision.parts]
+    parts = [replace(part, lines=["train.py:8 DataLoader(…): num_workers=4"]) for part in known.decision.parts]
     found = replace(known, decided=replace(known.decision, adopted=adopted, parts=parts))
 
-    assert lines[::-1] == [action.what for action in found.actions]
+    assert [
+        "train.py:8 DataLoader(…): num_workers=4",
+        "train.py:8 DataLoader(…): pin_memory=True; train.py:30: without autocast",
+    ] == [action.what for action in found.actions]
 
 
 def test_levels_that_pay_by_themselves_are_not_named_together(concluded: Concluded) -> None:

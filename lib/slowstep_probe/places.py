@@ -83,8 +83,21 @@ def here() -> CodePlace:
 def raised_at(error: BaseException) -> CodePlace:
     """Return the innermost place of the user's code that an exception passed through.
 
-    What a library raised for an exception of the user's code has the place of that one. As for `nearest`, the line of a
-    console script gives way to the package that it calls.
+    What a library raised for an exception of the user's code has the place of that one.
+    """
+    place, by_library = _passed(error)
+    seen = [error]
+    while by_library and (cause := seen[-1].__cause__) is not None and cause not in seen:
+        seen.append(cause)
+        deeper, by_library = _passed(cause)
+        place = deeper if deeper.file else place
+    return place
+
+
+def _passed(error: BaseException) -> tuple[CodePlace, bool]:
+    """Return the innermost place of the user's code in an exception's own traceback; and whether a library raised it.
+
+    As for `nearest`, the line of a console script gives way to the package that it calls.
     """
     own, of_package, kind = CodePlace(""), CodePlace(""), ""
     place: TracebackType | None = error.__traceback__
@@ -97,10 +110,7 @@ def raised_at(error: BaseException) -> CodePlace:
         elif kind == "library" and is_started(code.co_filename):
             of_package = at
         place = place.tb_next
-    cause = error.__cause__
-    if kind == "library" and cause is not None and (deeper := raised_at(cause)).file:
-        return deeper
-    return of_package if own.file in ENTRIES and of_package.file else own
+    return of_package if own.file in ENTRIES and of_package.file else own, kind == "library"
 
 
 def from_here(file: str) -> str:

@@ -175,11 +175,13 @@ class Watched:
             return
         if self.boundaries == 2:
             self.stop_at = self._wanted() + 1
+        late = time.monotonic() - self.began > self.asked["seconds"]
+        if self.boundaries == 2 and not late:
             # what a program does once, before its first step, may have fallen into that
             self.probe.close()
             self.probe.open()
             self._collector.seconds = 0.0
-        if self.boundaries > self.stop_at or time.monotonic() - self.began > self.asked["seconds"]:
+        if self.boundaries > self.stop_at or late:
             self.tell("")
 
     def _wanted(self) -> int:

@@ -309,8 +309,18 @@ def _rest(adopted: Verdict | None, parts: Sequence[Verdict]) -> str:
     rest = {key: value for key, value in (adopted.overrides if adopted else {}).items() if key not in known}
     if not rest:
         return ""
-    lines = [line for line in adopted.lines if line not in {line for v in parts for line in v.lines}]
-    return "; ".join(lines) or _keys(rest)
+    shown = {piece for v in parts for piece in _pieces(v.lines)}
+    places: dict[str, list[str]] = {}
+    for place, said in _pieces(adopted.lines):
+        if (place, said) not in shown:
+            places.setdefault(place, []).append(said)
+    return "; ".join(f"{place}: {', '.join(said)}" for place, said in places.items()) or _keys(rest)
+
+
+def _pieces(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each argument of lines like `train.py:8 DataLoader(…): num_workers=4, pin_memory=True` with its place."""
+    parted = [line.partition(": ") for line in lines]
+    return [(place, said) for place, _, all_said in parted for said in all_said.split(", ")]
 
 
 def what(v: Verdict) -> str:

@@ -14,6 +14,9 @@ CHANGES = "changes.json"
 INSTALLED = ("site-packages", "dist-packages")
 """The folders that hold installed packages."""
 
+LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed")
+"""The beginnings of the names of programs and modules that start another program in several processes."""
+
 COPIES = "files"
 """The folder in final/ with changed copies of the configuration files that a command names."""
 
@@ -61,13 +64,13 @@ class Command:
 
     @property
     def program(self) -> str:
-        """The program, by the path of its file; of a module or a console script, with what follows it.
-
-        Behind a launcher it is the first file of Python that is named.
-        """
-        found = [Path(self.folder, word).resolve() for word in self.arguments if word.endswith(".py")]
-        script = next((path for path in found if path.is_file()), None)
-        return str(script) if script else f"{shlex.join(self.arguments[:2])} in {self.folder}"
+        """The program: the path of its file, or the name of its module. Behind a launcher it is the first `.py`."""
+        by_module = self.arguments[0] == "-m"
+        started = self.arguments[1] if by_module else Path(self.arguments[0]).name
+        if started.startswith(LAUNCHERS):
+            behind = next((word for word in self.arguments[1:] if word.endswith(".py")), None)
+            return str(Path(self.folder, behind).resolve()) if behind else f"what {started} starts"
+        return f"-m {started}" if by_module else str(Path(self.folder, self.arguments[0]).resolve())
 
     def shown(self, file: str) -> str:
         """Return the path of a file as its user would write it.

@@ -57,7 +57,8 @@ def _together(told: dict[int, dict[str, Any]], ranks: Sequence[Rank]) -> dict[st
     trained = [one for _, one in sorted(told.items()) if one.get("training")]
     found = dict(trained[0] if trained else told.get(0) or next(iter(told.values())))
     if ends:
-        first = (own or list(ends))[0]
+        failed = [number for number in own if told[number].get("failed")]
+        first = (failed or own or list(ends))[0]
         found |= {"ended": f"{ranks[first]}: {ends[first]}", "failed": told[first].get("failed", False)}
     seen = {number: one["training"] for number, one in sorted(told.items()) if one.get("training")}
     if found.get("training"):

@@ -7,6 +7,7 @@ that dies makes the loader's SIGCHLD handler raise wherever the trial stands, ev
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import signal
@@ -107,13 +108,17 @@ def failure(
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
 
 
+GROUPS = (getattr(builtins, "BaseExceptionGroup"),) if hasattr(builtins, "BaseExceptionGroup") else ()
+"""The exception that holds others, which Python has since 3.11."""
+
+
 def raised(error: BaseException) -> str:
     """Return what an exception says, in one line, and the place of the user's code where it was raised.
 
     A group of one exception says what that one does.
     """
-    while len(inner := getattr(error, "exceptions", ())) == 1 and isinstance(inner[0], BaseException):
-        error = inner[0]
+    while isinstance(error, GROUPS) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     text = _text(error)
     if worker := _of_worker(text):
         return _line(worker)

@@ -50,7 +50,7 @@ def loops(
     """Return the loops of each phase, told as one.
 
     `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
-    at which steps end, and `busy` are the spans in which a device computes, all in us. Time in which it does is not
+    at which steps end, and `busy` are the spans in which a device computes, in order, all in us. Time in which it does is not
     lost. A step in which the machine did something else must not speak for all, so the seconds are the median over the
     steps, times their number.
     """
@@ -137,5 +137,6 @@ def _lost(stretch: Sequence[Any]) -> float:
 def _idle(stretch: Sequence[Any], busy: Sequence[tuple[float, float]]) -> float:
     """Return the share of a stretch, 0 to 1, in which no device computes."""
     begin, end = stretch[0].time_range.start, stretch[-1].time_range.end
-    covered = sum(max(0.0, min(b, end) - max(a, begin)) for a, b in busy)
+    within = busy[max(0, bisect.bisect(busy, (begin, begin)) - 1) : bisect.bisect(busy, (end, end))]
+    covered = sum(max(0.0, min(b, end) - max(a, begin)) for a, b in within)
     return 1.0 - covered / (end - begin) if end > begin else 1.0
