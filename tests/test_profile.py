@@ -116,6 +116,7 @@ class Event:
     time_range: Span
     cpu_parent: Event | None = None
     thread: int = 1
+    sequence_nr: int = -1
 
 
 def called(times: int, length: float, gap: float, name: str = "aten::mul", within: Event | None = None) -> list[Event]:
@@ -149,6 +150,24 @@ def test_only_what_python_spends_on_a_loop_is_lost(
 
     assert list(found) == [phase] * (micros is not None)
     assert micros is None or found[phase].seconds == pytest.approx(1e-6 * micros, rel=0.01)
+
+
+def test_the_way_back_through_a_loop_is_lost_with_it() -> None:
+    """The part of a tensor that each turn takes comes back as a whole one; what computes is no loss."""
+    forward = [replace(e, sequence_nr=number) for number, e in enumerate(called(100, 5, 10))]
+    back = [
+        Event(f"autograd::engine::evaluate_function: {name}", Span(start, start + 50), None, 1, number)
+        for start, name, number in (
+            (2000, "SelectBackward0", 3),
+            (2100, "MmBackward0", 4),
+            (2200, "SelectBackward0", 900),
+        )
+    ]
+    found = loops([*forward, *back], lambda at: "forward" if at < 2000 else "backward", [1e6], 1)
+
+    assert found["backward"].seconds == pytest.approx(50e-6)
+    assert found["backward"].of == "forward"
+    assert found["backward"].calls == found["forward"].calls == 100
 
 
 class ByRow(torch.autograd.Function):

@@ -209,6 +209,8 @@ class Loop:
     seconds: float
     """Python's time between them and that of their calls, over all profiled steps; without what long operators and a
     device compute meanwhile."""
+    of: str = ""
+    """The phase of the loop whose backward pass this is; empty for a loop itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,9 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
+ABOUT = 1.5
+"""The factor by which shares of few steps may be off, with a profiler and without."""
+
 TRAINS = ("forward", "backward", "optimizer")
 """The phases that train."""
 
@@ -78,7 +81,17 @@ def looped(profile: ProfileRecord, phase: str) -> Part | None:
         return None
     share = min(own, loop.seconds / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
-    return Part(what=f"{loop.name} {times}, one by one from Python{_where(profile, phase)}", share=share)
+    back = "the way back through " if loop.of else ""
+    what = f"{back}{loop.name} {times}, one by one from Python{_where_looped(profile, loop.of or phase)}"
+    return Part(what=what, share=share)
+
+
+def _where_looped(profile: ProfileRecord, phase: str) -> str:
+    """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
+    most = ABOUT * profile.loops[phase].seconds / profile.seconds
+    found = [p for p in profile.places if p.phase == phase and p.own]
+    line = next((p for p in found if p.share <= most), found[0] if found else None)
+    return f", at {line.where}" if line else ""
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

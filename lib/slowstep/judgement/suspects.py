@@ -238,7 +238,9 @@ def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[P
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:
-        known, parts, why = loop.share, [loop], "a loop in Python runs there"
+        back = facts.profile.loops[phase].of
+        known, parts = loop.share, [loop]
+        why = "it goes back through a loop in Python" if back else "a loop in Python runs there"
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase])

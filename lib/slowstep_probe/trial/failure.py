@@ -108,7 +108,7 @@ def failure(
     return Failed(status=Status.CRASHED, reason=hint + reason, memory=memory)
 
 
-GROUPS = (getattr(builtins, "BaseExceptionGroup"),) if hasattr(builtins, "BaseExceptionGroup") else ()
+GROUPS = (builtins.BaseExceptionGroup,) if hasattr(builtins, "BaseExceptionGroup") else ()
 """The exception that holds others, which Python has since 3.11."""
 
 

@@ -11,6 +11,7 @@ import bisect
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -36,6 +37,11 @@ PAUSE = 1e-3
 NODE = "autograd::engine::evaluate_function"
 """The beginning of the name of a frame in which the engine of autograd computes a node of the backward pass."""
 
+MOVES = re.compile(
+    r"(Select|Slice|Index|Narrow|Split|Unbind|Stack|Cat|Copy|Expand|View|Squeeze|Unsqueeze|AsStrided)\w*Backward"
+)
+"""Nodes that move numbers and compute none. That of a part of a tensor fills a whole one with zeros, and adds it."""
+
 IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
 
@@ -50,10 +56,11 @@ def loops(
     """Return the loops of each phase, told as one.
 
     `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
-    at which steps end, and `busy` are the spans in which a device computes, in order, all in us. Time in which it does is not
-    lost. A step in which the machine did something else must not speak for all, so the seconds are the median over the
-    steps, times their number.
+    at which steps end, and `busy` are the spans in which a device computes, in order, all in us. Time in which it does
+    is not lost. A step in which the machine did something else must not speak for all, so the seconds are the median
+    over the steps, times their number.
     """
+    events, made = list(events), dict[str, set[int]]()
     seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
 
     def part(event: Any) -> tuple[str, int]:
@@ -68,12 +75,20 @@ def loops(
             continue  # behind the last node, where gradients are handed on in C++
         seconds[phase][step] += 1e-6 * _lost(stretch) * _idle(stretch, busy)
         names[phase].update(calls)
+        made.setdefault(phase, set()).update(e.sequence_nr for e in stretch if e.sequence_nr >= 0)
     found = {}
     for phase, of_steps in seconds.items():
         taken = steps * median(of_steps[step] for step in range(steps))
         name, times = names[phase].most_common(1)[0]
         if taken > 0:
             found[phase] = Loop(name=name, calls=times, seconds=taken)
+    for phase in [phase for phase in found if made.get(phase)]:
+        back, of_steps = "backward", Counter[int]()
+        for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
+            of_steps[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
+        taken = steps * median(of_steps[step] for step in range(steps))
+        if taken > 0 and back not in found:
+            found[back] = replace(found[phase], seconds=taken, of=phase)
     return found
 
 
@@ -109,6 +124,12 @@ def _stretches(events: Iterable[Any], part: Callable[[Any], Hashable]) -> Iterat
         if id(operator) not in products:
             stretch.append(operator)
     yield stretch
+
+
+def _undone(node: Any) -> float:
+    """Return the time in us of a node that goes back through a call of a loop, as far as it computes no arithmetic."""
+    took = node.time_range.end - node.time_range.start
+    return took if 1e-6 * took <= SHORT or MOVES.search(node.name) else 0.0
 
 
 OUTSIDE, IN_C_ALONE = 0, -1
