@@ -24,6 +24,7 @@ from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, NotebookRun, Refused
+from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
@@ -38,6 +39,7 @@ from slowstep.report.prose import final_conclusion
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.numbers import signed
+from slowstep.wording.causes import Cause
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -202,6 +204,22 @@ def test_what_to_do_in_a_program_names_its_lines(concluded: Concluded) -> None:
         "train.py:8 DataLoader(…): num_workers=4",
         "train.py:8 DataLoader(…): pin_memory=True; train.py:30: without autocast",
     ] == [action.what for action in found.actions]
+
+
+@pytest.mark.parametrize(("lost", "told"), [(0.7, True), (0.1, False)])
+def test_more_time_lost_in_code_than_the_changes_bring_stands_in_the_answer(
+    lost: float, told: bool, concluded: Concluded
+) -> None:
+    """Whoever reads one sentence must not take a small change of a setting for all there is."""
+    known = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    share = Interval(mean=lost, lower=lost - 0.02, upper=lost + 0.02, p=0.0, n=50)
+    cause = Cause(
+        factor=None, phase="data", ratio=1 / (1 - lost), text="", share=share, headline="Data wait takes most."
+    )
+    found = replace(known, causes=[cause])
+
+    assert told == ("More is lost elsewhere: Data wait takes most." in found.answer)
+    assert "No cause was shown" in replace(known, causes=[]).answer
 
 
 def test_levels_that_pay_by_themselves_are_not_named_together(concluded: Concluded) -> None:

@@ -29,8 +29,11 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     parts = [f"# What to change in `{escape(str(command))}`"]
     if choice.adopted and choice.chosen:
         verdict = choice.chosen.verdict
-        parts += [f"Together: {effect(verdict.effect)} throughput, measured together; class {verdict.meaning}."]
-        parts += ["\n".join(_lines(choice.chosen, command)) or "Nothing in the code."]
+        how = f"{effect(verdict.effect)} throughput, measured in fresh pairs; class {verdict.meaning}."
+        parts += [how if verdict.alone else f"All together: {how}"]
+        parts += [
+            "\n".join(_lines(choice.chosen, command)) or "No line of the code changes: the command does, see below."
+        ]
         if edits_patch:
             parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply`."]
         final = lab.folder / "final"

@@ -114,10 +114,10 @@ class Overview:
             cost = f", and costs {money(after)} in place of {money(before)}" if money(after) else ""
             assumed = f", if {after.assumed}" if after.assumed else ""
             whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
-            return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}."
+            return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}.{self._besides}"
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
-            return f"{span(adopted.effect)} throughput{self._with}. {unknown}"
+            return f"{span(adopted.effect)} throughput{self._with}. {unknown}{self._besides}"
         if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
@@ -132,6 +132,18 @@ class Overview:
     def _with(self) -> str:
         """The change that is adopted, as the end of a sentence; for several, that they are listed below."""
         return f" with {self.decision.adopted.shown}" if self.single else " with the changes below, all together"
+
+    @property
+    def _besides(self) -> str:
+        """What has to stand beside the adopted gain: that more time is lost where no setting helps, or that no cause is
+        known."""
+        adopted = self.decision.adopted
+        if not self.causes:
+            return " No cause was shown: no single change is known to bring that."
+        first = self.causes[0]
+        if first.factor or not (first.headline and first.share and adopted and adopted.effect):
+            return ""
+        return f" More is lost elsewhere: {first.headline}" if first.size[1] > adopted.effect.ratio else ""
 
     @cached_property
     def actions(self) -> list[Action]:
