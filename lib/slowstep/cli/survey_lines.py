@@ -113,11 +113,8 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
         if seen.standing:
             yield "step", f"none within the time; it stands at {_standing(seen.standing)}"
         else:
-            few = (
-                "none was seen"
-                if not seen.steps
-                else f"{seen.steps} {'was' if seen.steps == 1 else 'were'} seen, too few"
-            )
+            verb = "was" if seen.steps == 1 else "were"
+            few = f"{seen.steps} {verb} seen, too few" if seen.steps else "none was seen"
             yield "step", f"{few}, so there is nothing to measure: {seen.ended}"
         return
     times = sorted(told["step_seconds"])

@@ -19,8 +19,7 @@ from typing import Any
 
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import ALLOWANCE
-from slowstep.judgement.operators import ATTENTION, PRODUCTS, share_of
-from slowstep.judgement.suspects import PROFILED_TO
+from slowstep.judgement.operators import ATTENTION, PRODUCTS, PROFILED_TO, share_of
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.timeline import Evidence
 from slowstep.settings.run import DTYPES

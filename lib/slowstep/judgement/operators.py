@@ -34,8 +34,8 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
-ABOUT = 1.5
-"""The factor by which shares of few steps may be off, with a profiler and without."""
+PROFILED_TO = 1.5
+"""The factor by which a share from a profile of a few steps may be off."""
 
 TRAINS = ("forward", "backward", "optimizer")
 """The phases that train."""
@@ -88,7 +88,7 @@ def looped(profile: ProfileRecord, phase: str) -> Part | None:
 
 def _where_looped(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
-    most = ABOUT * profile.loops[phase].seconds / profile.seconds
+    most = PROFILED_TO * profile.loops[phase].seconds / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)
     return f", at {line.where}" if line else ""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import Part, beside, looped, pause, places, training
+from slowstep.judgement.operators import PROFILED_TO, Part, beside, looped, pause, places, training
 from slowstep.judgement.ranks import Skew, collectives, node_of_rank, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
@@ -45,9 +45,6 @@ loses is widened by it."""
 BINDS = 0.5
 """The share of the measured rate from which on a pass is bound by its arithmetic. Then the other pass is compared with
 it."""
-
-PROFILED_TO = 1.5
-"""The factor by which a share from a profile of a few steps may be off."""
 
 NAMED = 0.5
 """The share of the least time that matters from which on a place or an operator is named."""

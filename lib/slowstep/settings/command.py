@@ -8,14 +8,13 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slowstep_probe.ranks.launched_commands import MODULES, SCRIPTS
+
 CHANGES = "changes.json"
 """The file in final/ with the changes that `slowstep run --with` makes."""
 
 INSTALLED = ("site-packages", "dist-packages")
 """The folders that hold installed packages."""
-
-LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed")
-"""The beginnings of the names of programs and modules that start another program in several processes."""
 
 COPIES = "files"
 """The folder in final/ with changed copies of the configuration files that a command names."""
@@ -67,7 +66,7 @@ class Command:
         """The program: the path of its file, or the name of its module. Behind a launcher it is the first `.py`."""
         by_module = self.arguments[0] == "-m"
         started = self.arguments[1] if by_module else Path(self.arguments[0]).name
-        if started.startswith(LAUNCHERS):
+        if started.startswith((*SCRIPTS, *MODULES)):
             behind = next((word for word in self.arguments[1:] if word.endswith(".py")), None)
             return str(Path(self.folder, behind).resolve()) if behind else f"what {started} starts"
         return f"-m {started}" if by_module else str(Path(self.folder, self.arguments[0]).resolve())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -47,7 +47,7 @@ IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 
 
 def loops(
-    events: Iterable[Any],
+    events: Sequence[Any],
     phase_at: Callable[[float], str],
     steps_end: Sequence[float],
     steps: int,
@@ -57,10 +57,9 @@ def loops(
 
     `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
     at which steps end, and `busy` are the spans in which a device computes, in order, all in us. Time in which it does
-    is not lost. A step in which the machine did something else must not speak for all, so the seconds are the median
-    over the steps, times their number.
+    is not lost.
     """
-    events, made = list(events), dict[str, set[int]]()
+    made = dict[str, set[int]]()
     seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
 
     def part(event: Any) -> tuple[str, int]:
@@ -78,7 +77,7 @@ def loops(
         made.setdefault(phase, set()).update(e.sequence_nr for e in stretch if e.sequence_nr >= 0)
     found = {}
     for phase, of_steps in seconds.items():
-        taken = steps * median(of_steps[step] for step in range(steps))
+        taken = of_most_steps(of_steps, steps)
         name, times = names[phase].most_common(1)[0]
         if taken > 0:
             found[phase] = Loop(name=name, calls=times, seconds=taken)
@@ -86,10 +85,18 @@ def loops(
         back, of_steps = "backward", Counter[int]()
         for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
             of_steps[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
-        taken = steps * median(of_steps[step] for step in range(steps))
+        taken = of_most_steps(of_steps, steps)
         if taken > 0 and back not in found:
             found[back] = replace(found[phase], seconds=taken, of=phase)
     return found
+
+
+def of_most_steps(seconds: Mapping[int, float], steps: int) -> float:
+    """Return the median of what each step took, times their number, from the seconds by the number of the step.
+
+    A step in which the machine did something else must not speak for all.
+    """
+    return steps * median(seconds.get(step, 0.0) for step in range(steps))
 
 
 def outermost(event: Any) -> Any:

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
-from slowstep_probe.trial.loops import PAUSE, loops
+from slowstep_probe.trial.loops import PAUSE, loops, of_most_steps
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -55,7 +54,7 @@ class Profiling:
             operators=self._operators(),
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
-            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps, self._on_device()),
+            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps, self._covered(DeviceType.CUDA)),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -92,11 +91,7 @@ class Profiling:
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
-        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps.
-
-        A step in which the machine did something else must not speak for all. So each phase has the median over the
-        steps, times their number.
-        """
+        """Return the seconds of each phase in pauses (`PAUSE`), in which no operator runs: those of most steps."""
         phases, found = self._phases(), defaultdict[str, Counter[int]](Counter)
         spans = [(e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CPU)]
         steps_end = self._steps_end()
@@ -105,8 +100,8 @@ class Profiling:
             for (_, a), (b, _) in pairwise(stretches):
                 if 1e-6 * (b - a) > PAUSE:
                     found[phases((a + b) / 2)][bisect.bisect(steps_end, (a + b) / 2)] += 1e-6 * (b - a)
-        medians = {phase: steps * median(times[i] for i in range(steps)) for phase, times in found.items()}
-        return {phase: seconds for phase, seconds in medians.items() if seconds > 0}
+        of_most = {phase: of_most_steps(times, steps) for phase, times in found.items()}
+        return {phase: seconds for phase, seconds in of_most.items() if seconds > 0}
 
     def _steps_end(self) -> list[float]:
         """Return the moments at which steps end, in us."""
@@ -137,13 +132,13 @@ class Profiling:
     def _busy(self) -> tuple[float, list[float]]:
         """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
         kind = DeviceType.CUDA if self.on_device else DeviceType.CPU
-        stretches = covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
+        stretches = self._covered(kind)
         gaps = [1e-6 * (begin - end) for (_, end), (begin, _) in pairwise(stretches)]
         return 1e-6 * sum(end - begin for begin, end in stretches), [gap for gap in gaps if gap > GAP]
 
-    def _on_device(self) -> list[tuple[float, float]]:
-        """Return the spans in us in which a kernel runs on the device; empty without one."""
-        return covered((e.time_range.start, e.time_range.end) for e in self._events(DeviceType.CUDA))
+    def _covered(self, kind: DeviceType) -> list[tuple[float, float]]:
+        """Return the spans in us in which something runs: a kernel on the device, or an operator on the host."""
+        return covered((e.time_range.start, e.time_range.end) for e in self._events(kind))
 
     def _host_events(self) -> list[Any]:
         return [e for e in self._events(DeviceType.CPU) if not e.name.startswith("ProfilerStep")]
