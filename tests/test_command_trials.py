@@ -21,6 +21,7 @@ import torch
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, in_code, plan
+from slowstep.judgement.course import courses, placed
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
@@ -444,6 +445,40 @@ def test_training_that_counts_its_steps_is_launched_again(
     assert sum(len(steps) for steps in observed.trial.steps) >= 390
     assert observed.trial.status is Status.OK
     assert not profile.failed
+
+
+GROWING = """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+seen = torch.zeros(0, 256)
+for _ in range(10_000):
+    x = torch.randn(128, 256)
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    seen = torch.cat([seen, x])
+    spread = seen.sort(0)
+"""
+
+
+def test_steps_that_grow_longer_are_told_with_their_line(
+    home: Path, surveyed: Callable[..., Settings], tmp_path: Path
+) -> None:
+    (home / "growing.py").write_text(GROWING)
+    arm = Arm(label="as it is", settings=surveyed("growing.py"))
+    with LocalMeasurer(arm.settings.budget, tmp_path / "logs") as measurer:
+        observed = measurer.observe(arm, 60, 60.0)
+        (found,) = courses(observed.trial.steps, 0.05)
+        profile = measurer.profile(arm, tmp_path / "trace.json.gz", start=max(observed.trial.steps[0].position))
+
+    assert (found.phase, found.grows) == ("other", True)
+    assert found.change > 1.5
+    line = GROWING.splitlines().index("    spread = seen.sort(0)") + 1
+    assert placed(found, profile).where == f"growing.py:{line} in <module>"
 
 
 def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]) -> None:

@@ -334,9 +334,8 @@ def test_what_was_chosen_is_weighed_by_what_confirmed_it(supported: Callable[...
         before=None,
         after=None,
     )
-    unprojected = replace(chose.record, pairs=[])
     baseline = SimpleNamespace(projection=None, record=chose.record)
-    evidence = SimpleNamespace(noise=unprojected, events=None)
+    evidence = SimpleNamespace(projected=lambda change: None)
     found = options(SimpleNamespace(baseline=baseline, evidence=evidence), choice)
 
     assert ["gradient_checkpointing=false", "dataloader_num_workers=2", "per_device_train_batch_size=16"] == [

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import plotly.graph_objects as go
 import pytest
@@ -23,7 +24,7 @@ from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, NotebookRun, Refused
+from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, NotebookRun, Refused, Summary
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
@@ -64,13 +65,18 @@ Concluded = Callable[..., Path]
 def concluded(quick: Settings, tmp_path: Path) -> Concluded:
     """Concludes an investigation over simulated trials of known gains, and returns its folder."""
 
-    def make(gains: dict[str, float], phases: Mapping[str, float] = HEALTHY, **changes: object) -> Path:
+    def make(
+        gains: dict[str, float],
+        phases: Mapping[str, float] = HEALTHY,
+        growth: Mapping[str, float] = MappingProxyType({}),
+        **changes: object,
+    ) -> Path:
         settings = override(quick, ASKED | changes)
 
         def gain(arm: Arm, purpose: str) -> float:
             return gains.get(arm.label, sum(gains.get(part, 0.0) for part in arm.label.split(" + ")))
 
-        truth = Truth(gain=gain, phases=phases)
+        truth = Truth(gain=gain, phases=phases, growth=growth)
 
         def lab(notebook: str) -> Lab:
             loaded = Loaded(settings=settings, source="quick.yaml", places={})
@@ -317,6 +323,38 @@ def test_a_run_without_a_cause_says_so(concluded: Concluded) -> None:
     assert found.answer.startswith("No cause was shown")
     assert found.actions == found.beyond == []
     assert "per cent of a step" in page([found])
+
+
+@pytest.mark.parametrize("gains", [{}, {"gradient_checkpointing=false": 0.4}])
+@pytest.mark.parametrize(("factor", "how", "passes"), [(6.0, "longer", False), (1 / 6, "shorter", True)])
+def test_a_run_without_one_pace_says_so_and_its_job_is_not_projected(
+    concluded: Concluded, gains: dict[str, float], factor: float, how: str, passes: bool
+) -> None:
+    folder = concluded(gains, growth={"forward": factor})
+    found = overview(folder)
+    told = as_json(found)
+    noted = [v for v in found.verdicts if any("falls by itself" in warning for warning in v.warnings)]
+
+    assert found.answer.endswith(found.course)
+    assert "Forward changes as training goes on" in found.answer
+    assert f"{how}." in found.answer
+    assert "The job takes" not in found.answer
+    assert told["course"] == found.course
+    assert told["job"] == {"before": None, "after": None}
+    assert bool(noted) == passes
+    assert ("with gradient_checkpointing=false" in found.answer) == bool(gains)
+
+
+def test_a_run_of_one_pace_has_its_job_projected(concluded: Concluded) -> None:
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    found = overview(folder)
+
+    assert found.course == ""
+    assert as_json(found)["course"] is None
+    assert found.answer.startswith("The job takes")
+    summary = Store(folder / "records").read(Summary, "summaries", "00_baseline")
+    assert summary is not None
+    assert summary.courses == []
 
 
 @pytest.mark.parametrize("gains", [{}, {"gradient_checkpointing=false": 0.4, "per_device_train_batch_size=8": 0.6}])

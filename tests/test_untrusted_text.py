@@ -137,9 +137,10 @@ def test_a_decision_record_shows_what_others_wrote(text: str, quick: Settings) -
         settings=quick,
         machine=text,
         suspects=[],
-        evidence=SimpleNamespace(events=None, noise=replace(measured.record, pairs=[])),
+        evidence=SimpleNamespace(projected=lambda change: None),
         baseline=SimpleNamespace(
             projection=None,
+            courses=[],
             record=measured.record,
             facts=SimpleNamespace(throughput=SimpleNamespace(samples_per_second=1.0), observed={}),
         ),

@@ -251,6 +251,8 @@ class ProfileRecord:
     """The loops in Python of each phase, told as one."""
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
+    start: int = 0
+    """The samples that were trained on before, where later steps were asked for; 0 for the first ones."""
     failed: str = ""
     """The reason why the record holds nothing; empty if the profile succeeded."""
     node: str = ""

@@ -14,7 +14,7 @@ from slowstep.factors import Meaning
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
-from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.records import Memory
@@ -103,7 +103,7 @@ def option_table(found: Sequence[Option]) -> Table:
 
 
 def _option(lab: Lab, before: Projection | None, m: Measured) -> Option:
-    after = project(m.contrast.treatment.settings, lab.evidence.noise, lab.evidence.events, m.record)
+    after = lab.evidence.projected(m)
     saved = 1 - after.seconds / before.seconds if before and after else 1 - 1 / m.verdict.effect.ratio
     return Option(
         name=m.verdict.name,

@@ -15,7 +15,7 @@ from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import Measured
-from slowstep.judgement.projection import Projection, project
+from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels, reconsidered
 from slowstep.records import ProfileRecord
@@ -101,7 +101,7 @@ def choose(lab: Lab) -> Choice:
         left_out=left,
         settings=replace(settings, name=f"{lab.settings.name}_final"),
         before=lab.baseline.projection,
-        after=_projected(lab, chosen) if adopted else None,
+        after=lab.evidence.projected(chosen) if adopted else None,
     )
 
 
@@ -118,12 +118,8 @@ def _room(lab: Lab) -> float:
 
 def _pays(lab: Lab, m: Measured) -> bool:
     """Return whether the whole job ends sooner with the change: what it costs at the start may never come back."""
-    before, after = lab.baseline.projection, _projected(lab, m)
+    before, after = lab.evidence.at_one_pace(), lab.evidence.at_one_pace(m)
     return before is None or after is None or after.seconds < before.seconds
-
-
-def _projected(lab: Lab, m: Measured) -> Projection | None:
-    return project(m.contrast.treatment.settings, lab.evidence.noise, lab.evidence.events, m.record)
 
 
 def _with_all_it_needs(lab: Lab, m: Measured) -> Measured:

@@ -16,6 +16,7 @@ from slowstep.report.chart import Table
 from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause, causes
+from slowstep.wording.course import course
 from slowstep.wording.words import effect, hours, loss_change, money, proviso
 
 
@@ -40,7 +41,8 @@ def _context(lab: Lab) -> str:
     before, facts = lab.baseline.projection, lab.baseline.facts
     text = f"Measured on {escape(lab.machine)}, at {facts.throughput.samples_per_second:.2f} samples/s."
     job = f" The real job takes {_hours(before)} with the configuration as it was.{proviso(facts)}" if before else ""
-    return text + job
+    changes = f" {escape(course(lab.baseline.courses))}" if lab.baseline.courses else ""
+    return text + job + changes
 
 
 def _options(table: Table) -> str:
@@ -91,7 +93,8 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
 
 def _consequences(choice: Choice) -> str:
     if not choice.after or not choice.before:
-        return "The real job takes as long as before." if not choice.adopted else "The job's size is not given."
+        unknown = "The whole job is not projected: its size is not given, or its steps keep no one pace."
+        return unknown if choice.adopted else "The real job takes as long as before."
     return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
 
 

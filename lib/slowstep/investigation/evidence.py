@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan
+from slowstep.factors import CATALOGUE, Arm, Contrast, Meaning, plan, touched_by
 from slowstep.investigation import needed
 from slowstep.investigation.needed import Needed
 from slowstep.investigation.results import Baseline, Measured, Summary
-from slowstep.judgement.baseline_facts import WAITS, baseline_facts, flops_of, periodic_event_shares
+from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, baseline_facts, flops_of, periodic_event_shares
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import change, log_ratios, result_of
+from slowstep.judgement.course import Course, courses, passing, placed
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
-from slowstep.judgement.projection import devices, project
+from slowstep.judgement.projection import Projection, devices, project
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
@@ -141,8 +142,16 @@ class Evidence:
         return {DTYPES[value]: needed.peak(DTYPES[value]) for value in tried}
 
     def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
-        """Return the need of a profile of `arm`."""
-        return needed.profile(arm, self.folder / "traces")
+        """Return the need of a profile of `arm`: of later steps where those of the baseline grow longer.
+
+        A profile of its first steps that was measured before that was known serves as well.
+        """
+        first = needed.profile(arm, self.folder / "traces")
+        if arm != self.arm or not any(one.grows for one in self._courses):
+            return first
+        last = max(max(steps.position) for steps in self._early_steps if steps)
+        late = needed.profile(arm, self.folder / "traces", round(2 / 3 * last))
+        return first if self.read(late) is None and self.read(first) is not None else late
 
     @property
     def noise(self) -> ComparisonRecord:
@@ -223,7 +232,8 @@ class Evidence:
             unobserved=failure(observed.trial) if observed else "",
             unprofiled=profile.failed,
             block_length=self.block_length,
-            projection=project(self.settings, record, self.events, stalls=facts.stalls_beyond_blocks),
+            courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
+            projection=None if self._courses else self._job(facts),
         )
 
     def _why_not(self, record: ComparisonRecord) -> str:
@@ -231,11 +241,33 @@ class Evidence:
         return f"{failure(failed)} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
-    def _early(self) -> Timeline:
-        """The timeline of the two records that are made before any other, so that what rests on it stays the same."""
+    def _early_steps(self) -> list[Steps]:
+        """The steps of the two records that are made before any other, so that what rests on them stays the same."""
         observed = self.observation
         alike = observed is not None and observed.node == self.noise.node
-        return timeline([*self._noise_steps(), *(observed.trial.steps if alike else [])])
+        return [*self._noise_steps(), *(observed.trial.steps if alike else [])]
+
+    @cached_property
+    def _early(self) -> Timeline:
+        return timeline(self._early_steps)
+
+    @cached_property
+    def _courses(self) -> list[Course]:
+        """The phases in which steps become longer or shorter as training goes on."""
+        return courses(self._early_steps, self.settings.budget.minimum_effect)
+
+    def projected(self, change: Measured) -> Projection | None:
+        """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""
+        return None if self._courses else self.at_one_pace(change)
+
+    def at_one_pace(self, change: Measured | None = None) -> Projection | None:
+        """Return the job, or that after a change, as if its steps kept the pace that was measured."""
+        if change is not None:
+            return project(change.contrast.treatment.settings, self.noise, self.events, change.record)
+        return self._job(self.baseline.facts)
+
+    def _job(self, facts: BaselineFacts) -> Projection | None:
+        return project(self.settings, self.noise, self.events, stalls=facts.stalls_beyond_blocks)
 
     @cached_property
     def stall_samples(self) -> float:
@@ -296,7 +328,8 @@ class Evidence:
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
         verdict = judge(prior, contrast, record, self.settings.budget.minimum_effect, device, self._stalling)
-        verdict = replace(verdict, node=record.node)
+        warned = [passing(one) for one in self._courses if not one.grows and _touches(contrast, one.phase)]
+        verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)
 
     @cached_property
@@ -315,6 +348,10 @@ class Evidence:
                 if verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED):
                     return verdict.effect
         return None
+
+
+def _touches(contrast: Contrast, phase: str) -> bool:
+    return any(phase in touched_by(factor.name) for factor, _ in contrast.levels)
 
 
 def failure(trial: TrialRecord) -> str:

@@ -292,6 +292,7 @@ class Lab(Shown):
             arm=arm,
             shares=self.baseline.facts.shares,
             suspects=self.suspects,
+            courses=list(self.baseline.courses),
             minimum_effect=self.settings.budget.minimum_effect,
             decision=decision,
             noise=self.baseline.reading.detectable,

@@ -128,15 +128,16 @@ def events(arm: Arm) -> Needed[EventRecord]:
     )
 
 
-def profile(arm: Arm, traces: Path) -> Needed[ProfileRecord]:
-    """Return the need of a profile, whose trace goes to the folder `traces`."""
-    name = identity(arm.determinants())
+def profile(arm: Arm, traces: Path, start: int = 0) -> Needed[ProfileRecord]:
+    """Return the need of a profile after `start` samples, whose trace goes to the folder `traces`."""
+    late = (start,) * bool(start)  # the first one keeps its name
+    name = identity(arm.determinants(), *late)
     return Needed(
-        title=f"profiling {arm.label}",
+        title=f"profiling {'later steps of ' * bool(start)}{arm.label}",
         record_type=ProfileRecord,
         folder="profiles",
-        determinants=("profile", arm.determinants()),
-        measure=lambda measurer, tell: measurer.profile(arm, traces / f"{name}.json.gz"),
+        determinants=("profile", arm.determinants(), *late),
+        measure=lambda measurer, tell: measurer.profile(arm, traces / f"{name}.json.gz", start),
     )
 
 

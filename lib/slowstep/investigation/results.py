@@ -10,6 +10,7 @@ from slowstep.factors import Contrast
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.block_length import BlockLength
 from slowstep.judgement.comparison import ComparisonResult
+from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
@@ -34,6 +35,9 @@ class Baseline:
     unprofiled: str
     """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
+    """The real job; None if its size is not known, or if its steps keep no one pace."""
+    courses: Sequence[Course] = ()
+    """The phases in which steps become longer or shorter as training goes on."""
     block_length: BlockLength | None = None
     """The length of blocks that follows from the A/A comparison; None if the parameter file says it, or if it can't be
     told from so few pairs."""
@@ -119,6 +123,8 @@ class Summary:
     """The shares of the baseline's phases, 0 to 1, as they were known then."""
     suspects: list[Suspect] = field(default_factory=list)
     """The phases in which the baseline loses time, whatever the cause."""
+    courses: list[Course] = field(default_factory=list)
+    """The phases in which the baseline's steps become longer or shorter as training goes on."""
     minimum_effect: float = 0.0
     decision: Decision | None = None
     """What the final notebook decided."""

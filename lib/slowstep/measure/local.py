@@ -195,25 +195,35 @@ class LocalMeasurer:
                 samples[event] = done.samples
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
 
-    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+    def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
         """Look at some steps of `arm` with torch.profiler, in a trial of its own that serves for nothing else.
 
-        A trial that fails gives an empty record with the reason.
+        They come after it has trained on `start` samples, if there is time for that: a trial that lives and has come so
+        far is looked at itself, and then ended. A trial that fails gives an empty record with the reason.
         """
-        self.pool.keep_only(set())
-        key, most = identity(arm.determinants(), "profiled"), LOOKED_AT_MOST
+        key, most = identity(arm.determinants()), LOOKED_AT_MOST
+        if not start or key not in self.pool.live or self.pool.live[key].soonest < start:
+            key = identity(arm.determinants(), "profiled")
+        self.pool.keep_only({key})
         while True:
             try:
                 trial = self.pool.launch(arm, key)
+                ahead = (start - trial.soonest) / trial.step_samples * trial.step_seconds
+                if ahead > 0 and time.monotonic() + ahead > self.deadline:
+                    start = 0
+                trial.catch_up(start)
                 most = PROFILED_STEPS if time.monotonic() > self.deadline else most
                 looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
-                own = trial.process.folder / trace.name
-                request = Profile(steps=PROFILED_STEPS, trace=str(own), looks=looks)
+                written = trial.process.folder / trace.name
+                request = Profile(steps=PROFILED_STEPS, trace=str(written), looks=looks)
                 found = trial.process.ask(request, self.budget.startup_timeout_seconds)
                 trace.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(own, trace)
-                return replace(found.record, arm=identity(arm.determinants()))
+                shutil.move(written, trace)
+                return replace(found.record, arm=identity(arm.determinants()), start=start)
             except TrialEnded as ended:
+                if start:
+                    start = 0  # the first steps are better than none
+                    continue
                 if ended.failed.status is Status.ENDED and most > PROFILED_STEPS:
                     most //= 4  # its training is too short for so many
                     continue

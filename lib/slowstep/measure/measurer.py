@@ -91,8 +91,11 @@ class Measurer(Protocol):
     def events(self, arm: Arm) -> EventRecord:
         """Measure the seconds that each periodic event takes in `arm`."""
 
-    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
-        """Look at some steps of `arm` with torch.profiler; its trace is written to the file `trace`."""
+    def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
+        """Look at some steps of `arm` with torch.profiler; its trace is written to the file `trace`.
+
+        They come after it has trained on `start` samples, if there is time for that.
+        """
 
     def peak(self, dtype: str) -> Peak | None:
         """Return what the device reaches in products of matrices of `dtype`; None if that can't be measured now."""

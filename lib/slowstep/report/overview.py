@@ -34,6 +34,7 @@ from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.text.numbers import percent
 from slowstep.wording.causes import Cause, causes
+from slowstep.wording.course import course
 from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
 
 KINDS = {
@@ -83,6 +84,8 @@ class Overview:
     busy: str
     """What kept the machine busy beside the trials, in a sentence; empty if little did."""
     minimum_effect: float
+    course: str
+    """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
     machine: str
     trained: bool
     """True if any of its notebooks trains. The audit of reported figures does not."""
@@ -102,7 +105,11 @@ class Overview:
 
     @cached_property
     def answer(self) -> str:
-        """Return the answer in one sentence: what becomes of the job, or that nothing was found."""
+        """Return the answer: what becomes of the job, or that nothing was found; and what its steps become."""
+        return f"{self._answer} {self.course}".rstrip()
+
+    @property
+    def _answer(self) -> str:
         adopted, before, after = self.decision.adopted, self.decision.before, self.decision.after
         if not self.trained:
             return "Reported figures were audited, and nothing was trained."
@@ -117,7 +124,8 @@ class Overview:
             return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}.{self._besides}"
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
-            return f"{span(adopted.effect)} throughput{self._with}. {unknown}{self._besides}"
+            unknown = "" if self.course else f" {unknown}"
+            return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
         if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
@@ -242,6 +250,7 @@ def overview(folder: Path) -> Overview:
         noise=baseline.noise if baseline else None,
         busy=busy([b for one in _comparisons(store, summaries) for p in one.pairs for b in (p.baseline, p.treatment)]),
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
+        course=course(baseline.courses) if baseline else "",
         machine=_machine(about) if about else "",
         trained=not summaries.keys() | ended.keys() or bool((summaries.keys() | ended.keys()) - {AUDIT.notebook}),
         now=_now(about, decided),

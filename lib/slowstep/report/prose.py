@@ -14,6 +14,7 @@ from slowstep.text.markdown import escape
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
+from slowstep.wording.course import course
 from slowstep.wording.words import PHASE_NAMES, hours, money, proviso, share, strength
 
 ADVICE = {
@@ -82,6 +83,8 @@ def baseline_conclusion(
         parts.append(
             f"The real job takes {hours(baseline.projection)}{costs}, all costs included.{assumed}{proviso(f)}"
         )
+    if baseline.courses:
+        parts.append(f"**{escape(course(baseline.courses))}** The whole job is not projected from them.")
     parts.append(f"These shares, and the bounds made of them, were {f.evidence}.")
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."

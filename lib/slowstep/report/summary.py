@@ -86,6 +86,7 @@ def as_json(found: Overview) -> dict[str, Any]:
         "name": found.name,
         "machine": found.machine,
         "answer": found.answer,
+        "course": found.course or None,
         "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
         "adopted": _verdict(decision.adopted) if decision.adopted else None,
         "changes": [_verdict(v) for v in decision.parts],

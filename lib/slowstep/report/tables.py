@@ -47,6 +47,11 @@ FINAL_FILES = {
 """Files that the last notebook writes, each with its use. The parameter file beside them is named after the
 investigation."""
 
+NOT_PROJECTED = (
+    "Not projected: job.samples and job.epochs of the parameter file would say how large the real job is, and its "
+    "steps must keep one pace (00_baseline says so where they do not)."
+)
+
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
 
 
@@ -257,7 +262,7 @@ def job(baseline: Baseline) -> Table:
     """List the parts of the real job at the baseline's speed, with its cost."""
     p = baseline.projection
     if p is None:
-        return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
+        return Table([], empty=NOT_PROJECTED)
     rows = [
         {"part": name, "time": duration(seconds), "share": share(seconds / p.seconds)}
         for name, seconds in p.parts.items()
@@ -292,7 +297,7 @@ def work_parts(baseline: Baseline) -> Table:
 def before_after(before: Projection | None, after: Projection | None) -> Table:
     """List hours and cost of the real job with the old configuration and the new one."""
     if before is None:
-        return Table([], empty="Give job.samples and job.epochs in the parameter file to project the real job.")
+        return Table([], empty=NOT_PROJECTED)
     rows = [
         {"configuration": name, "time [interval]": hours(p), "cost [interval]": money(p), "steps": p.steps}
         for name, p in (("before", before), ("after", after))

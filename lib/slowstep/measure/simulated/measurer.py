@@ -72,6 +72,8 @@ class Truth:
     """The number of steps of which one stalls; 0 for no stalls."""
     stall_seconds: float = 3.0
     stall_phase: str = "data"
+    growth: Mapping[str, float] = field(default_factory=dict)
+    """The factor by which a phase is longer in the last step of an observation than in the first; 1 if not given."""
     tokens: int | None = 100
     """Useful tokens a sample; None for data without tokens."""
     padding: int = 0
@@ -152,6 +154,8 @@ class SimulatedMeasurer:
         rows = self._rows(arm, "", rng, steps)
         if self.truth.stall_every:
             rows[self.truth.stall_phase][:: self.truth.stall_every] += self.truth.stall_seconds
+        for phase, factor in self.truth.growth.items():
+            rows[phase] *= np.geomspace(1.0, factor, steps)
         begin, batch = 10**6, arm.settings.effective_batch_size
         found = Steps(
             position=[begin + batch * i for i in range(steps)],
@@ -166,7 +170,7 @@ class SimulatedMeasurer:
         each = self.truth.seconds_of_event
         return EventRecord(seconds={"save": [each] * 3, "evaluate": [each] * 3} if each else {})
 
-    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
+    def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
         """Return a profile in which nothing stands out."""
         nothing = {"operators": [], "idle": 0.1, "gaps_per_step": 10.0, "gap_seconds": 0.01}
         return ProfileRecord(

@@ -131,9 +131,9 @@ class SlurmMeasurer:
         """Measure the seconds that each periodic event takes in `arm`."""
         return self._verb("events", arm)
 
-    def profile(self, arm: Arm, trace: Path) -> ProfileRecord:
-        """Look at some steps of `arm` with torch.profiler; its trace is written to the file `trace`."""
-        return self._verb("profile", arm, trace.resolve())
+    def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
+        """Look at steps of `arm` after `start` samples with torch.profiler; the file `trace` holds its trace."""
+        return self._verb("profile", arm, trace.resolve(), start)
 
     def peak(self, dtype: str) -> Peak | None:
         """Return what the device of the main job's node reaches; None if that can't be measured now."""

@@ -1,0 +1,29 @@
+"""The course of a run in words: steps that become longer or shorter as training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slowstep.judgement.course import Course
+from slowstep.text.numbers import percentage
+from slowstep.text.sentences import capitalised
+from slowstep.wording.words import PHASE_NAMES, duration
+
+
+def course(found: Sequence[Course]) -> str:
+    """Return what becomes of the steps as training goes on, in sentences; empty if they keep their pace."""
+    return " ".join(_told(one) for one in found)
+
+
+def _told(one: Course) -> str:
+    how, by = ("longer", one.change - 1) if one.grows else ("shorter", 1 - one.change)
+    at = f", at {one.where}" if one.where else ""
+    first, last = (duration(seconds, beside=one.step) for seconds in (one.first, one.last))
+    text = (
+        f"{capitalised(PHASE_NAMES[one.phase])} changes as training goes on{at}: it takes {first} a step in "
+        f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
+        f"{percentage(by)} {how}."
+    )
+    if not one.grows:
+        return f"{text} What costs there passes, at least in part, so figures hold for the beginning of training."
+    return f"{text} If that goes on, each {one.adds_a_step_in:,} steps add the time that a step took at first."

@@ -1,0 +1,147 @@
+"""What becomes of a run's steps as training goes on: told where it is so, and never by a machine's noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slowstep.judgement.course import Course, courses, placed
+from slowstep.records import Place, ProfileRecord, Steps
+from slowstep.wording.course import course
+
+STEP = {"data": 0.005, "forward": 0.03, "backward": 0.06, "optimizer": 0.005}
+
+
+def launch(n: int, random: np.random.Generator, shape: Callable[[np.ndarray], dict[str, np.ndarray]]) -> Steps:
+    """Return the steps of a launch on a machine that drifts, slowly and for all phases alike, and stalls now and then.
+
+    `shape` gives the factor by which each phase is longer at each step.
+    """
+    drift = 1 + 0.15 * np.cumsum(random.normal(size=n)) / np.sqrt(n) + 0.1 * random.normal()
+    stalls = np.where(random.random(n) < 0.005, 20.0, 1.0)
+    factors, columns = shape(np.arange(n)), {}
+    for phase, seconds in STEP.items():
+        noise = random.lognormal(0, 0.1, n)
+        columns[phase] = (seconds * factors.get(phase, 1.0) * noise * np.abs(drift) * stalls).tolist()
+    return Steps(position=[8 * (10 + i) for i in range(n)], phases=columns)
+
+
+def run(seed: int, shape: Callable[[np.ndarray], dict[str, np.ndarray]], lengths: tuple[int, ...]) -> list[Steps]:
+    random = np.random.default_rng(seed)
+    return [launch(n, random, shape) for n in lengths]
+
+
+def steady(i: np.ndarray) -> dict[str, np.ndarray]:
+    return {}
+
+
+LENGTHS = [(600, 30, 30, 25), (60, 50, 40), (45,)]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_a_run_of_one_pace_has_no_course(lengths: tuple[int, ...]) -> None:
+    told = sum(bool(courses(run(seed, steady, lengths), 0.05)) for seed in range(200))
+    assert told <= 6  # 3 %, where 1 % is meant
+
+
+@pytest.mark.parametrize("lengths", LENGTHS[:2])
+def test_what_grows_is_told_with_its_phase_and_its_size(lengths: tuple[int, ...]) -> None:
+    most = max(lengths)
+
+    def grows(i: np.ndarray) -> dict[str, np.ndarray]:
+        return {"forward": 1 + 3 * i / most}
+
+    found = [courses(run(seed, grows, lengths), 0.05) for seed in range(50)]
+    assert sum(bool(one) and one[0].phase == "forward" and one[0].grows for one in found) >= 49
+    first = [one[0] for one in found if one]
+    # forward: 1.5 times its 30 ms in the first third, 3.5 times in the last; a step of 115 ms grows by 60 ms
+    assert np.median([one.change for one in first]) == pytest.approx(1.52, abs=0.1)
+    assert np.median([one.adds_a_step_in for one in first]) == pytest.approx(most * 115 / 90, rel=0.2)
+    assert {one.steps for one in first} == {most}
+
+
+def test_what_fills_is_told_as_passing() -> None:
+    found = courses(run(1, lambda i: {"data": 1 + 30 * np.exp(-i / 100)}, (600, 40, 30)), 0.05)
+    assert [one.phase for one in found] == ["data"]
+    assert not found[0].grows
+    assert found[0].adds_a_step_in is None
+    assert "Data wait changes as training goes on" in course(found)
+
+
+def test_a_change_too_small_to_matter_is_not_told() -> None:
+    assert not courses(run(2, lambda i: {"optimizer": 1 + 0.3 * i / 600}, (600,)), 0.05)
+
+
+def test_two_phases_that_grow_are_both_told_with_their_sizes() -> None:
+    found = courses(run(4, lambda i: {"forward": 1 + i / 200, "backward": 1 + i / 200}, (600, 50)), 0.05)
+    assert [one.phase for one in found] == ["backward", "forward"]  # the larger one first
+    # 1.5 times 60 ms in the first third, 3.5 times in the last
+    assert found[0].last - found[0].first == pytest.approx(0.12, rel=0.25)
+    assert found[1].last - found[1].first == pytest.approx(0.06, rel=0.25)
+
+
+def test_a_phase_that_is_most_of_a_step_does_not_grow_if_the_little_beside_it_falls() -> None:
+    """Backward is 95 ms of 100; what falls is 4.5 ms of data wait, which is too little to tell."""
+    random = np.random.default_rng(0)
+    rows = {"backward": 0.095 * random.lognormal(0, 0.01, 600), "data": 0.0045 - 0.000004 * np.arange(600)}
+    steps = Steps(position=list(range(600)), phases={name: row.tolist() for name, row in rows.items()})
+    assert not courses([steps], 0.05)
+
+
+def test_a_stall_at_the_end_makes_no_growth_of_a_small_trend() -> None:
+    (steps,) = run(5, lambda i: {"forward": 1 + 0.00005 * i}, (600,))
+    forward = [*steps.phases["forward"]]
+    forward[550] = 10.0
+    assert not courses([replace(steps, phases=steps.phases | {"forward": forward})], 0.05)
+
+
+@pytest.mark.parametrize("steps", [Steps(), Steps(position=[8], phases={"forward": [0.1]})])
+def test_too_few_steps_tell_nothing(steps: Steps) -> None:
+    assert courses([steps], 0.05) == []
+
+
+def test_steps_of_one_phase_alone_tell_nothing() -> None:
+    assert (
+        courses([Steps(position=list(range(100)), phases={"other": [0.1 + 0.01 * i for i in range(100)]})], 0.05) == []
+    )
+
+
+def profile(start: int = 100, own: bool = True, **shares: float) -> ProfileRecord:
+    places = [Place(phase="forward", where=f"train.py:{n[1:]} in f", own=own, share=s) for n, s in shares.items()]
+    return ProfileRecord(
+        device="cpu", steps=5, seconds=1.0, operators=[], idle=0.0, gaps_per_step=0.0, gap_seconds=0.0, trace="",
+        places=places, start=start,
+    )  # fmt: skip
+
+
+GROWN = Course(phase="forward", first=0.03, last=0.08, step=0.1, steps=600)
+
+
+def test_the_line_is_named_in_which_the_growth_must_lie() -> None:
+    found = placed(GROWN, profile(_7=0.1, _9=0.42))  # 63 ms of 150, where the whole phase took 30 at first
+    assert found.where == "train.py:9 in f"
+    assert "at train.py:9 in f" in course([found])
+
+
+@pytest.mark.parametrize(
+    ("one", "late"),
+    [
+        (GROWN, profile(_7=0.19)),  # 29 ms: it may be what the phase took before
+        (GROWN, profile()),
+        (GROWN, profile(start=0, _7=0.5)),  # these were the first steps
+        (GROWN, profile(own=False, _7=0.5)),
+        (replace(GROWN, first=0.08, last=0.03), profile(_7=0.5)),
+    ],
+)
+def test_no_line_is_named_in_which_it_need_not_lie(one: Course, late: ProfileRecord) -> None:
+    assert placed(one, late) == one
+
+
+def test_no_line_is_named_at_which_ranks_wait_for_each_other() -> None:
+    there = [replace(place, phase="backward") for place in profile(_7=0.5).places]
+    waits, late = replace(GROWN, phase="backward"), replace(profile(), places=there)
+    assert placed(waits, late, together=True) == waits
+    assert placed(waits, late).where == "train.py:7 in f"
