@@ -451,11 +451,11 @@ GROWING = """
 import torch
 
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 10))
+model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-seen = torch.zeros(0, 256)
+seen = torch.zeros(0, 64)
 for _ in range(10_000):
-    x = torch.randn(128, 256)
+    x = torch.randn(32, 64)
     loss = model(x).square().mean()
     loss.backward()
     optimizer.step()
@@ -471,7 +471,7 @@ def test_steps_that_grow_longer_are_told_with_their_line(
     (home / "growing.py").write_text(GROWING)
     arm = Arm(label="as it is", settings=surveyed("growing.py"))
     with LocalMeasurer(arm.settings.budget, tmp_path / "logs") as measurer:
-        observed = measurer.observe(arm, 60, 60.0)
+        observed = measurer.observe(arm, 200, 60.0)
         (found,) = courses(observed.trial.steps, 0.05)
         profile = measurer.profile(arm, tmp_path / "trace.json.gz", start=max(observed.trial.steps[0].position))
 

@@ -29,8 +29,12 @@ STRETCHES = 10
 FEWEST = 4
 """The fewest steps of a stretch. A launch with fewer than two such stretches tells nothing."""
 
-P = 0.001
-"""The two-sided p of a trend. Ten phases are looked at, so it is about 1 % in all."""
+P = 0.005
+"""The two-sided p of a trend. Ten phases are looked at, so it is about 5 % in all, before the size is asked for."""
+
+LEAST = 0.1
+"""The least relative change of a step's time that is told. No two phases drift quite alike, so phases of healthy runs
+were seen to change by a twentieth."""
 
 LONG = 0.8
 """The steps, as a part of those of the longest launch, from which on a launch tells how much has changed."""
@@ -80,7 +84,7 @@ class Course:
 def courses(launches: Iterable[Steps], least: float) -> list[Course]:
     """Return the phases that make steps longer or shorter as training goes on, the largest change first.
 
-    `least` is the least relative change of a step's time that matters.
+    `least` is the least relative change of a step's time that matters; one below `LEAST` is never told.
     """
     watched = [steps for steps in launches if len(steps) >= 2 * FEWEST]
     found: list[str] = []
@@ -96,7 +100,7 @@ def _open(launches: Sequence[Steps], known: Collection[str], least: float) -> li
     if not launches:
         return []
     each = [_course(phase, launches, known) for phase in PHASES if phase not in known]
-    return [one for one in each if one and abs(math.log(one.change)) >= math.log1p(least)]
+    return [one for one in each if one and abs(math.log(one.change)) >= math.log1p(max(least, LEAST))]
 
 
 def _left_beside(one: Course, launches: Sequence[Steps], found: Sequence[str], least: float) -> tuple[int, float]:

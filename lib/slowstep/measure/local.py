@@ -52,6 +52,9 @@ PROFILED_STEPS = 5
 LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
 """The seconds of training, and the most steps, in which the profiled trial's stack is looked at."""
 
+LATE_SECONDS = 20.0
+"""The seconds that training as far as the steps to be looked at may take, even if they are not left."""
+
 OBSERVED_AT_ONCE = 2.0
 """The seconds of steps that are asked for at once when an arm is observed by itself."""
 
@@ -198,18 +201,19 @@ class LocalMeasurer:
     def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
         """Look at some steps of `arm` with torch.profiler, in a trial of its own that serves for nothing else.
 
-        They come after it has trained on `start` samples, if there is time for that: a trial that lives and has come so
-        far is looked at itself, and then ended. A trial that fails gives an empty record with the reason.
+        They come after it has trained on `start` samples: a trial that lives goes on, and is then ended. It looks at
+        the first steps if that would take much longer than is left. A trial that fails gives an empty record with the
+        reason.
         """
         key, most = identity(arm.determinants()), LOOKED_AT_MOST
-        if not start or key not in self.pool.live or self.pool.live[key].soonest < start:
+        if not start or key not in self.pool.live:
             key = identity(arm.determinants(), "profiled")
         self.pool.keep_only({key})
         while True:
             try:
                 trial = self.pool.launch(arm, key)
                 ahead = (start - trial.soonest) / trial.step_samples * trial.step_seconds
-                if ahead > 0 and time.monotonic() + ahead > self.deadline:
+                if ahead > max(LATE_SECONDS, self.deadline - time.monotonic()):
                     start = 0
                 trial.catch_up(start)
                 most = PROFILED_STEPS if time.monotonic() > self.deadline else most

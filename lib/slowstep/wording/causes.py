@@ -15,7 +15,7 @@ from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import capitalised
-from slowstep.wording.words import PHASE_NAMES, effect, share, share_span, time_taken
+from slowstep.wording.words import effect, phase_named, share, share_span, time_taken
 
 MOST_SHOWN = 3
 """The most changes that are named beside a suspect."""
@@ -193,7 +193,7 @@ def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     placed = next((s for s in suspects if s.consists_of and _takes_part(v, s)), None)
     if placed is None:
         return text
-    return f"{text} The time lies in {_phase(placed)} (by place, of all time: {placed.consists_of[0]})."
+    return f"{text} The time lies in {phase_named(placed.phase)} (by place, of all time: {placed.consists_of[0]})."
 
 
 def _taken_by(parts: Sequence[Verdict]) -> str:
@@ -251,7 +251,7 @@ def _cause_in_part(suspect: Suspect, stays: float, parts: Sequence[Verdict], bey
     """Return the cause of a phase with the supported changes that take a part of its time away."""
     best, *others = sorted(parts, key=lambda v: -v.gain)
     after = "that change" if len(parts) == 1 else "these changes"
-    loses = f"With {after} the run still loses at least {share(stays)} of today's time in {_phase(suspect)}."
+    loses = f"With {after} the run still loses at least {share(stays)} of today's time in {phase_named(suspect.phase)}."
     lost = _lost(suspect, suspect.ratio)
     still_open = f"{lost} {loses} {beyond}"
     if _names(best, suspect.ratio):
@@ -313,11 +313,7 @@ def _beyond(suspect: Suspect, verdicts: Sequence[Verdict], limit: Verdict | None
 
 def _subject(suspect: Suspect) -> str:
     """Return the phase as the subject of a sentence."""
-    return capitalised(_phase(suspect))
-
-
-def _phase(suspect: Suspect) -> str:
-    return "time between the phases" if suspect.phase == "other" else PHASE_NAMES[suspect.phase]
+    return capitalised(phase_named(suspect.phase))
 
 
 def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> str:

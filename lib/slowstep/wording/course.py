@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slowstep.judgement.course import Course
 from slowstep.text.numbers import percentage
 from slowstep.text.sentences import capitalised
-from slowstep.wording.words import PHASE_NAMES, duration
+from slowstep.wording.words import duration, phase_named
 
 
 def course(found: Sequence[Course]) -> str:
@@ -20,7 +20,7 @@ def _told(one: Course) -> str:
     at = f", at {one.where}" if one.where else ""
     first, last = (duration(seconds, beside=one.step) for seconds in (one.first, one.last))
     text = (
-        f"{capitalised(PHASE_NAMES[one.phase])} changes as training goes on{at}: it takes {first} a step in "
+        f"{capitalised(phase_named(one.phase))} changes as training goes on{at}: it takes {first} a step in "
         f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
         f"{percentage(by)} {how}."
     )

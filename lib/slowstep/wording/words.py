@@ -32,6 +32,11 @@ SIGNS = {
 }
 
 
+def phase_named(phase: str) -> str:
+    """Return a phase as the name of something in a sentence."""
+    return "time between the phases" if phase == "other" else PHASE_NAMES[phase]
+
+
 def effect(interval: Interval | None) -> str:
     """Return an effect with its interval, or "not measured"."""
     return span(interval) if interval else NOT_MEASURED
