@@ -22,9 +22,10 @@ from slowstep.investigation.results import Baseline, Measured, Summary
 from slowstep.judgement.baseline_facts import WAITS, BaselineFacts, baseline_facts, flops_of, periodic_event_shares
 from slowstep.judgement.block_length import BlockLength, block_length
 from slowstep.judgement.comparison import change, log_ratios, result_of
-from slowstep.judgement.course import Course, courses, passing, placed
+from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
+from slowstep.judgement.notes import passing
 from slowstep.judgement.projection import Projection, devices, project
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects

@@ -20,7 +20,6 @@ import numpy as np
 from scipy import stats
 
 from slowstep.records import PHASES, ProfileRecord, Steps
-from slowstep.text.numbers import percentage
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 
 STRETCHES = 10
@@ -97,8 +96,6 @@ def courses(launches: Iterable[Steps], least: float) -> list[Course]:
 
 def _open(launches: Sequence[Steps], known: Collection[str], least: float) -> list[Course]:
     """Return the phases with a course that matters, beside those that are known to have one."""
-    if not launches:
-        return []
     each = [_course(phase, launches, known) for phase in PHASES if phase not in known]
     return [one for one in each if one and abs(math.log(one.change)) >= math.log1p(max(least, LEAST))]
 
@@ -121,14 +118,6 @@ def placed(one: Course, profile: ProfileRecord, together: bool = False) -> Cours
     return replace(one, where=most.where) if beyond >= OF_GROWTH * (one.last - one.first) else one
 
 
-def passing(one: Course) -> str:
-    """Return the note on a change that acts where steps become shorter by themselves."""
-    return (
-        f"what costs there falls by itself, by {percentage(1 - one.last / one.first)} from the first third of "
-        f"{one.steps:,} steps to the last, so this holds for the beginning of the training"
-    )
-
-
 def _course(phase: str, launches: Sequence[Steps], beside: Collection[str]) -> Course | None:
     """Return the course of a phase, told by the phases that are not `beside` it; None if it has no trend.
 
@@ -149,7 +138,7 @@ def _course(phase: str, launches: Sequence[Steps], beside: Collection[str]) -> C
     if p > P or min(step, *raw) <= 0 or (last - first) * trend <= 0:
         return None
     found = Course(phase=phase, first=first, last=last, step=step, steps=max(map(_span, launches)))
-    seen = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 and found.change != 1 else 0.0
+    seen = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 else 0.0
     return found if seen >= OF_STEP else None
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from slowstep.judgement import losses
 from slowstep.judgement.bounds import Bound
 from slowstep.judgement.comparison import STALL, ComparisonResult
+from slowstep.judgement.course import Course
 from slowstep.records import Block, ComparisonRecord, TrialRecord
-from slowstep.text.numbers import percent
+from slowstep.text.numbers import percent, percentage
 
 LATE_SECONDS = 2.0
 """The seconds by which a start may be later without a note."""
@@ -44,6 +45,14 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
     if interrupted:
         notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")
     return notes
+
+
+def passing(one: Course) -> str:
+    """Return the note on a change that acts in a phase whose time falls by itself as training goes on."""
+    return (
+        f"what costs there falls by itself, by {percentage(1 - one.last / one.first)} from the first third of "
+        f"{one.steps:,} steps to the last, so this holds for the beginning of the training"
+    )
 
 
 def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
