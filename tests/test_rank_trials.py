@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -373,5 +374,5 @@ def test_ranks_run_for_real_with_the_changes(home: Path, surveyed: Callable[...,
     assert done.stderr.count("ddp.gradient_as_bucket_view was False, is True") == 1
     assert done.stdout.splitlines() == ["2 ranks trained 128 steps"]
     ended = run("--cause", "raises", "--dies-after", "3")
-    assert ended.returncode == 1
+    assert ended.returncode in {1, 128 + signal.SIGABRT}  # a thread of gloo may abort a process that ends by an error
     assert "a fault of its own" in ended.stderr
