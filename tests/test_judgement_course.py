@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from slowstep.judgement.course import Course, courses, placed
+from slowstep.judgement.notes import passing
 from slowstep.records import Place, ProfileRecord, Steps
 from slowstep.wording.course import course
 
@@ -71,6 +72,36 @@ def test_what_fills_is_told_as_passing() -> None:
     assert "Data wait changes as training goes on" in course(found)
 
 
+@pytest.mark.parametrize("epoch", [30, 150, 400])
+def test_what_is_over_with_the_first_epoch_is_told_so(epoch: int) -> None:
+    """A cache is full when each example was loaded once, which no trend over later steps shows."""
+
+    def cached(i: np.ndarray) -> dict[str, np.ndarray]:
+        return {"data": np.where(i + 10 < epoch, 20.0, 0.2)}
+
+    found = [courses(run(seed, cached, (600, 250)), 0.05, epoch=8 * epoch) for seed in range(10)]
+    assert all([(one.phase, one.grows, one.epoch) for one in told] == [("data", False, epoch)] for told in found)
+    assert np.median([told[0].first / told[0].last for told in found]) == pytest.approx(100, rel=0.1)
+    assert f"a step in the {epoch:,} steps of that epoch and" in course(found[0])
+    assert f"as the first epoch of {epoch:,} steps ends" in passing(found[0][0])
+
+
+def test_what_comes_with_the_second_epoch_has_no_pace_at_which_it_goes_on() -> None:
+    found = courses(run(0, lambda i: {"forward": np.where(i < 290, 1.0, 4.0)}, (600,)), 0.05, epoch=2400)
+    assert [(one.phase, one.grows, one.epoch, one.adds_a_step_in) for one in found] == [("forward", True, 300, None)]
+    assert "figures of the first epoch don't hold for later ones" in course(found)
+
+
+def test_a_trend_over_epochs_stays_a_trend() -> None:
+    found = [courses(run(seed, lambda i: {"forward": 1 + i / 200}, (600, 50)), 0.05, epoch=2400) for seed in range(20)]
+    assert sum([(one.phase, one.epoch) for one in told] == [("forward", 0)] for told in found) >= 19
+
+
+@pytest.mark.parametrize("epoch", [1.0, 100.0, 2400.0, 1e9])
+def test_an_epoch_makes_no_course_of_a_run_of_one_pace(epoch: float) -> None:
+    assert sum(bool(courses(run(seed, steady, (600, 60)), 0.05, epoch)) for seed in range(100)) <= 5
+
+
 def test_a_change_too_small_to_matter_is_not_told() -> None:
     assert not courses(run(2, lambda i: {"optimizer": 1 + 0.3 * i / 600}, (600,)), 0.05)
 
@@ -81,6 +112,25 @@ def test_two_phases_that_grow_are_both_told_with_their_sizes() -> None:
     # forward is 2.7 times its 30 ms in the first third and 9.3 times in the last, the data wait 4.3 and 17.7 times 5 ms
     assert found[0].last - found[0].first == pytest.approx(0.2, rel=0.25)
     assert found[1].last - found[1].first == pytest.approx(0.067, rel=0.25)
+
+
+def test_passes_that_grow_alike_are_both_told() -> None:
+    """A model that becomes larger while it trains lengthens both of its passes in the same proportion."""
+
+    def larger(i: np.ndarray) -> dict[str, np.ndarray]:
+        return dict.fromkeys(["forward", "backward"], 1 + 3 * i / 600)
+
+    found = [courses(run(seed, larger, (600, 50)), 0.05) for seed in range(20)]
+    assert all([one.phase for one in told] == ["backward", "forward"] for told in found)
+    # backward: 1.5 times its 60 ms in the first third, 3.5 times in the last; forward half of it
+    assert np.median([told[0].last - told[0].first for told in found]) == pytest.approx(0.12, rel=0.25)
+    assert np.median([told[1].last - told[1].first for told in found]) == pytest.approx(0.06, rel=0.25)
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_one_pass_that_grows_is_told_alone(phase: str) -> None:
+    found = [courses(run(seed, lambda i: {phase: 1 + 3 * i / 600}, (600, 50)), 0.05) for seed in range(20)]
+    assert sum([one.phase for one in told] == [phase] for told in found) >= 19
 
 
 def test_what_all_phases_do_alike_is_the_machines() -> None:

@@ -26,7 +26,7 @@ from slowstep.judgement.course import Course, courses, placed
 from slowstep.judgement.devices import Peak, peak_of
 from slowstep.judgement.intervals import Interval, launches_weigh
 from slowstep.judgement.notes import passing
-from slowstep.judgement.projection import Projection, devices, project
+from slowstep.judgement.projection import Projection, devices, project, samples_of_epoch
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.suspects import Suspect, suspects
 from slowstep.judgement.timeline import Timeline, steps_to_see, timeline
@@ -255,7 +255,7 @@ class Evidence:
     @cached_property
     def _courses(self) -> list[Course]:
         """The phases in which steps become longer or shorter as training goes on."""
-        return courses(self._early_steps, self.settings.budget.minimum_effect)
+        return courses(self._early_steps, self.settings.budget.minimum_effect, samples_of_epoch(self.noise) or 0)
 
     def projected(self, change: Measured) -> Projection | None:
         """Return the job after a change; None if its size is not known, or if its steps keep no one pace."""

@@ -49,9 +49,12 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
 
 def passing(one: Course) -> str:
     """Return the note on a change that acts in a phase whose time falls by itself as training goes on."""
+    by = percentage(1 - one.last / one.first)
+    over = f"as the first epoch of {one.epoch:,} steps ends"
+    along = f"from the first third of {one.steps:,} steps to the last"
     return (
-        f"what costs there falls by itself, by {percentage(1 - one.last / one.first)} from the first third of "
-        f"{one.steps:,} steps to the last, so this holds for the beginning of the training"
+        f"what costs there falls by itself, by {by} {over if one.epoch else along}, so this holds for the beginning of "
+        "the training"
     )
 
 

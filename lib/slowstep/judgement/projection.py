@@ -62,7 +62,7 @@ def project(
         return None
     assumed = ""
     if not job.samples:
-        known = _samples_of_epoch(noise)
+        known = samples_of_epoch(noise)
         if not known:
             return None
         assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
@@ -109,12 +109,12 @@ def project(
     )
 
 
-def _samples_of_epoch(noise: ComparisonRecord) -> int | None:
+def samples_of_epoch(noise: ComparisonRecord) -> int | None:
     """Return the samples that the baseline trains on in an epoch of its data; None where its loader has no length."""
-    blocks = [p.baseline for p in noise.pairs]
-    per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
-    steps = noise.baseline.observed.get("epoch_steps")
-    return round(int(steps) * per_step) if steps and per_step else None
+    blocks, steps = [p.baseline for p in noise.pairs], noise.baseline.observed.get("epoch_steps")
+    if not (blocks and steps):
+        return None
+    return round(int(steps) * sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)) or None
 
 
 def _pace_of_job(samples: int, noise: ComparisonRecord) -> tuple[float, float]:

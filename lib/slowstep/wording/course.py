@@ -19,11 +19,19 @@ def _told(one: Course) -> str:
     how, by = ("longer", one.change - 1) if one.grows else ("shorter", 1 - one.change)
     at = f", at {one.where}" if one.where else ""
     first, last = (duration(seconds, beside=one.step) for seconds in (one.first, one.last))
-    text = (
-        f"{capitalised(phase_named(one.phase))} changes as training goes on{at}: it takes {first} a step in "
-        f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
-        f"{percentage(by)} {how}."
-    )
+    if one.epoch:
+        text = (
+            f"{capitalised(phase_named(one.phase))} changes as the first epoch ends{at}: it takes {first} a step in "
+            f"the {one.epoch:,} steps of that epoch and {last} after it, so steps become {percentage(by)} {how}."
+        )
+    else:
+        text = (
+            f"{capitalised(phase_named(one.phase))} changes as training goes on{at}: it takes {first} a step in "
+            f"the first third of the {one.steps:,} steps watched and {last} in the last, so steps become "
+            f"{percentage(by)} {how}."
+        )
     if not one.grows:
         return f"{text} What costs there passes, at least in part, so figures hold for the beginning of training."
+    if one.epoch:
+        return f"{text} So figures of the first epoch don't hold for later ones."
     return f"{text} If that goes on, each {one.adds_a_step_in:,} steps add the time that a step took at first."
