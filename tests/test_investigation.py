@@ -157,6 +157,24 @@ def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
     assert "tokenize=once" in measured(lab)
 
 
+@pytest.mark.parametrize("wait", [0.01, 0.3])
+def test_every_loader_level_waits_for_the_ceiling_and_is_tried_after_it(wait: float, opened: Callable[..., Lab]) -> None:
+    """A wait of a hundredth refutes more workers, unless making batches also slows down all that runs beside it."""
+    workers = {"data_loading": {"cached_batches": [400], "dataloader_num_workers": [1, 2]}}
+    lab = opened(
+        lambda name, purpose: 0.3 if "cached" in name or "workers" in name else 0.0,
+        {"forward": 0.4, "data": wait, "other": 0.3},
+        levels=MANY | workers,
+    )
+    asked = rounds_of(lab)
+    tried = measured(lab)
+
+    levels = {"dataloader_num_workers=1", "dataloader_num_workers=2"}
+    assert not any("cached_batches=400" in names and levels & {*names} for names in asked)
+    assert levels <= {*tried}
+    assert tried.index("cached_batches=400") < min(map(tried.index, levels))
+
+
 def test_what_needs_longer_blocks_shares_no_rounds(opened: Callable[..., Lab]) -> None:
     """Blocks hold whole periods of logging: with one in 100 steps, each round would wait for 100 steps of all."""
     lab = opened(

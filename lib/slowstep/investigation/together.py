@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 from slowstep.factors import Contrast
 from slowstep.investigation.evidence import Evidence
@@ -28,12 +28,14 @@ def next_comparisons(
     promising has it alone. There are as many rounds at the same time as `nodes`.
     """
     group: dict[str, tuple[Contrast, int]] = {}
+    open_yet = set(waiting)
     for promising in by_promise([contrast for contrast, _ in waiting.values()], evidence):
-        contrast = _open_ceiling(promising, waiting, evidence) or promising
-        if contrast.name not in waiting:
+        contrast = _open_ceiling(promising, open_yet, evidence) or promising
+        if contrast.name not in waiting:  # it is in the group already
             continue
         if not needs_trial(contrast):
             waiting.pop(contrast.name)
+            open_yet.remove(contrast.name)
             continue
         arm, base = (identity(one.determinants()) for one in (contrast.treatment, contrast.baseline))
         alone = not can_share(contrast, evidence)
@@ -68,11 +70,14 @@ def can_share(contrast: Contrast, evidence: Evidence) -> bool:
     )
 
 
-def _open_ceiling(contrast: Contrast, waiting: Mapping[str, object], evidence: Evidence) -> Contrast | None:
-    """Return the ceiling that has to be known before a contrast is tried; None if there is none, or if it is known."""
+def _open_ceiling(contrast: Contrast, open_yet: Collection[str], evidence: Evidence) -> Contrast | None:
+    """Return the ceiling that has to be known before a contrast is tried; None if there is none, or if it is known.
+
+    `open_yet` are the names of the contrasts that have no verdict yet, those that are about to be measured among them.
+    """
     if not any(factor.bound == "data" for factor, _ in contrast.levels):
         return None
     for ceiling in evidence.ceilings:
-        if ceiling.name in waiting and evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
+        if ceiling.name in open_yet and evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
             return ceiling
     return None
