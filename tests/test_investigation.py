@@ -158,7 +158,7 @@ def test_loader_levels_wait_for_the_ceiling(opened: Callable[..., Lab]) -> None:
 
 
 @pytest.mark.parametrize("wait", [0.01, 0.3])
-def test_every_loader_level_waits_for_the_ceiling_and_is_tried_after_it(wait: float, opened: Callable[..., Lab]) -> None:
+def test_each_loader_level_waits_for_the_ceiling_and_is_tried(wait: float, opened: Callable[..., Lab]) -> None:
     """A wait of a hundredth refutes more workers, unless making batches also slows down all that runs beside it."""
     workers = {"data_loading": {"cached_batches": [400], "dataloader_num_workers": [1, 2]}}
     lab = opened(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from simulated import block
-from slowstep.judgement.throughput import throughput, unit, work
+from simulated import block, pairs
+from slowstep.judgement.comparison import log_ratios, result_of
+from slowstep.judgement.controls import moved_controls
+from slowstep.judgement.throughput import throughput, unit, works
 
 
 def test_bigger_batches_in_more_time_are_the_same_speed() -> None:
@@ -45,5 +50,18 @@ def test_tokens_are_judged_where_there_are_any() -> None:
     """Useful tokens are the work; samples only where there are none."""
     text, pixels = block([1.0], samples=2, tokens=50), block([1.0], samples=2, tokens=None)
 
-    assert (100.0, "useful tokens/s") == (work(text), unit([text]))
-    assert (2.0, "samples/s") == (work(pixels), unit([pixels]))
+    assert (100.0, "useful tokens/s") == (works([text])[0][0], unit([text]))
+    assert (2.0, "samples/s") == (works([pixels])[0][0], unit([pixels]))
+
+
+@pytest.mark.parametrize("tokens", [None, 0])
+def test_blocks_are_counted_in_one_unit_though_not_all_have_tokens(tokens: int | None) -> None:
+    """A mask in which True is padding has no useful tokens where nothing is padded."""
+    known = pairs(np.zeros(4))
+    odd = replace(known[2].treatment, work=replace(known[2].treatment.work, useful_tokens=tokens))
+    mixed = [*known[:2], replace(known[2], treatment=odd), known[3]]
+
+    assert unit([p.treatment for p in mixed]) == "samples/s"
+    assert log_ratios(mixed) == pytest.approx(log_ratios(known))
+    assert result_of(mixed).total_ratio == pytest.approx(1.0)
+    assert moved_controls(mixed, frozenset()) == []

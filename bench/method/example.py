@@ -21,7 +21,7 @@ from slowstep.investigation import ROOT
 from slowstep.judgement.comparison import LOOKS, log_ratios, result_of
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
-from slowstep.judgement.throughput import speed_up, unit, work
+from slowstep.judgement.throughput import speed_up, unit, works
 from slowstep.judgement.verdict import Verdict, before_trial, judge, span
 from slowstep.records import Block, ComparisonRecord, Pair
 from slowstep.records.store import write_atomically
@@ -133,7 +133,7 @@ def _needed(path: Path) -> tuple[str, dict[str, Any]]:
 
 def rate(block: Block) -> float:
     """Return the work a second over a whole block."""
-    return work(block) / block.seconds
+    return works([block])[0][0] / block.seconds
 
 
 def pairs_table(told: Example) -> str:
@@ -165,7 +165,7 @@ def figures(told: Example) -> dict[str, str]:
     waits = verdict.before["data"]
     return {
         "steps of a block": f"{first.baseline.steps} steps",
-        "useful tokens of the first blocks": f"{work(first.baseline):,.0f} useful tokens",
+        "useful tokens of the first blocks": f"{works([first.baseline])[0][0]:,.0f} useful tokens",
         "seconds of the first baseline block": f"{first.baseline.seconds:.3f} s",
         "seconds of the first treatment block": f"{first.treatment.seconds:.3f} s",
         "lowest and highest change in a pair": " to ".join(percent(math.exp(f(told.ratios))) for f in (min, max)),

@@ -23,10 +23,21 @@ def count(batch: Any) -> Work:
     return Work(
         samples=getattr(batch, "samples", None) or (ids.shape[0] if ids.dim() > 1 else 1),
         padded_tokens=ids.numel(),
-        useful_tokens=ids.numel() if mask is None else int(mask.sum()),
+        useful_tokens=ids.numel() if mask is None else _kept(mask, ids),
         loss_tokens=None if labels is None else int((labels != -100).sum()),
         cut_tokens=getattr(batch, "cut_tokens", None),
     )
+
+
+def _kept(mask: Any, ids: torch.Tensor) -> int | None:
+    """Return the tokens that an attention mask keeps; None if it does not say that of each token.
+
+    A mask that is added to scores, or one of each two tokens, says something else. One that keeps nothing marks what is
+    padding.
+    """
+    if not isinstance(mask, torch.Tensor) or mask.shape != ids.shape or bool((mask < 0).any()):
+        return None
+    return int(torch.count_nonzero(mask)) or None
 
 
 def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:

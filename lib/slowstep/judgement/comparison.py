@@ -19,7 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
-from slowstep.judgement.throughput import work
+from slowstep.judgement.throughput import works
 from slowstep.records import Block, Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
@@ -61,7 +61,8 @@ class ComparisonResult:
 
 def log_ratios(pairs: Sequence[Pair]) -> np.ndarray:
     """Return d of every pair, shape (n,)."""
-    return np.array([math.log(_rate(p.treatment) / _rate(p.baseline)) for p in pairs])
+    before, after = _work(pairs) / _seconds(pairs)
+    return np.log(after / before)
 
 
 def launches(pairs: Sequence[Pair]) -> list[int]:
@@ -89,7 +90,9 @@ def reading(ratios: Sequence[float] | np.ndarray, launches: Sequence[Hashable] =
 def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
     """Return the result of comparing `pairs`."""
     d = log_ratios(pairs)
-    medians = np.array([math.log(_median_rate(p.treatment) / _median_rate(p.baseline)) for p in pairs])
+    before, after = _work(pairs) / _median_seconds(pairs)
+    medians = np.log(after / before)
+    whole_before, whole_after = _work(pairs).sum(axis=1) / _seconds(pairs).sum(axis=1) if len(pairs) else (1.0, 1.0)
     gap = interval(d - medians)
     effect = paired(d, launches(pairs))
     return ComparisonResult(
@@ -97,7 +100,7 @@ def result_of(pairs: Sequence[Pair]) -> ComparisonResult:
         effect=effect,
         detectable=math.exp(effect.half),
         median_ratio=math.exp(float(medians.mean())) if len(pairs) else 1.0,
-        total_ratio=_whole([p.treatment for p in pairs]) / _whole([p.baseline for p in pairs]) if len(pairs) else 1.0,
+        total_ratio=float(whole_after / whole_before),
         stall=abs(gap.mean) > STALL and abs(gap.mean) > gap.half,
     )
 
@@ -107,14 +110,24 @@ def due(n: int, most: int) -> bool:
     return n in LOOKS or n >= most
 
 
-def _rate(block: Block) -> float:
-    return work(block) / block.seconds
+def _work(pairs: Sequence[Pair]) -> np.ndarray:
+    """Return the work of both blocks of each pair, shape (2, n)."""
+    return np.array(works(*_sides(pairs)))
 
 
-def _whole(blocks: Sequence[Block]) -> float:
-    return sum(map(work, blocks)) / sum(b.seconds for b in blocks)
+def _seconds(pairs: Sequence[Pair]) -> np.ndarray:
+    return np.array([[block.seconds for block in side] for side in _sides(pairs)])
 
 
-def _median_rate(block: Block) -> float:
-    rare = sum(block.amortised.values())  # no stall: each block bears the same share
-    return work(block) / (block.steps * float(np.median(block.step_seconds)) + rare)
+def _median_seconds(pairs: Sequence[Pair]) -> np.ndarray:
+    """Return the seconds of blocks of median steps. A rare event is no stall: each block bears the same share."""
+    return np.array(
+        [
+            [b.steps * float(np.median(b.step_seconds)) + sum(b.amortised.values()) for b in side]
+            for side in _sides(pairs)
+        ]
+    )
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[Block], list[Block]]:
+    return [p.baseline for p in pairs], [p.treatment for p in pairs]

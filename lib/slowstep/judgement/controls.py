@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.throughput import work
+from slowstep.judgement.throughput import works
 from slowstep.records import Pair
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
@@ -42,26 +42,25 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved
     """Return the phases that moved although they are not among those that the factor can touch (`touched`)."""
     from slowstep.judgement.intervals import interval  # brings scipy, and an audit needs the limits above at once
 
+    if not pairs:
+        return []
     found = []
-    whole = _change(pairs)
+    before, after = [p.baseline for p in pairs], [p.treatment for p in pairs]
+    work = list(zip(*works(before, after), strict=True))
+    steps = [(b.seconds / own, a.seconds / other) for b, a, (own, other) in zip(before, after, work, strict=True)]
+    step, changed = (sum(one) / len(pairs) for one in zip(*steps, strict=True))
+    whole = abs(changed / step - 1) if step else 0.0
     for phase in CONTROLS:
-        if phase in touched or not pairs:
+        if phase in touched:
             continue
         times = [
-            (p.baseline.phases[phase] / work(p.baseline), p.treatment.phases[phase] / work(p.treatment)) for p in pairs
+            (b.phases[phase] / own, a.phases[phase] / other)
+            for b, a, (own, other) in zip(before, after, work, strict=True)
         ]
         if any(a <= 0 or b <= 0 for a, b in times):
             continue
         change = interval([math.log(b / a) for a, b in times])
-        step = sum(p.baseline.seconds / work(p.baseline) for p in pairs) / len(pairs)
         shift = abs(sum(b - a for a, b in times) / len(times)) / step
         if abs(change.mean) - change.half > MOVED and shift > max(NOTICEABLE, MATERIAL * whole):
             found.append(Moved(phase=phase, ratio=change.ratio))
     return found
-
-
-def _change(pairs: Sequence[Pair]) -> float:
-    """Return the absolute change of the time per unit of work, as a share of the baseline's."""
-    before = sum(p.baseline.seconds / work(p.baseline) for p in pairs)
-    after = sum(p.treatment.seconds / work(p.treatment) for p in pairs)
-    return abs(after / before - 1) if before else 0.0

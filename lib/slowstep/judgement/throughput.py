@@ -53,15 +53,25 @@ def throughput(blocks: Sequence[Block]) -> Throughput:
     )
 
 
-def work(block: Block) -> float:
-    """Return the work of a block in the judged unit: useful tokens, or else samples."""
-    useful = block.work.useful_tokens
-    return float(block.work.samples if useful is None else useful)
+def works(*sides: Sequence[Block]) -> list[list[float]]:
+    """Return the work of each block of each side, all in the judged unit.
+
+    That is useful tokens, or samples unless every block has some: a mask may mean something else than what it is read
+    as. Where no samples were seen, a step is one.
+    """
+    blocks = [block for side in sides for block in side]
+    by_tokens = all(block.work.useful_tokens for block in blocks)
+    by_samples = all(block.work.samples for block in blocks)
+
+    def work(block: Block) -> float:
+        return float(block.work.useful_tokens if by_tokens else block.work.samples if by_samples else block.steps)
+
+    return [[work(block) for block in side] for side in sides]
 
 
 def unit(blocks: Sequence[Block]) -> str:
     """Return the judged unit's name."""
-    return "samples/s" if any(b.work.useful_tokens is None for b in blocks) else "useful tokens/s"
+    return "samples/s" if any(not b.work.useful_tokens for b in blocks) else "useful tokens/s"
 
 
 def speed_up(share: float) -> float:

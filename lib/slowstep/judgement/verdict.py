@@ -18,7 +18,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
-from slowstep.judgement.throughput import speed_up, work
+from slowstep.judgement.throughput import speed_up, works
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.text.numbers import MOST, percent, percentage, signed
@@ -323,13 +323,15 @@ def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
 def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
 
-    def seconds_per_work(side: str, phases: Sequence[str]) -> float:
-        blocks = [getattr(p, side) for p in pairs]
-        return sum(b.phases.get(p, 0.0) for b in blocks for p in phases) / sum(work(b) for b in blocks)
+    before, after = [p.baseline for p in pairs], [p.treatment for p in pairs]
+    work = works(before, after)
 
-    waits, whole = (seconds_per_work("baseline", phases) for phases in (WAITS, PHASES))
-    removed = (waits - seconds_per_work("treatment", WAITS)) / whole
-    faster = whole / seconds_per_work("treatment", PHASES)
+    def seconds_per_work(side: int, phases: Sequence[str]) -> float:
+        return sum(b.phases.get(p, 0.0) for b in (before, after)[side] for p in phases) / sum(work[side])
+
+    waits, whole = (seconds_per_work(0, phases) for phases in (WAITS, PHASES))
+    removed = (waits - seconds_per_work(1, WAITS)) / whole
+    faster = whole / seconds_per_work(1, PHASES)
     return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
 
 
