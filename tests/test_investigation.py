@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
+from slowstep.batch.cleanup import forget_unfinished
 from slowstep.batch.measuring import Concluded, sections_asked
 from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import comparison_family
@@ -27,7 +29,7 @@ from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import ComparisonRecord, identity
+from slowstep.records import ComparisonRecord, ObservationRecord, identity
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.sections import TESTED
 
@@ -261,6 +263,32 @@ def test_the_baseline_leaves_time_for_hypotheses(opened: Callable[..., Lab]) -> 
 
     assert [len(lab.baseline.record.pairs) for lab in (late, early)] == [3, 6]
     assert [len(lab.evidence.observation.trial.steps) > 0 for lab in (late, early)] == [False, True]
+
+
+@pytest.mark.parametrize("minutes", [1e-6, 1e3, None])
+def test_what_the_minutes_left_undecided_is_measured_anew_in_more(
+    minutes: float | None, opened: Callable[..., Lab]
+) -> None:
+    """What was decided counts, however few the minutes were; so does all of it in no more of them."""
+    lab = opened(lambda name, purpose: 0.01, minutes=1e-6, noise_pairs=6)
+    _ = lab.baseline
+    lab.judge(comparison_family(lab.settings, "overheads", lab.machine), "by hand")
+    before = {name: len(one.pairs) for name, one in records_of(lab, "comparisons", ComparisonRecord).items()}
+    observed = set(records_of(lab, "observations", ObservationRecord))
+
+    assert forget_unfinished(lab.evidence.store, minutes) is (minutes != 1e-6)
+    kept = records_of(lab, "comparisons", ComparisonRecord)
+    assert (set(kept) == set(before)) is (minutes == 1e-6)
+    assert set(records_of(lab, "observations", ObservationRecord)) == (observed if minutes == 1e-6 else set())
+    assert all(one.cut_within is None for one in kept.values()) is (minutes != 1e-6)
+    more = in_minutes(lab, minutes or 1e9)
+    assert len(more.baseline.record.pairs) == (3 if minutes == 1e-6 else 6)
+
+
+def records_of(lab: Lab, kind: str, record_type: type) -> dict[str, Any]:
+    """All records of a kind, by name."""
+    store = lab.evidence.store
+    return {name: store.read(record_type, kind, name) for name in store.names(kind)}
 
 
 def in_minutes(lab: Lab, minutes: float) -> Lab:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import random
@@ -291,7 +292,7 @@ def test_what_an_arm_trains_to_catch_up_is_not_watched(
     """A disturbance counts while a block is measured, and not on the way there, however long that is."""
     watched: list[float] = []
     monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
-    monkeypatch.setattr(LiveTrial, "outlived", False)
+    monkeypatch.setattr(LiveTrial, "outlived", lambda *_, **__: False)
     with LocalMeasurer(budget, tmp_path) as own:
         monkeypatch.setattr(other_processes, "read", lambda _: own.steps)
         monkeypatch.setattr(other_processes, "between", lambda before, after: watched.append(after - before))
@@ -340,13 +341,26 @@ def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> N
     assert 700 == common((700, 650), (50, 64), spare=320)
 
 
+def test_what_the_minutes_cut_short_says_so(arm: Make, budget: Budget, tmp_path: Path) -> None:
+    base, stop = arm(w.Tiny), StopRule(max_pairs=5)
+    request = ComparisonRequest(baseline=base, treatment=arm(w.Twin), stop=stop)
+    with LocalMeasurer(replace(budget, minutes=7), tmp_path) as own:
+        own.deadline = time.monotonic()
+        cut, unseen = own.compare(request), own.observe(base, 3, 60.0)
+        own.deadline = math.inf
+        whole, seen = own.compare(request), own.observe(base, 3, 60.0)
+
+    assert (len(cut.pairs), cut.cut_within, unseen.cut_within) == (3, 7, 7)
+    assert (len(whole.pairs), whole.cut_within, seen.cut_within) == (5, None, None)
+
+
 def test_an_arm_that_is_far_ahead_begins_anew(measurer: LocalMeasurer, arm: Make) -> None:
     """A baseline that has served for longer than its launch took is launched again; the treatment begins at 0."""
     base = arm(w.Tiny)
     key = identity(base.determinants())
     measurer.pool.keep_only(set())
     long_ago = measurer.pool.launch(base, key)
-    while not long_ago.outlived:
+    while not long_ago.outlived():
         long_ago.block(1000 * w.BATCH)
     record = compare(measurer, base, arm(w.Twin), pairs=2)
 

@@ -38,22 +38,27 @@ def unusable_records(folder: Path) -> list[str]:
     ]
 
 
-def forget_failures(store: Store) -> bool:
-    """Drop the records of failures, so that these measurements are tried again, and return whether there were any.
+def forget_unfinished(store: Store, minutes: float | None) -> bool:
+    """Drop what a run of so many `minutes` (None: without end) measures anew, and return whether there was any.
 
-    These are comparisons in which a trial crashed or hung or the baseline failed, and observations and profiles that
-    failed. Out of memory is a result and stays.
+    These are failures, which are tried again: comparisons in which a trial crashed or hung or the baseline failed, and
+    observations and profiles that failed. Out of memory is a result and stays. And it is what the end of fewer minutes
+    left undecided.
     """
-    failures = {
-        "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK),
+
+    def cut(record: ComparisonRecord | ObservationRecord) -> bool:
+        return record.cut_within is not None and (minutes is None or record.cut_within < minutes)
+
+    again = {
+        "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK or cut(seen)),
         "profiles": (ProfileRecord, lambda profile: bool(profile.failed)),
-        "comparisons": (ComparisonRecord, _failed),
+        "comparisons": (ComparisonRecord, lambda record: _failed(record) or cut(record)),
     }
     found = [
         (kind, path.stem)
-        for kind, (record_type, failed) in failures.items()
+        for kind, (record_type, unfinished) in again.items()
         for path in (store.folder / kind).glob("*.json")
-        if (record := store.read(record_type, kind, path.stem)) is not None and failed(record)
+        if (record := store.read(record_type, kind, path.stem)) is not None and unfinished(record)
     ]
     for kind, name in found:
         store.drop(kind, name)

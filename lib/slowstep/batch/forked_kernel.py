@@ -34,7 +34,7 @@ class Kernel:
 
     def begin(self, arguments: list[str]) -> None:
         """Have it be a kernel with the arguments of a command line."""
-        with os.fdopen(self._arguments, "w", encoding="utf-8") as pipe, contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError), os.fdopen(self._arguments, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(arguments))
 
     def poll(self) -> int | None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from slowstep.batch.cleanup import forget_failures, unusable_records
+from slowstep.batch.cleanup import forget_unfinished, unusable_records
 from slowstep.batch.measuring import measured, sections_asked
 from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
 from slowstep.batch.notebook_process import notebook_interpreter
@@ -30,7 +30,7 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
     given = Given(loaded=loaded, overrides=overrides, folder=outputs / loaded.settings.name)
     with locked(given.folder):
         _tidy(given.folder)
-        again = forget_failures(given.store)
+        again = forget_unfinished(given.store, loaded.settings.budget.minutes)
         for line in unusable_records(given.folder):
             tell(line, None)
         asked = sections_asked(loaded.settings)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.audit.terminal_lines import claim_lines
-from slowstep.batch.cleanup import forget_failures, unusable_records
+from slowstep.batch.cleanup import forget_unfinished, unusable_records
 from slowstep.batch.measuring import Concluded, measured, sections_asked
 from slowstep.cli.progress import Terminal
 from slowstep.investigation import Unmeasurable
@@ -26,7 +26,7 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     terminal, said = Terminal(loaded.settings.name), {}
     with locked(folder):
-        forget_failures(Store(folder / "records"))
+        forget_unfinished(Store(folder / "records"), loaded.settings.budget.minutes)
         for line in unusable_records(folder):
             say(line, error=True)
         asked = sections_asked(loaded.settings)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import Evidence
-from slowstep.judgement.block_length import FIRST
+from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
 from slowstep.judgement.bounds import bound as bound_called
 
 UNKNOWN = 1.2
@@ -82,5 +82,14 @@ def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     launches = max(1, min(budget.launches, budget.max_pairs)) if evidence.launches_weigh else 1
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
     known = evidence.block_length
-    block = budget.block_seconds or (known.seconds + known.turn_seconds if known else FIRST)
-    return 2 * budget.max_pairs * block + launches * (2 * launch + own)
+    turn = known.turn_seconds if known else 0.0
+    block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST), evidence)
+    return 2 * budget.max_pairs * (block + turn) + launches * (2 * launch + own)
+
+
+def _longest_block(seconds: float, evidence: Evidence) -> float:
+    """Return the seconds of a block that is asked to take `seconds`: it holds some steps, and meets a rare stall."""
+    facts, budget = evidence.baseline.facts, evidence.settings.budget
+    step, rate = facts.throughput.seconds_per_step, facts.throughput.samples_per_second
+    stalls = evidence.stall_samples / rate if rate else 0.0
+    return max(seconds, budget.block_steps_min * step, min(stalls, LONG_BLOCKS * max(seconds, FIRST)))

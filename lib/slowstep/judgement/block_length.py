@@ -25,6 +25,9 @@ from slowstep.records import Pair
 FIRST = 1.0
 """Seconds of a block while nothing is known of the noise."""
 
+LONG_BLOCKS = 10
+"""The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
+
 SHORTEST, LONGEST = 0.25, 4.0
 """Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as
 a turn."""

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from slowstep.judgement.block_length import FIRST
+from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
 from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
@@ -43,9 +43,6 @@ from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
-
-LONG_BLOCKS = 10
-"""The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
 
 HEADROOM = 0.9
 """The share of the memory that two resident arms may fill."""
@@ -180,7 +177,7 @@ class InterleavedComparison:
     def _renew(self, side: int) -> None:
         """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
         trial = self.pool.live.get(self.keys[side])
-        if trial and trial.outlived:
+        if trial and trial.outlived():
             self.pool.end(self.keys[side])
 
     def _see(self, side: int, trial: LiveTrial) -> None:
@@ -348,7 +345,12 @@ class InterleavedComparison:
             arms=[identity(arm.determinants()) for arm in self.arms],
             by_turns=self.by_turns,
             seed=self.seed,
+            cut_within=self.budget.minutes if self._cut() else None,
         )
+
+    def _cut(self) -> bool:
+        """Return whether the end of the time left it undecided."""
+        return self._late() and not self.failed and not self.request.stop.met(self.pairs)
 
     def _side(self, side: int) -> TrialRecord:
         absent = TrialRecord(arm=self.arms[side].label, status=Status.NOT_TESTABLE, reason="was not started")

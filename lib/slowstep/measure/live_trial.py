@@ -55,11 +55,10 @@ class LiveTrial:
         """The samples of which its blocks hold a multiple."""
         return self.period * self.step_samples
 
-    @property
-    def outlived(self) -> bool:
-        """True if it has served for longer than its launch took. An arm that begins anew would have to train as far."""
-        wall = Counter(self.record.wall)
-        return wall[BLOCKS] + wall[DISCARDED] > wall[START_UP]
+    def outlived(self, others: int = 1) -> bool:
+        """Return whether it has trained for longer than its launch took, if so many `others` have to train as far."""
+        launch = self.record.wall.get(START_UP, 0.0)
+        return others * (sum(self.record.wall.values()) - launch) > launch
 
     @property
     def wall(self) -> Counter[str]:

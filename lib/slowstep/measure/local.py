@@ -141,11 +141,13 @@ class LocalMeasurer:
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
         key, began, trained, known = identity(arm.determinants()), time.perf_counter(), 0, 0
-        longest, seconds = OBSERVED_AT_ONCE, min(seconds, self.deadline - time.monotonic())
+        longest, asked_for = OBSERVED_AT_ONCE, seconds
+        seconds = min(seconds, self.deadline - time.monotonic())
+        within = self.budget.minutes if seconds < asked_for else None
         self.pool.keep_only({key})
         record = seen = TrialRecord(arm=arm.label, status=Status.OK)
         if steps <= 0 or seconds <= 0:
-            return ObservationRecord(arm=key, trial=record)
+            return ObservationRecord(arm=key, trial=record, cut_within=within if steps > 0 else None)
         while trained < steps and (left := seconds - time.perf_counter() + began) > 0:
             try:
                 trial = self.pool.launch(arm, key)
@@ -171,6 +173,7 @@ class LocalMeasurer:
             trial=replace(record, steps=self.pool.take_steps(key)),
             seconds=time.perf_counter() - began,
             environment=here(),
+            cut_within=within if trained < steps else None,
         )
 
     def events(self, arm: Arm) -> EventRecord:

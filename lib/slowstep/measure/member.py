@@ -31,11 +31,19 @@ class Member(InterleavedComparison):
         self.before = [pool.wall(key) for key in self.keys]
         self.first = self.order.choice((BASELINE, TREATMENT))
         """The side that goes first in the next pair."""
+        self.seconds = 0.0
+        """Its part of the time so far."""
 
     @property
     def over(self) -> bool:
         """Return whether it needs no more pairs, or there is no time for them."""
         return self.request.stop.met(self.pairs) or self._late()
+
+    @property
+    def asks_anew(self) -> bool:
+        """Return whether the next pair is to have new launches, which a look is not asked for twice."""
+        looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
+        return looked and self.request.stop.anew(self.pairs)
 
     def needs_of(self, side: int) -> Needs:
         """Return what the arm of a side needs in a block, known once it was launched."""
@@ -77,10 +85,10 @@ class Member(InterleavedComparison):
         """Note that the treatment failed."""
         self._note(TREATMENT, ended)
 
-    def record(self, baseline_steps: Sequence[Steps], seconds: float) -> ComparisonRecord:
-        """Return what was measured, with the steady steps of the baseline, and the seconds that it took."""
+    def record(self, baseline_steps: Sequence[Steps]) -> ComparisonRecord:
+        """Return what was measured, with the steady steps of the baseline."""
         live = self.pool.live.get(self.keys[BASELINE])
         if live:
             self._see(BASELINE, live)
         found = self._record()
-        return replace(found, baseline=replace(found.baseline, steps=list(baseline_steps)), seconds=seconds)
+        return replace(found, baseline=replace(found.baseline, steps=list(baseline_steps)), seconds=self.seconds)

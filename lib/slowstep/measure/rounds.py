@@ -16,6 +16,7 @@ The opinions here, and why:
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ from typing import TypeVar
 from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import HEADROOM, common, keys_of
-from slowstep.measure.live_trial import BLOCKS, DISCARDED, START_UP
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
@@ -55,36 +55,47 @@ class Rounds:
 
     def run(self, tell: TellOne) -> Iterator[tuple[int, ComparisonRecord]]:
         """Measure until each comparison is decided, and yield its number with its record as soon as it is."""
-        began = time.monotonic()
         try:
-            self._renew()
-            self._settle_in()
+            with self._time_of_all():
+                self._renew()
+                resident = self._key in self.pool.live
+                self._settle_in()
+            self._fresh = not resident
             while self.live:
                 for member in self.live:
                     tell(member.number, member.pairs)
-                self._round()
+                with self._time_of_all():
+                    self._round()
                 for member in [*self.failed, *(m for m in self.live if m.over)]:
-                    yield member.number, self._record_of(member, time.monotonic() - began)
-                    began = time.monotonic()
-                if any(member.request.stop.anew(member.pairs) for member in self.live):
-                    self._spread_launches()
-        except _Unshared:
+                    yield member.number, self._record_of(member)
+                if any(member.asks_anew for member in self.live):
+                    with self._time_of_all():
+                        self._spread_launches()
+        except (_Unshared, _Over):
             self.alone += [member.number for member in self.live]
             self.live.clear()
         finally:
             self.pool.keep_only({self._key})
         for member in list(self.failed):
-            yield member.number, self._record_of(member, time.monotonic() - began)
+            yield member.number, self._record_of(member)
+
+    @contextlib.contextmanager
+    def _time_of_all(self) -> Iterator[None]:
+        """Count the seconds of the block as those of all comparisons that take part, the same for each."""
+        began, members = time.monotonic(), list(self.live)
+        try:
+            yield
+        finally:
+            for member in members:
+                member.seconds += (time.monotonic() - began) / len(members)
 
     # -- launches --
 
     def _renew(self) -> None:
         """End a baseline that has trained for so long that all treatments had better not train as far."""
         trial = self.pool.live.get(self._key)
-        if trial:
-            spent = {part: trial.record.wall.get(part, 0.0) for part in (START_UP, BLOCKS, DISCARDED)}
-            if len(self.live) * (spent[BLOCKS] + spent[DISCARDED]) > spent[START_UP]:
-                self.pool.end(self._key)
+        if trial and trial.outlived(others=len(self.live)):
+            self.pool.end(self._key)
 
     def _settle_in(self) -> None:
         """Launch the baseline, and the treatments as far as they fit beside it."""
@@ -149,6 +160,7 @@ class Rounds:
         base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
         if base is None or self._again(base):
             self._forget(lead, BASELINE, base)
+            self._fresh = False  # it could have been a round
             return
         self.measured_seconds += base.seconds
         for member in self._rng.sample(late, len(late)):
@@ -228,11 +240,11 @@ class Rounds:
         self.pool.end(member.keys[TREATMENT])
         self.alone.append(member.number)
 
-    def _record_of(self, member: Member, seconds: float) -> ComparisonRecord:
-        """Return the record of a comparison that is over, and let it go; `seconds` are those since the last record."""
+    def _record_of(self, member: Member) -> ComparisonRecord:
+        """Return the record of a comparison that is over, and let it go."""
         (self.failed if member in self.failed else self.live).remove(member)
         self._steps += self.pool.take_steps(self._key)
-        record = member.record(self._steps, seconds)
+        record = member.record(self._steps)
         self.pool.end(member.keys[TREATMENT])
         for other in (*self.live, *self.failed):
             other.before[BASELINE] = self.pool.wall(self._key)

@@ -98,6 +98,8 @@ class ComparisonRecord:
     date: str = ""
     node: str = ""
     """The node of a cluster that measured both arms; empty where the kit measured on the machine that it ran on."""
+    cut_within: float | None = None
+    """The minutes (`budget.minutes`) whose end left it undecided, so that more of them would have told more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,8 @@ class ObservationRecord:
     seconds: float = 0.0
     environment: Environment = Environment()
     node: str = ""
+    cut_within: float | None = None
+    """The minutes (`budget.minutes`) whose end cut it short."""
 
 
 @dataclass(frozen=True, kw_only=True)

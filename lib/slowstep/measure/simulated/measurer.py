@@ -122,7 +122,8 @@ class SimulatedMeasurer:
         pairs: list[Pair] = []
         tell(pairs)
         launch = 0
-        while all(t.status is Status.OK for t in trials) and not request.stop.met(pairs):
+        failed = any(t.status is not Status.OK for t in trials)
+        while not (failed or request.stop.met(pairs)):
             if len(pairs) >= FEWEST and time.monotonic() > self.deadline:
                 break
             launch += request.stop.anew(pairs)
@@ -137,6 +138,7 @@ class SimulatedMeasurer:
             treatment=replace(trials[1], steps=timed[1:]),
             pairs=pairs,
             arms=[identity(arm.determinants()) for arm in arms],
+            cut_within=None if failed or request.stop.met(pairs) else self.budget.minutes,
         )
 
     def compare_together(
@@ -148,7 +150,8 @@ class SimulatedMeasurer:
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Return `steps` steps, or as many as `seconds` allow, with the stalls among them; none after the deadline."""
-        seconds = 0.0 if time.monotonic() > self.deadline else seconds
+        late = time.monotonic() > self.deadline
+        seconds = 0.0 if late else seconds
         steps = min(steps, int(seconds / self._step_seconds(arm, "")))
         rng = np.random.default_rng(0)
         rows = self._rows(arm, "", rng, steps)
@@ -163,7 +166,8 @@ class SimulatedMeasurer:
         )
         self.steps += steps
         trial = replace(self._trial(arm), steps=[found] if steps else [])
-        return ObservationRecord(arm=identity(arm.determinants()), trial=trial)
+        within = self.budget.minutes if late else None
+        return ObservationRecord(arm=identity(arm.determinants()), trial=trial, cut_within=within)
 
     def events(self, arm: Arm) -> EventRecord:
         """Return the seconds that each periodic event of the run takes."""
