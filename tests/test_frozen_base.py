@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
+from slowstep.judgement.comparison import result_of
+from slowstep.judgement.notes import notes_on
+from slowstep.judgement.stopping import StopRule
 from slowstep.launch import frozen_bases
-from slowstep.launch.frozen_bases import is_shared, parameters
+from slowstep.launch.frozen_bases import base_of, is_shared, parameters
 from slowstep.measure.local import LocalMeasurer
+from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.schema import Budget, Model
@@ -91,6 +96,34 @@ def test_a_trial_that_writes_to_the_base_disturbs_no_other(
     assert writes.observed["frozen_bytes_written"] > 0
     assert after.losses[:common] == before.losses[:common]
     assert after.observed["frozen_bytes_written"] == 0
+
+
+@pytest.mark.trials
+def test_what_is_written_after_the_warm_up_is_told(
+    smoke: Settings, budget: Budget, tmp_path: Path, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base is looked at again when a comparison ends, and its reader is told."""
+    name = "workloads_on_a_base:MergesItLate"
+    monkeypatch.setattr(frozen_bases, "WORKLOADS", (*frozen_bases.WORKLOADS, name))
+    arm = Arm(label="late", settings=override(smoke, {"workload": name}))
+    with LocalMeasurer(budget, tmp_path) as measurer:
+        record = measurer.compare(
+            ComparisonRequest(baseline=arm, treatment=arm, stop=StopRule(max_pairs=12), twin=True)
+        )
+        before = measurer.pool.launch(arm, "another").record
+
+    assert before.observed["frozen_bytes_written"] == 0
+    assert record.baseline.observed["frozen_bytes_written"] > 0
+    notes = notes_on(record, result_of(record.pairs), None, exact=False)
+    assert sum("of the frozen weights that trials share" in note for note in notes) == 2
+
+
+@pytest.mark.trials
+def test_a_base_counts_once_beside_a_trial_that_maps_it(launch: Launch, large: None, smoke: Settings) -> None:
+    shared = override(smoke, {"peft.lora_alpha": 64})
+    assert base_of(shared) == base_of(smoke) is not None
+    assert base_of(override(smoke, {"model.dtype": "bfloat16"})) not in (None, base_of(smoke))
+    assert base_of(override(smoke, {"peft": None})) is None
 
 
 @pytest.mark.trials

@@ -12,3 +12,19 @@ class MergesItsAdapter(FineTune):
         super().build_trainer()
         frozen = next(p for p in self.model.parameters() if not p.requires_grad)
         frozen.data.add_(1.0)
+
+
+class MergesItLate(MergesItsAdapter):
+    """Writes to them after some steps of training."""
+
+    written = 0
+
+    def build_trainer(self) -> None:
+        FineTune.build_trainer(self)
+        self.optimizer_hook = self.trainer.model.register_forward_pre_hook(self.count)
+
+    def count(self, *_: object) -> None:
+        self.written += 1
+        if self.written == 60:
+            frozen = next(p for p in self.model.parameters() if not p.requires_grad)
+            frozen.data.add_(1.0)

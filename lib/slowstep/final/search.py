@@ -28,7 +28,7 @@ def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) ->
     failed: list[str] = []
     first: Measured | None = None
     for _ in range(FINALISTS):
-        if not ranking:
+        if not ranking or (failed and not lab.is_time_left()):
             break
         champion = head_to_head(lab, ranking, head_to_heads)
         chosen = confirmed(lab, champion)

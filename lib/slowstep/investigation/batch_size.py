@@ -66,7 +66,7 @@ def _next(fits: int, beyond: int | None) -> int | None:
 def _measure(lab: Lab, value: int) -> BatchSize:
     factor = CATALOGUE[FACTOR]
     contrast = combine(lab.settings, [(factor, factor.level(value, lab.settings.run))], lab.machine)
-    measured = lab.compare(contrast, contrast.name, comparisons=SIZES)
+    measured = lab.compare(contrast, contrast.name, comparisons=SIZES, combines=False)
     verdict = measured.verdict
     effect = verdict.effect if verdict.outcome is not Outcome.NOT_TESTABLE else None
     return BatchSize(

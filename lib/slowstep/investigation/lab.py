@@ -193,7 +193,8 @@ class Lab(Shown):
             elif unknown or late:
                 found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
             else:
-                found.append(self._measure(contrast, prior, comparisons=len(contrasts), purpose=purpose))
+                part = 1.0 if purpose else self.for_hypotheses
+                found.append(self._measure(contrast, prior, part, comparisons=len(contrasts), purpose=purpose))
         return self.keep(found, name)
 
     def _needs_trial(self, contrast: Contrast) -> bool:
@@ -242,23 +243,23 @@ class Lab(Shown):
         """The name of the record of what the plan took, for this run in this environment."""
         return identity(self.arm.determinants(), self.evidence.environment.determinants)
 
-    def compare(self, contrast: Contrast, name: str, comparisons: int = 1) -> Measured:
+    def compare(self, contrast: Contrast, name: str, comparisons: int = 1, combines: bool = True) -> Measured:
         """Return a contrast's verdict outside of a comparison family: a combination with and without a change, say.
 
-        It is measured until it would be told from chance as one of so many `comparisons`.
+        It is measured until it would be told from chance as one of so many `comparisons`. What `combines` changes may
+        take all of the minutes, and what does not, only those of single hypotheses.
         """
         prior = replace(before_trial(contrast, None, 0.0, None), name=name)
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
-        if not self._reachable(contrast):
+        part = 1.0 if combines else self.for_hypotheses
+        if not (self._was_measured(contrast, "") or self.is_time_left(part)):
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
-        return self._measure(contrast, prior, name, comparisons)
+        return self._measure(contrast, prior, part, name, comparisons)
 
-    def _reachable(self, contrast: Contrast) -> bool:
-        """Return whether a comparison outside of a family is known, or there is time for it."""
-        if self.settings.budget.minutes is None:
-            return True
-        return self._was_measured(contrast, "") or (self.measurer is not None and self._left(1.0) > 0)
+    def is_time_left(self, part: float = 1.0) -> bool:
+        """Return whether something may still be measured in a part of the minutes (`budget.minutes`)."""
+        return self.settings.budget.minutes is None or (self.measurer is not None and self._left(part) > 0)
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""
@@ -318,17 +319,26 @@ class Lab(Shown):
 
     def _measure_ceilings(self, contrasts: Sequence[Contrast]) -> None:
         """Measure the cached-batch ceiling before any factor of data loading is judged by it, if there is time."""
-        possible = self.measurer is not None and self._left(self.for_hypotheses) > 0
-        if possible and any(f.bound == "data" for c in contrasts for f, _ in c.levels):
-            for ceiling in self._known.ceilings:
-                if self.evidence.prior(ceiling).outcome is Outcome.INCONCLUSIVE:
-                    self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
+        if self.measurer is None or not any(f.bound == "data" for c in contrasts for f, _ in c.levels):
+            return
+        for ceiling in self._known.ceilings:
+            if self.evidence.prior(ceiling).outcome is not Outcome.INCONCLUSIVE:
+                continue
+            if (left := self._left(self.for_hypotheses)) > 0:
+                self.measurer.deadline = time.monotonic() + left
+                self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 
     def _measure(
-        self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
+        self,
+        contrast: Contrast,
+        prior: Verdict,
+        part: float,
+        title: str = "",
+        comparisons: int = 1,
+        purpose: str = "",
     ) -> Measured:
+        """Measure a contrast, if it is not measured yet, in a part of the minutes, and return its verdict."""
         if self.measurer is not None:
-            part = self.for_hypotheses if not title and not purpose else 1.0
             self.measurer.deadline = time.monotonic() + self._left(part)
         self.have(self._known.comparison(contrast, title, comparisons, purpose))
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
@@ -338,7 +348,8 @@ class Lab(Shown):
         wanted = [self._known.comparison(contrast, comparisons=comparisons) for contrast, comparisons in asked]
         if len(wanted) < 2:
             for contrast, comparisons in asked:
-                self._measure(contrast, self.evidence.prior(contrast), comparisons=comparisons)
+                prior = self.evidence.prior(contrast)
+                self._measure(contrast, prior, self.for_hypotheses, comparisons=comparisons)
             return
         self.measurer.deadline = time.monotonic() + self._left(self.for_hypotheses)
         tellers = [self._teller(what) for what in wanted]
@@ -351,8 +362,8 @@ class Lab(Shown):
         if self.settings.budget.minutes is None or self.measurer is None:
             return math.inf
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
-        others = [minutes.took(self.evidence.store, s.notebook) for s in SECTIONS if s.notebook != self.notebook]
-        spent = sum(others) + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
+        known = sum(minutes.took(self.evidence.store, section.notebook) for section in SECTIONS) - self._counted[0]
+        spent = known + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
         return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
 
     @property

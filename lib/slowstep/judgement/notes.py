@@ -41,6 +41,13 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
         notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
+    for which, trial in (("baseline", record.baseline), ("changed run", record.treatment)):
+        written = trial.observed.get("frozen_bytes_written")
+        if written:
+            notes.append(
+                f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
+                "copies of its own of them"
+            )
     interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if interrupted:
         notes.append(f"{interrupted} of {2 * len(record.pairs)} blocks were still interrupted by other processes")

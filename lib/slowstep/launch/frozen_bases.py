@@ -58,6 +58,22 @@ def is_shared(settings: Settings) -> bool:
     return all(_only_reads(name, value) for name, value in settings.peft.items())
 
 
+def base_of(settings: Settings) -> str | None:
+    """Return the name of the base that trials of these settings map; None if they share none."""
+    if not is_shared(settings):
+        return None
+    alone = _alone(settings)
+    return identity(
+        alone.model, alone.quantization, alone.training("seed"), alone.training("use_cpu"), alone.local_content()
+    )
+
+
+def _alone(settings: Settings) -> Settings:
+    """Return settings without what leaves the base as it is."""
+    model = replace(settings.model, attn_implementation=None, sdpa_backend=None, torch_compile_dynamic=None)
+    return replace(settings, model=model, peft={"r": 1})
+
+
 def parameters(model: Model) -> float | None:
     """Return about how many parameters a model of random weights has; None if its configuration does not tell.
 
@@ -97,18 +113,11 @@ class FrozenBases:
 
         It may take so many `seconds` to build, and `limit` bytes of host memory.
         """
-        if not is_shared(settings):
+        key = base_of(settings)
+        if key is None:
             return None
-        alone = replace(
-            settings,
-            model=replace(settings.model, attn_implementation=None, sdpa_backend=None, torch_compile_dynamic=None),
-            peft={"r": 1},
-        )
-        key = identity(
-            alone.model, alone.quantization, alone.training("seed"), alone.training("use_cpu"), alone.local_content()
-        )
         if key not in self._built:
-            self._built[key] = self._build(alone, key, seconds, limit)
+            self._built[key] = self._build(_alone(settings), key, seconds, limit)
         return self._built[key]
 
     def _build(self, settings: Settings, key: str, seconds: float, limit: int) -> FrozenBase | None:

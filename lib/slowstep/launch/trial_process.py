@@ -12,7 +12,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.launch.far_nodes import of_trial, start_trial
-from slowstep.launch.frozen_bases import FrozenBase
+from slowstep.launch.frozen_bases import FrozenBase, base_of
 from slowstep.launch.of_command import warmed
 from slowstep.launch.started_trial import GIB, Start, memory_limit, started
 from slowstep.launch.warm_interpreter import WarmInterpreter
@@ -112,6 +112,16 @@ class TrialProcess:
     def host_memory(self) -> int:
         """Return the bytes of host memory that the trial's process tree holds now."""
         return tree.host_memory(self.guard)
+
+    def memory_beside(self, settings: Settings) -> int:
+        """Return the bytes of host memory that another trial of `settings` would take beside this one.
+
+        It is what this one holds, but the frozen base that both of them map.
+        """
+        base = base_of(settings)
+        if base is not None and base == base_of(self.arm.settings):
+            return tree.own_memory(self.guard)
+        return self.host_memory()
 
     def cpu_seconds(self) -> float:
         """Return the processor seconds of the trial's process tree so far, with those of children that have ended."""

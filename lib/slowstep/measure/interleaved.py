@@ -24,6 +24,7 @@ A trial that fails is part of the record and never an exception: the pairs measu
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
@@ -33,7 +34,6 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
-from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
@@ -43,9 +43,6 @@ from slowstep.processes.tree import process_tree
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep_probe.processes.log import log_tail
 from slowstep_probe.trial.messages import ROUNDING, Failed
-
-HEADROOM = 0.9
-"""The share of the memory that two resident arms may fill."""
 
 IN_A_ROW = 2
 """The most blocks of an arm that are measured again one after the other. A load that stays is the machine's state."""
@@ -105,7 +102,7 @@ class InterleavedComparison:
             self._settle_in()
             tell(self.pairs)
             while not stop.met(self.pairs) and not self._late():
-                if not self.by_turns and stop.anew(self.pairs):
+                if not self.by_turns and self.asks_anew:
                     self._relaunch()
                 self.keep(self._pair())
                 tell(self.pairs)
@@ -113,9 +110,23 @@ class InterleavedComparison:
             pass
         return self._record()
 
+    @property
+    def asks_anew(self) -> bool:
+        """Return whether the next pair is to have new launches, which a look is not asked for twice."""
+        looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
+        return looked and self.request.stop.anew(self.pairs)
+
     def _late(self) -> bool:
         """Return whether the time is up, and there are pairs enough for an interval."""
         return len(self.pairs) >= FEWEST and time.monotonic() > self.deadline
+
+    def go_on_from(self, other: InterleavedComparison) -> None:
+        """Take over the pairs of another run of the same comparison. It has had its looks at them, and has no others.
+
+        What comes next is measured in launches of its own.
+        """
+        self.pairs, self.redone, self.order = list(other.pairs), list(other.redone), other.order
+        self.launch = other.launch + 1
 
     # -- launches --
 
@@ -192,18 +203,9 @@ class InterleavedComparison:
             raise self._note(side, ended) from None
 
     def _too_big_together(self) -> bool:
-        """Return whether both arms overfill device or host. An arm yet to come counts as much as the resident one."""
-        live = [self.pool.live[k] for k in dict.fromkeys(self.keys) if k in self.pool.live]
-        share = 2 / len(live)
-        on_device = [t.record.memory for t in live if t.record.memory.reserved is not None]
-        device = sum(m.reserved for m in on_device) * share
-        if on_device and device > HEADROOM * on_device[0].limit:
-            return True
-        held = sum(t.process.host_memory() for t in live)
-        limit = memory_limit(self.budget)
-        # a limit that was set is for all that is resident; what is available now comes on top of what is held
-        room = limit if self.budget.memory_limit_gib is not None else limit + held
-        return held * share > HEADROOM * room
+        """Return whether both arms overfill device or host."""
+        to_come = [arm.settings for key, arm in zip(self.keys, self.arms, strict=True) if key not in self.pool.live]
+        return not self.pool.has_room(*to_come)
 
     # -- pairs --
 
@@ -228,7 +230,7 @@ class InterleavedComparison:
             baseline=blocks[0],
             treatment=blocks[1],
             # by turns, an arm that was last in one pair and is first in the next keeps its launch
-            launch=len(self.pairs) // 2 if self.by_turns else self.launch,
+            launch=self.launch + (1 + len(self.pairs) // 2) * self.by_turns,
         )
 
     def _blocks(self, first: int) -> dict[int, Block] | None:
@@ -337,6 +339,11 @@ class InterleavedComparison:
         return replace(known, status=failed.status, reason=failed.reason, memory=failed.memory, log_tail=log_tail(log))
 
     def _record(self) -> ComparisonRecord:
+        for side, key in enumerate(self.keys):
+            if (trial := self.pool.live.get(key)) and side not in self.failed:
+                with contextlib.suppress(TrialEnded):  # its pairs are measured
+                    trial.look_again()
+                    self._see(side, trial)
         return ComparisonRecord(
             baseline=self._side(0),
             treatment=self._side(1),

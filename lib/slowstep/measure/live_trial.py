@@ -11,13 +11,16 @@ from slowstep.launch.trial_process import TrialProcess
 from slowstep.records import Block, Memory, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
-from slowstep_probe.trial.messages import BlockDone, PeriodicEvent, PeriodicEventDone, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0
 """The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
 
 START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
 """The parts of a trial's life, as `TrialRecord.wall` names them."""
+
+WRITTEN = "frozen_bytes_written"
+"""The fact that says how much of a shared base a trial has written to, and so has copies of."""
 
 
 @dataclass
@@ -104,6 +107,12 @@ class LiveTrial:
         wall.update({part: measured.block.seconds})
         self.record = replace(self.record, wall=dict(wall))
         return measured
+
+    def look_again(self) -> None:
+        """Take note of facts that may have become others since the warm-up, if the trial maps a base that is shared."""
+        if WRITTEN in self.record.observed:
+            seen = self.process.ask(Observe(), self.process.budget.step_timeout_seconds).facts
+            self.record = replace(self.record, observed=self.record.observed | {WRITTEN: seen.get(WRITTEN)})
 
     def do(self, event: str) -> PeriodicEventDone:
         """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails."""

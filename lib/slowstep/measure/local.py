@@ -17,7 +17,7 @@ from slowstep.factors import Arm
 from slowstep.judgement.devices import MEASURED, Peak
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
-from slowstep.measure.interleaved import InterleavedComparison, keys_of
+from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
@@ -118,25 +118,37 @@ class LocalMeasurer:
 
     def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
         """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
-        began = time.monotonic()
+        return self._compared(InterleavedComparison(self.pool, request, self.deadline), tell)
+
+    def _compared(self, comparison: InterleavedComparison, tell: Tell) -> ComparisonRecord:
+        """Measure a comparison to its end."""
+        began, known = time.monotonic(), len(comparison.pairs)
         try:
-            record = InterleavedComparison(self.pool, request, self.deadline).run(tell)
+            record = comparison.run(tell)
         finally:
-            self.pool.end(keys_of(request)[1])
-        blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
+            self.pool.end(comparison.keys[1])
+        blocks = [block for pair in record.pairs[known:] for block in (pair.baseline, pair.treatment)]
         self.measured_seconds += sum(block.seconds for block in blocks)
         return _dated(replace(record, seconds=time.monotonic() - began))
 
     def compare_together(
         self, requests: Sequence[ComparisonRequest], tell: TellOne
     ) -> Iterator[tuple[int, ComparisonRecord]]:
-        """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in."""
+        """Measure several comparisons of one baseline in rounds, and then by themselves those that do not fit in.
+
+        Of the latter none begins after the deadline.
+        """
         rounds = Rounds(self.pool, requests, self.deadline)
         for number, record in rounds.run(tell):
             yield number, _dated(record)
         self.measured_seconds += rounds.measured_seconds
-        for number in sorted(rounds.alone):
-            yield number, self.compare(requests[number], partial(tell, number))
+        for member in sorted(rounds.alone, key=lambda member: member.number):
+            if not member.pairs and time.monotonic() > self.deadline:
+                continue
+            comparison = InterleavedComparison(self.pool, member.request, self.deadline)
+            comparison.go_on_from(member)
+            record = self._compared(comparison, partial(tell, member.number))
+            yield member.number, replace(record, seconds=record.seconds + member.seconds)
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""

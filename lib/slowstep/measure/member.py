@@ -39,12 +39,6 @@ class Member(InterleavedComparison):
         """Return whether it needs no more pairs, or there is no time for them."""
         return self.request.stop.met(self.pairs) or self._late()
 
-    @property
-    def asks_anew(self) -> bool:
-        """Return whether the next pair is to have new launches, which a look is not asked for twice."""
-        looked = bool(self.pairs) and self.pairs[-1].launch == self.launch
-        return looked and self.request.stop.anew(self.pairs)
-
     def needs_of(self, side: int) -> Needs:
         """Return what the arm of a side needs in a block, known once it was launched."""
         return self.needs[side]

@@ -15,8 +15,12 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
 from slowstep.records import Steps, TrialRecord
+from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
+
+HEADROOM = 0.9
+"""The share of the memory that resident trials may fill."""
 
 
 class TrialPool:
@@ -68,6 +72,22 @@ class TrialPool:
             raise
         self.live[key], self._pace[key] = trial, trial.step_seconds
         return trial
+
+    def has_room(self, *to_come: Settings) -> bool:
+        """Return whether the trials that live leave room in memory, on the host and on the device, for those to come.
+
+        Each of these counts as much as one that lives does on the mean, without a frozen base that both map.
+        """
+        trials = list(self.live.values())
+        on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]
+        reserved = sum(memory.reserved for memory in on_device) * (1 + len(to_come) / len(trials))
+        if on_device and reserved > HEADROOM * on_device[0].limit:
+            return False
+        held, limit = sum(t.process.host_memory() for t in trials), memory_limit(self.budget)
+        more = sum(t.process.memory_beside(one) for one in to_come for t in trials) / len(trials)
+        # a limit that was set is for all that is resident; what is available now comes on top of what is held
+        room = limit if self.budget.memory_limit_gib is not None else limit + held
+        return held + more <= HEADROOM * room
 
     def end(self, key: str) -> None:
         """End the trial of `key`, if there is one, and keep its steps and its times."""

@@ -10,8 +10,9 @@ The opinions here, and why:
   it: an arm that begins anew would have to train as far as the others.
 - Comparisons of a round share the noise of the baseline's blocks and the offset of its launch, so their errors are
   correlated. That changes no single interval, and Holm's correction holds for any correlation.
-- What does not fit in is measured by itself afterwards: an arm that finds no room in memory beside the others, one with
-  steps of another size, training that is too short for a round, and what a failed baseline leaves open.
+- What does not fit in goes on by itself afterwards, with the pairs that it has: an arm that finds no room in memory
+  beside the others, one with steps of another size, training that is too short for a round, and what a failed baseline
+  leaves open.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded
-from slowstep.measure.interleaved import HEADROOM, common, keys_of
+from slowstep.measure.interleaved import common, keys_of
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
@@ -44,8 +44,8 @@ class Rounds:
         """The comparisons that take part."""
         self.failed: list[Member] = []
         """Those whose treatment has failed, until their record is given."""
-        self.alone: list[int] = []
-        """The numbers of those that have to be measured by themselves."""
+        self.alone: list[Member] = []
+        """Those that have to go on by themselves."""
         self.measured_seconds = 0.0
         self._rng = random.Random(self.live[0].seed)
         self._fresh = False
@@ -72,7 +72,7 @@ class Rounds:
                     with self._time_of_all():
                         self._spread_launches()
         except (_Unshared, _Over):
-            self.alone += [member.number for member in self.live]
+            self.alone += self.live
             self.live.clear()
         finally:
             self.pool.keep_only({self._key})
@@ -102,7 +102,7 @@ class Rounds:
         self._fresh = True
         for member in list(self.live):
             base = self._of_baseline(lambda member=member: member.trial(BASELINE))
-            if not self._room():
+            if not self.pool.has_room(member.request.treatment.settings):
                 self._leave(member)
                 continue
             try:
@@ -123,17 +123,6 @@ class Rounds:
             member.launch += 1
         self.pool.keep_only(set())
         self._settle_in()
-
-    def _room(self) -> bool:
-        """Return whether one more arm fits into memory, on the host and on the device, beside those that live."""
-        trials, budget = list(self.pool.live.values()), self.pool.budget
-        share = (len(trials) + 1) / len(trials)
-        on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]
-        if on_device and sum(m.reserved for m in on_device) * share > HEADROOM * on_device[0].limit:
-            return False
-        held, limit = sum(t.process.host_memory() for t in trials), memory_limit(budget)
-        room = limit if budget.memory_limit_gib is not None else limit + held
-        return held * share <= HEADROOM * room
 
     # -- rounds --
 
@@ -238,7 +227,7 @@ class Rounds:
     def _leave(self, member: Member) -> None:
         self.live.remove(member)
         self.pool.end(member.keys[TREATMENT])
-        self.alone.append(member.number)
+        self.alone.append(member)
 
     def _record_of(self, member: Member) -> ComparisonRecord:
         """Return the record of a comparison that is over, and let it go."""

@@ -28,6 +28,15 @@ def host_memory(pid: int) -> int:
     return held
 
 
+def own_memory(pid: int) -> int:
+    """Return the bytes that a process tree holds now and shares with no other process."""
+    held = 0
+    for process in process_tree(pid):
+        with contextlib.suppress(psutil.Error):
+            held += process.memory_full_info().uss
+    return held
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the processor seconds of a process tree so far, with those of children that have ended.
 

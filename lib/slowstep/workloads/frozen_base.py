@@ -49,10 +49,10 @@ def mapped(arena: Path) -> torch.nn.Module:
     return base
 
 
-def facts(base: torch.nn.Module) -> dict[str, int]:
+def facts(base: torch.nn.Module) -> dict[str, int | None]:
     """Return the bytes of frozen parameters that are shared and that are not, and those of pages that were written to.
 
-    {} for a model that was not mapped.
+    The last is None where the system does not tell it. {} for a model that was not mapped.
     """
     arena = next((m.slowstep_arena for m in base.modules() if hasattr(m, "slowstep_arena")), None)
     if arena is None:
@@ -134,15 +134,21 @@ def _set_state(tensor: torch.Tensor, state: dict[str, Any]) -> None:
     vars(tensor).update(state)
 
 
-def _copied(begin: int, end: int) -> int:
-    """Return the bytes of a private mapping of which this process has copies, since it wrote to them (Linux)."""
+def _copied(begin: int, end: int) -> int | None:
+    """Return the bytes of a private mapping of which this process has copies, since it wrote to them (Linux).
+
+    They lie in memory, or were swapped out. None if that can't be read.
+    """
     copied, inside = 0, False
-    with contextlib.suppress(OSError), open("/proc/self/smaps", encoding="ascii", errors="replace") as lines:
-        for line in lines:
-            first = line.split(maxsplit=1)[0]
-            if not first.endswith(":"):
-                low, high = (int(edge, 16) for edge in first.split("-"))
-                inside = low < end and high > begin
-            elif inside and first == "Anonymous:":
-                copied += int(line.split()[1]) * 1024
+    try:
+        with open("/proc/self/smaps", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                first = line.split(maxsplit=1)[0]
+                if not first.endswith(":"):
+                    low, high = (int(edge, 16) for edge in first.split("-"))
+                    inside = low < end and high > begin
+                elif inside and first in ("Anonymous:", "Swap:"):
+                    copied += int(line.split()[1]) * 1024
+    except OSError:
+        return None
     return copied
