@@ -364,6 +364,7 @@ def attachments() -> Iterator[tuple[str, object]]:
         "DataLoader": DataLoader,
         "iterator": torch.utils.data.dataloader._BaseDataLoaderIter,
         "Tensor": torch.Tensor,
+        "autograd": torch.autograd,
         "Optimizer": torch.optim.Optimizer,
         "Module": nn.Module,
         "nn.utils": torch.nn.utils,

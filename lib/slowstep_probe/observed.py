@@ -46,7 +46,7 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
     if batch:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
     if (batches := length_of(loader)) is not None:
-        found["epoch_steps"] = math.ceil(batches / max(1, probe.micro_batches))
+        found["epoch_steps"] = math.ceil(batches / max(1, probe.batches))
     if examples is not None:
         found["examples"] = examples
     return found

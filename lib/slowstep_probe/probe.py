@@ -5,9 +5,9 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 
 - Data wait and the copy to the device happen before `on_step_begin` of Trainer's callbacks, and accelerate fetches
   one batch ahead. Callbacks can't see them, so the loader's own `__next__` is marked.
-- The model is whatever module is called outermost. A global hook finds it in the first step, and makes way for hooks on
-  that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile would compile
-  the model once with it and once without.
+- The model is whatever module is called outermost. A global hook finds it in the first steps, and makes way for hooks
+  on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile would
+  compile the model once with it and once without.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
   pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
   (`slowstep_probe.marks`).
@@ -19,6 +19,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
   makes no other; beside one they are a part of it, as a penalty on gradients is.
 - What an optimizer's closure computes is no part of the optimizer.
+- One thread trains: that in which backward passes and optimizer steps are made. Of what runs beside it in another one,
+  only the batches count that are fetched there and trained on here.
 - Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
   of it within a closure), nothing tells where a step begins, and a step ends where its optimizer's step does.
 """
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +55,11 @@ UNSEEN = 128
 
 WITHOUT_ASKING = 8
 """Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
+
+
+SOUGHT = 2
+"""The steps in which modules are sought that are called outermost. Some are first called after an optimizer's step, or
+in every second step."""
 
 
 class Probe:
@@ -99,13 +107,25 @@ class Probe:
         self.optimizer: torch.optim.Optimizer | None = None
         """The optimizer that stepped last."""
         self.micro_batches = 0
-        """Backward passes in the last optimizer step."""
+        """Backward passes in the last optimizer step; those within an optimizer's closure are one."""
+        self._passes = 0
+        """Such passes in the step under way."""
+        self.batches = 0
+        """Batches that the last optimizer step took from a loader."""
+        self._met = 0
+        """Such batches in the step under way."""
         self.device: str | None = None
         """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
         self._backwards = False
         """True if a backward pass was made; gradients can also be asked for by themselves."""
+        self._thread: int | None = None
+        """The thread that trains; None while that is not known."""
+        self._fed_beside = False
+        """True if the batches are fetched in another thread."""
         self._in_closure = False
         """True while an optimizer calls its closure."""
+        self._optimizers: list[int] = []
+        """The depths at which optimizers were entered that have not been left. One that raised an error stays."""
         self._stepped = False
         """True if a step was ever ended by an optimizer or by dropped gradients."""
         self._unsigned = False
@@ -124,6 +144,8 @@ class Probe:
         self._at_boundary = False
         self._undo: list[Callable[[], None]] = []
         self._discovery: Any = None
+        self._sought = 0
+        """Steps so far in which models were sought."""
         self._roots: set[int] = set()
         self.models: list[torch.nn.Module] = []
         """The modules that are called outermost: the model, and a loss if it is one."""
@@ -250,6 +272,10 @@ class Probe:
                 self._counted = self._samples
                 self._mark(STEP)
                 self._starts.append(self.position)
+                self._sought += 1
+                if self._sought == SOUGHT:
+                    self._seeking = False
+                    self._stop_seeking()
             self._trained = self._at_boundary = True
             try:
                 self.at_step_boundary()
@@ -275,7 +301,7 @@ class Probe:
         self._wrap(
             loading._BaseDataLoaderIter, "__next__", "data", before=self._loader_asked, after=self._fetched_batch
         )
-        self._wrap(torch.Tensor, "backward", "backward", before=self._backward)
+        self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
         self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
@@ -314,6 +340,13 @@ class Probe:
         def marked(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(*args, **kwargs)
+            if phase == "backward":
+                self._trains_here()
+            if self._is_beside(fetching=phase == "data"):
+                result = original(*args, **kwargs)
+                if phase == "data":
+                    after(result, *args)
+                return result
             iterator = before(*args, **kwargs)
             self._enter(phase, iterator)
             try:
@@ -329,12 +362,25 @@ class Probe:
         setattr(owner, name, marked)
         self._undo.append(lambda: setattr(owner, name, original))
 
+    def _trains_here(self) -> None:
+        """Take this thread for the one that trains, unless another one is within a phase."""
+        if self._depth == 0:
+            self._thread = threading.get_ident()
+
+    def _is_beside(self, fetching: bool = False) -> bool:
+        """Return whether this thread is not the one that trains. Until that is known, one that only fetches is not."""
+        if self._thread is None:
+            return fetching and threading.current_thread() is not threading.main_thread()
+        return self._thread != threading.get_ident()
+
     def _loader_asked(self, asked: Any) -> int | None:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
         iterator = asked if isinstance(asked, loading._BaseDataLoaderIter) else None
+        self._leave_failed_optimizer()
         if self._depth == 0:
             self._since_asked = self._unannounced = 0
         if self._depth == 0 and iterator is not None:
+            self._fed_beside = False
             self.workers.belong_to(iterator)
             # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
             self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
@@ -346,12 +392,19 @@ class Probe:
         """Note whose time the start of the workers was: that of the iterator that was made."""
         if isinstance(iterator, loading._BaseDataLoaderIter):
             self._loaders[self._number(iterator)] = loader
+        if self._is_beside(fetching=True):
+            return
         last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
         if self._depth == 0 and last is not None and isinstance(iterator, loading._BaseDataLoaderIter):
             self._marks[last] = self._marks[last]._replace(iterator=self._number(iterator))
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
-        if self._depth == 0:
+        if self._is_beside(fetching=True):
+            self._fed_beside, self._asked = True, self._number(iterator)
+            self.workers.belong_to(iterator)
+            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
+            self._source.append(batch_work.count(batch))
+        elif self._depth == 0:
             self._source.append(batch_work.count(batch))
 
     def _number(self, iterator: Any) -> int:
@@ -365,11 +418,12 @@ class Probe:
         self._samples += done.samples
         self._batch_begins = False
 
-    def _backward(self, loss: torch.Tensor, *_: Any, **__: Any) -> None:
+    def _backward(self, loss: Any, *_: Any, **__: Any) -> None:
         if self._depth and self._marks[-1].phase == "backward":
-            return  # a subclass of Tensor passes a call on, and it comes here once more
+            return  # a checkpoint makes passes of its own
         if not self._backwards:  # gradients that were asked for before are no training by themselves
             self.losses.forget()
+            self._passes = 0
             self._unsigned = False
         self._backwards = True
         self._keep_loss(loss)
@@ -381,8 +435,9 @@ class Probe:
             if isinstance(loss := batch_work.unwrapped(first), torch.Tensor):
                 self._keep_loss(loss.detach().float().mean())
 
-    def _keep_loss(self, loss: torch.Tensor) -> None:
+    def _keep_loss(self, loss: Any) -> None:
         self._unannounced += 1
+        self._passes += not (self._in_closure and self._passes)
         self.losses.add(loss)
         self._fed.add(self._asked)
         self._batch_begins = True
@@ -392,6 +447,10 @@ class Probe:
 
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
+        self._trains_here()
+        if self._is_beside():
+            return None
+        self._optimizers.append(self._depth)
         self._enter("optimizer")
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if not callable(closure):
@@ -409,8 +468,20 @@ class Probe:
 
         return ((args[0], outside, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": outside})
 
+    def _leave_failed_optimizer(self) -> None:
+        """Leave optimizers whose step raised an error, and end that step: the program caught the error, and goes on."""
+        if self._optimizers and not self._in_closure:
+            self._depth = self._optimizers[0] + 1
+            self._optimizers.clear()
+            self._leave()
+            self._step_ended()
+
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        self._leave()
+        if self._is_beside():
+            return
+        if self._optimizers:
+            self._optimizers.pop()
+            self._leave()
         self.optimizer = optimizer
         self._stepped = True
         self._since_asked += 1
@@ -426,9 +497,9 @@ class Probe:
     def _step_ended(self) -> None:
         self._boundary_due = True
         if self.losses:
-            self.micro_batches, self.device = len(self.losses), self.losses.step_ended()
-        self._seeking = False
-        self._stop_seeking()
+            self.micro_batches, self.device = self._passes, self.losses.step_ended()
+            self._passes = 0
+        self.batches, self._met = max(1, self._met), 0
         if self._unannounced > WITHOUT_ASKING:
             self._boundary()
 
@@ -442,7 +513,7 @@ class Probe:
 
     def _discover(self, module: torch.nn.Module, *inputs: Any) -> None:
         """Take a module that is called in the first step while no other is running as a model (or a loss)."""
-        if self._depth:
+        if self._depth or self._is_beside():
             return
         self._stop_seeking()
         if id(module) not in self._roots:
@@ -459,19 +530,27 @@ class Probe:
             self._forward_begins(inputs[0] if inputs else (), {})
 
     def _forward_ended(self) -> None:
+        if self._is_beside():
+            return
         self._leave()
         if self._seeking and self._depth == 0 and self._discovery is None:
             self._seek()
 
     def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._is_beside():
+            return
         training = torch.is_grad_enabled()
+        if training and self._thread is None:
+            self._trains_here()
+        self._leave_failed_optimizer()
         if self._depth == 0 and training:
             if not self._in_closure:
                 self._unannounced = 0
-                if not self._training or self._since_asked > WITHOUT_ASKING:
+                if not self._training or self._fed_beside or self._since_asked > WITHOUT_ASKING:
                     self._boundary()
             if self._batch_begins and self._source:
                 self._batch_met(self._source.popleft())
+                self._met += 1
                 self._training.add(self._asked)
                 self.loader = self._loaders.get(self._asked, self.loader)
             elif self._batch_begins and not self._training and not (self._in_closure and self.losses):

@@ -35,14 +35,15 @@ class StepLosses:
         """The loss of the last step; None before the first."""
         return None if self._last is None else float(self._last.float())
 
-    def before_scaling(self, _: Any, outputs: torch.Tensor) -> None:
+    def before_scaling(self, _: Any, outputs: Any) -> None:
         """Take what a GradScaler is about to scale for the loss of the next backward pass."""
         self._unscaled = outputs
 
-    def add(self, loss: torch.Tensor) -> None:
-        """Add the loss of a backward pass to the step under way."""
+    def add(self, loss: Any) -> None:
+        """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean."""
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
-        self._parts.append(true.detach())
+        means = [one.detach() if one.numel() == 1 else one.detach().float().mean() for one in _tensors(true)]
+        self._parts.append(sum(means[1:], means[0]) if means else torch.zeros(()))
 
     def forget(self) -> None:
         """Drop what was added to the step under way."""
@@ -54,3 +55,10 @@ class StepLosses:
         self._kept += [self._last] * (len(self._kept) < KEPT)
         self._parts = []
         return self._last.device.type
+
+
+def _tensors(nest: Any) -> list[torch.Tensor]:
+    """Return the tensors in a nest of sequences that hold numbers."""
+    if isinstance(nest, torch.Tensor):
+        return [nest] * (nest.numel() > 0)
+    return [one for part in nest for one in _tensors(part)] if isinstance(nest, list | tuple) else []

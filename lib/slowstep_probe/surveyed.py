@@ -188,7 +188,7 @@ class Watched:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""
         loader, asked = self.probe.loader, self.asked["steps"]
         try:
-            epoch = len(loader) // max(1, self.probe.micro_batches)
+            epoch = len(loader) // max(1, self.probe.batches)
         except TypeError:
             return asked
         return max(asked, epoch + AFTER_END) if epoch <= SHORT_EPOCH else asked

@@ -1,0 +1,230 @@
+"""The probe in training programs that are written in unusual ways: steps, samples and phases are as they say."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from recording import HandClock, record
+from slowstep_probe.probe import Probe
+
+BATCH, BATCHES = 4, 10
+
+
+class Slow(nn.Module):
+    """A model whose forward and backward passes take a second each."""
+
+    def __init__(self, clock: HandClock):
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.clock = clock
+        self.layer.weight.register_hook(clock.pass_second)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.clock.pass_second()
+        return self.layer(inputs)
+
+
+def batches() -> DataLoader:
+    return DataLoader(TensorDataset(torch.randn(BATCH * BATCHES, 3)), batch_size=BATCH)
+
+
+def for_ever(loader: Any) -> Iterator[torch.Tensor]:
+    while True:
+        for (inputs,) in loader:
+            yield inputs
+
+
+class Ahead:
+    """A loader that another thread draws from, a few batches ahead."""
+
+    def __init__(self, loader: DataLoader):
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        ready: queue.Queue[Any] = queue.Queue(maxsize=3)
+
+        def fill() -> None:
+            for batch in self.loader:
+                ready.put(batch)
+            ready.put(None)
+
+        threading.Thread(target=fill, daemon=True).start()
+        while (batch := ready.get()) is not None:
+            yield batch
+
+
+def two_passes(model: Slow, inputs: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    model(inputs).square().mean().backward()
+    optimizer.step()
+
+
+def prefetched(clock: HandClock) -> None:
+    model = Slow(clock)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for inputs in for_ever(Ahead(batches())):
+        two_passes(model, inputs, optimizer)
+
+
+def several_losses(clock: HandClock) -> None:
+    model = Slow(clock)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for inputs in for_ever(batches()):
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        torch.autograd.backward([outputs.square().mean(), outputs.abs().mean()])
+        optimizer.step()
+
+
+def a_loss_for_each_example(clock: HandClock) -> None:
+    model = Slow(clock)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for inputs in for_ever(batches()):
+        optimizer.zero_grad()
+        losses = model(inputs).square().squeeze(1)
+        losses.backward(torch.ones_like(losses))
+        optimizer.step()
+
+
+def scaled_losses(clock: HandClock) -> None:
+    model, scaler = Slow(clock), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for inputs in for_ever(batches()):
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        one, other = scaler.scale([outputs.square().mean(), outputs.abs().mean()])
+        (one + other).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def steps_that_fail(clock: HandClock) -> None:
+    model = Slow(clock)
+
+    class Fails(torch.optim.SGD):
+        calls = 0
+
+        def step(self, closure: Any = None) -> None:
+            Fails.calls += 1
+            if Fails.calls % 3 == 2:
+                raise FloatingPointError("not finite")
+            super().step()
+
+    optimizer = Fails(model.parameters(), lr=0.01)
+    for inputs in for_ever(batches()):
+        try:
+            two_passes(model, inputs, optimizer)
+        except FloatingPointError:
+            optimizer.zero_grad()
+
+
+PROGRAMS = [prefetched, several_losses, a_loss_for_each_example, scaled_losses, steps_that_fail]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_step_holds_its_batch_and_its_two_passes(program: Callable[[HandClock], None]) -> None:
+    clock = HandClock()
+    found = record(lambda: program(clock), 8, clock).block
+
+    assert (found.steps, found.work.samples) == (8, 8 * BATCH)
+    assert (found.phases["forward"], found.phases["backward"], found.seconds) == (8.0, 8.0, 16.0)
+
+
+def watched(train: Callable[[], None], steps: int) -> Probe:
+    """Return the probe that watched so many steps of training."""
+    left = steps
+
+    class Enough(BaseException):
+        pass
+
+    def at_step_boundary() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Enough
+
+    probe = Probe(at_step_boundary=at_step_boundary)
+    try:
+        with probe.attached():
+            train()
+    except Enough:
+        pass
+    return probe
+
+
+def test_a_model_that_is_first_called_after_an_optimizer_step_is_known() -> None:
+    """So are those that train in every second step alone."""
+    clock = HandClock()
+    models = [Slow(clock), Slow(clock), Slow(clock)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+
+    def train() -> None:
+        for step, inputs in enumerate(for_ever(batches())):
+            for model, optimizer in list(zip(models, optimizers, strict=True))[: 2 + step % 2]:
+                two_passes(model, inputs, optimizer)
+
+    found = record(train, 6, clock).block
+
+    assert (found.steps, found.work.samples) == (6, 6 * BATCH)
+    assert (found.phases["forward"], found.phases["backward"], found.seconds) == (15.0, 15.0, 30.0)
+    assert watched(train, 3).models == models
+
+
+def test_passes_within_a_closure_are_no_micro_batches() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+
+    def train() -> None:
+        for inputs in for_ever(batches()):
+
+            def closure(inputs: torch.Tensor = inputs) -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = model(inputs).square().mean()
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+
+    found = watched(train, 4)
+    assert (found.micro_batches, found.batches) == (1, 1)
+
+
+def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for number, inputs in enumerate(for_ever(batches()), 1):
+            outputs = model(inputs)
+            outputs.square().mean().backward(retain_graph=True)
+            outputs.abs().mean().backward()
+            if number % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    assert watched(train, 4).batches == 2
+
+
+def test_training_may_run_in_another_thread() -> None:
+    clock, found = HandClock(), []
+
+    def train() -> None:
+        model = Slow(clock)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for inputs in for_ever(batches()):
+            two_passes(model, inputs, optimizer)
+
+    thread = threading.Thread(target=lambda: found.append(record(train, 6, clock).block))
+    thread.start()
+    thread.join()
+
+    assert (found[0].steps, found[0].work.samples) == (6, 6 * BATCH)
+    assert (found[0].phases["forward"], found[0].phases["backward"]) == (6.0, 6.0)
