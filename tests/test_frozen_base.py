@@ -106,7 +106,7 @@ def test_what_is_written_after_the_warm_up_is_told(
     name = "workloads_on_a_base:MergesItLate"
     monkeypatch.setattr(frozen_bases, "WORKLOADS", (*frozen_bases.WORKLOADS, name))
     arm = Arm(label="late", settings=override(smoke, {"workload": name}))
-    with LocalMeasurer(budget, tmp_path) as measurer:
+    with LocalMeasurer(replace(budget, launches=1), tmp_path) as measurer:
         record = measurer.compare(
             ComparisonRequest(baseline=arm, treatment=arm, stop=StopRule(max_pairs=12), twin=True)
         )

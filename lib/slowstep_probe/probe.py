@@ -31,7 +31,7 @@ import functools
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -158,6 +158,10 @@ class Probe:
     def epoch_has_ended(self) -> bool:
         """True if a loader that is trained on has given its last batch, once or more."""
         return bool(self._exhausted & self._training)
+
+    def of_training(self, errors: Mapping[int, BaseException]) -> BaseException | None:
+        """Return the error that ended the thread that trains, of those that ended threads; None if it is another."""
+        return None if self._thread is None else errors.get(self._thread)
 
     # -- blocks --
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import runpy
 import sys
 import sysconfig
+import threading
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, kind_of
@@ -64,12 +67,24 @@ class Program:
         places = list(found.submodule_search_locations or ()) if found is not None else []
         return os.path.realpath(places[0]) if places else ""
 
-    def run(self) -> None:
-        """Run the program until it returns or raises.
+    def run(self) -> dict[int, BaseException]:
+        """Run the program until it returns or raises and, as an interpreter does, until its threads have ended.
+
+        Returns the errors that ended threads, by the threads' identities.
 
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
+        with _errors_of_threads() as errors:
+            try:
+                self._run()
+            except SystemExit:
+                threading._shutdown()
+                raise
+            threading._shutdown()
+        return errors
+
+    def _run(self) -> None:
         if package := self._package():
             ENTRIES.add(self.file())
             PACKAGES.add(os.path.join(package, ""))
@@ -86,6 +101,25 @@ class Program:
         with open(path, "rb") as file:
             code = compile(file.read(), os.path.abspath(path), "exec")
         exec(code, module.__dict__)
+
+
+@contextlib.contextmanager
+def _errors_of_threads() -> Iterator[dict[int, BaseException]]:
+    """Give the errors that end threads while the block runs, by the threads' identities."""
+    found: dict[int, BaseException] = {}
+    plain = threading.excepthook
+
+    def noted(told: threading.ExceptHookArgs) -> None:
+        if told.thread is not None and told.thread.ident is not None and told.exc_value is not None:
+            found[told.thread.ident] = told.exc_value
+        plain(told)
+
+    threading.excepthook = noted
+    try:
+        yield found
+    finally:
+        if threading.excepthook is noted:  # the program may have set its own
+            threading.excepthook = plain
 
 
 def _imported_first(file: str) -> str:

@@ -77,7 +77,9 @@ def main(order: str) -> None:
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
         try:
-            program.run()
+            errors = program.run()
+            if (error := probe.of_training(errors)) is not None:
+                raise error
             ended = "it returned"
         except SystemExit as exit:
             ended = f"it called sys.exit({exit.code!r})"

@@ -143,7 +143,8 @@ class InterleavedComparison:
             smaller = {side: replace(n, size=max(n.least, n.size / 2)) for side, n in self.needs.items()}
             if smaller == self.needs:
                 failed = over.ended.failed
-                reason = f"{failed.reason}; that is too short for a pair of blocks, so make it train for longer"
+                what = "the baseline goes on there" if over.goes_on else "make it train for longer"
+                reason = f"{failed.reason}; that is too short for a pair of blocks, and {what}"
                 raise self._note(over.side, TrialEnded(replace(failed, reason=reason))) from None
             self.needs = smaller
         self.alike = True
@@ -317,12 +318,14 @@ class InterleavedComparison:
             try:
                 answer = ask(trial)
             except TrialEnded as ended:
+                other = self.pool.live.get(self.keys[0])
+                goes_on = side == 1 and other is not None and other.trained > trial.trained
                 self.pool.end(self.keys[side])
                 if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
                     self.by_turns = True
                     continue
                 if ended.failed.status is Status.ENDED:
-                    raise _TrainingOver(side, ended) from None
+                    raise _TrainingOver(side, ended, goes_on) from None
                 raise self._note(side, ended) from None
             self._see(side, trial)
             return answer
@@ -395,11 +398,11 @@ def common(least: Collection[float], *units: Collection[float], spare: float | N
 
 
 class _TrainingOver(Exception):
-    """The end of an arm's training by itself."""
+    """The end of an arm's training by itself; `goes_on` says whether the baseline has trained beyond it."""
 
-    def __init__(self, side: int, ended: TrialEnded):
+    def __init__(self, side: int, ended: TrialEnded, goes_on: bool):
         super().__init__(str(ended))
-        self.side, self.ended = side, ended
+        self.side, self.ended, self.goes_on = side, ended, goes_on
 
 
 class _Failed(Exception):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -17,6 +19,9 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial import heap
+
+SOUGHT = 8
+"""The steps of optimizers in which models are sought. Some are first called after the optimizer of another one."""
 
 
 @contextmanager
@@ -39,17 +44,22 @@ def changed(
     heap.settle(freed_memory)
     interceptors.attach(patches, late)
     Launchers(own, launcher).attach(patches, late)
-    settled: list[torch.nn.Module] = []
+    settled: WeakSet[torch.nn.Module] = WeakSet()
+    steps = itertools.count(1)
 
     def first_forward(module: torch.nn.Module, _: object) -> None:
-        inside = any(module is part for one in settled for part in one.modules())
-        if not inside and torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
-            settled.append(module)
-            interceptors.flags.set()  # the program may have set them itself
-            interceptors.settle([module])
+        if module in settled or not torch.is_grad_enabled() or not any(p.requires_grad for p in module.parameters()):
+            return
+        settled.update(module.modules())
+        interceptors.flags.set()  # the program may have set them itself
+        interceptors.settle([module])
+
+    def after_a_step(*_: object) -> None:
+        if next(steps) == SOUGHT:
+            met.remove()  # all models are known then
 
     met = register_module_forward_pre_hook(first_forward)
-    stepped = register_optimizer_step_post_hook(lambda *_: met.remove())  # all models are known then
+    stepped = register_optimizer_step_post_hook(after_a_step)
     try:
         yield interceptors.wanted.made
     finally:

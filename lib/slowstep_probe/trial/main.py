@@ -179,8 +179,10 @@ class Trial:
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
             try:
-                program.run()
+                errors = program.run()
                 ended = "the program came to its end"
+                if (error := self.probe.of_training(errors)) is not None:
+                    raise error
             except SystemExit as exit:
                 ended = f"the program called sys.exit({exit.code!r:.200})"
         after = f"after {self.schedule.all_trained} steps" if self.ready else "before its first training step"

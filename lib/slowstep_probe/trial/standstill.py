@@ -4,7 +4,8 @@ What makes batches beside the training would go on filling its queue. Then the f
 their batches ready, and a run that waits for its data would look as if it did not. It would also take the processor
 from the arm whose turn it is. So all processes that the program has started are stopped (SIGSTOP), loader workers
 among them, and the interpreter is held while the trial waits, so that no other thread of Python goes on. Threads that
-never ask for the interpreter, as those of a library in C++, can't be held.
+never ask for the interpreter, as those of a library in C++, can't be held. A timer that the program has set
+(`signal.alarm`), as for a watchdog, stands still, too.
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ class Standstill:
         self._guard = os.getppid() if alone else 0
         """The trial's guard, which adopts processes whose own parent has ended; one of several ranks adopts its own."""
         self._stopped: list[int] = []
+        self._timer = (0.0, 0.0)
+        """The seconds that were left of the program's timer, and those after which it repeats itself."""
 
     def begin(self) -> None:
-        """Stop all processes that this one has started, also those that they start meanwhile."""
+        """Stop all processes that this one has started, also those that they start meanwhile, and the timer."""
+        left = signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._timer = left if any(left) else self._timer
         own = os.getpid()
         root = self._guard if os.getppid() == self._guard else own
         while new := [pid for pid in descendants(root) if pid != own and pid not in self._stopped]:
@@ -54,9 +59,12 @@ class Standstill:
             self._stopped += running
 
     def end(self, but: Collection[int] = ()) -> None:
-        """Let them go on, except those of `but`."""
+        """Let them go on, except those of `but`; the timer with the last of them."""
         self._signal([pid for pid in self._stopped if pid not in but], signal.SIGCONT)
         self._stopped = [pid for pid in self._stopped if pid in but]
+        if any(self._timer) and not but:
+            signal.setitimer(signal.ITIMER_REAL, *self._timer)
+            self._timer = (0.0, 0.0)
 
     @staticmethod
     def wait(descriptor: int) -> None:
