@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OFTEN = {
     *("cached_batches=50", "dataloader_num_workers=2", "padding=packing", "tokenize=once", "storage=local_copy"),
     *("gradient_checkpointing=false", "every_n_layers=2", "gradient_accumulation_steps=2", "max_length=32"),
-    *("precision=bf16", "optim=adamw_bnb_8bit", "foreach=true", "lora_r=4", "attn_implementation=eager"),
+    *("precision=bf16", "optim=adamw_bnb_8bit", "foreach=true", "fused=true", "lora_r=4", "attn_implementation=eager"),
     *("sdpa_backend=math", "save_steps=50", "report_to=tensorboard", "freed_memory=returned"),
 }
 """One level of each shape, of each binding, and of each place that facts are read from; the others are launched by
@@ -44,6 +44,7 @@ BASES = {
     "as it is": {},
     "in four bits": IN_FOUR_BITS,
     "whole": {"peft": None},
+    "by SGD": {"training_arguments.optim": "sgd"},
     "in 16 bit": {"training_arguments.bf16": True},
     "in two processes": {
         "processes": 2,
@@ -59,6 +60,8 @@ def base(factor: Factor, value: Any, smoke: Settings) -> str:
     """The name of the run that a factor is tried on."""
     if factor.name == "optim":
         return "whole"
+    if factor.name == "fused":
+        return "by SGD"
     if factor in BY_SECTION["parallelism"]:
         return "accumulating in two processes" if factor.name == "sync_each_batch" else "in two processes"
     if value == "flash_attention_2":

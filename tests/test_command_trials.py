@@ -206,6 +206,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="batches, memory",
         ),
         pytest.param(
+            ("two_optimizers.py",),
+            [Change("optimizer_kwargs.fused", True, "fused", "optim.Adam(")],
+            id="Adam",
+        ),
+        pytest.param(
             DEBUG,
             [
                 Change("process.num_threads", 2, "num_threads", "set_num_threads"),
@@ -491,7 +496,9 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
 
     assert {"dataloader_num_workers", "cached_batches", "optim", "foreach"} <= proposed(*PLAIN)
     assert not {"dataloader_num_workers", "cached_batches"} & proposed("index_sampling.py")
-    assert not {"optim", "foreach"} & proposed("own_update.py")
+    assert not {"optim", "foreach", "fused"} & proposed("own_update.py")
+    assert {"fused", "foreach"} <= proposed("two_optimizers.py")
+    assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)
 

@@ -170,6 +170,16 @@ def test_settings_cannot_be_changed(quick: Settings) -> None:
             "adafactor takes no foreach",
         ),
         (
+            {"training_arguments.optim": "adafactor", "optimizer_kwargs": {"fused": True}},
+            "optimizer_kwargs.fused",
+            "adafactor takes no fused",
+        ),
+        (
+            {"training_arguments.optim": "sgd", "optimizer_kwargs": {"fused": True, "foreach": True}},
+            "optimizer_kwargs.foreach",
+            "takes no lists",
+        ),
+        (
             {"training_arguments.gradient_checkpointing_kwargs": '{"use_reentrant": true}'},
             "training_arguments.gradient_checkpointing_kwargs",
             "write it as a mapping",

@@ -73,11 +73,13 @@ def _fp16(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return "fp16 needs a gradient scaler, which the program does not have" if value and not run["fp16"] else None
 
 
+def _ways(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    return None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
+
+
 def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
-    if "optimizer" not in objects:
-        return "the program has no optimizer of PyTorch's"
     same = value in WAYS and run["optim"] in WAYS
-    return None if same else "another optimizer is another line of the program"
+    return _ways(value, run, objects) or (None if same else "another optimizer is another line of the program")
 
 
 PLAIN: Mapping[str, Refuses] = {
@@ -93,9 +95,8 @@ PLAIN: Mapping[str, Refuses] = {
 
 NEEDED: Mapping[str, Refuses] = {
     "dataset.cached_batches": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
-    "optimizer_kwargs.foreach": lambda value, run, objects: (
-        None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
-    ),
+    "optimizer_kwargs.foreach": _ways,
+    "optimizer_kwargs.fused": _ways,
     "model.attn_implementation": lambda value, run, objects: (
         None if "transformers" in objects else "the model is none of transformers'"
     ),

@@ -18,6 +18,7 @@ from slowstep.records.store import write_atomically
 from slowstep.settings.command import Seen, Surveyed
 from slowstep.settings.convert import to_plain
 from slowstep.settings.errors import SettingsError
+from slowstep.settings.library_arguments import FUSED
 from slowstep.settings.schema import Process
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 from slowstep_probe.processes.log import last_words
@@ -227,6 +228,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     yield "torch_compile_mode", Seen(value=facts.get("torch_compile_mode"), place=places.of("compile"))
     yield "optim", Seen(value=_optimizer(facts), place=places.of("optimizer"))
     yield "optimizer_kwargs.foreach", Seen(value=facts.get("foreach"), place=places.of("optimizer"))
+    if _optimizer(facts) in FUSED:
+        yield "optimizer_kwargs.fused", Seen(value=bool(facts.get("fused")), place=places.of("optimizer"))
     if "attn_implementation" in facts:
         yield "model.attn_implementation", Seen(value=facts["attn_implementation"])
     if facts.get("sdpa_backend"):

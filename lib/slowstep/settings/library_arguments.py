@@ -98,7 +98,13 @@ def architectures() -> frozenset[str]:
     return frozenset(p.name for p in folders if (p / f"configuration_{p.name}.py").is_file())
 
 
-FOREACH = ("adamw_torch", "sgd", "adagrad", "rmsprop")
+FUSED = ("sgd", "adagrad", "torch.Adam")
+"""The optimizers of PyTorch that can update in one kernel, beside AdamW, whose fused form has a name of its own."""
+
+FOREACH = (
+    *("adamw_torch", "sgd", "adagrad", "rmsprop"),
+    *(f"torch.{name}" for name in ("Adadelta", "Adam", "Adamax", "ASGD", "NAdam", "RAdam", "Rprop")),
+)
 """The optimizers of PyTorch that can go over lists of tensors."""
 
 REPORTERS = {"tensorboard": ("tensorboard", "tensorboardX"), "mlflow": ("mlflow",), "wandb": ("wandb",)}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowstep.settings.errors import nearest
-from slowstep.settings.library_arguments import FOREACH, architectures
+from slowstep.settings.library_arguments import FOREACH, FUSED, architectures
 from slowstep.settings.model_folder import damaged
 from slowstep.settings.periodic_events import interval, strategy
 from slowstep.settings.schema import WORKLOADS, Settings
@@ -198,6 +198,12 @@ def _training(s: Settings) -> Iterator[Problem]:
     optim, foreach = s.training("optim") or "adamw_torch_fused", (s.optimizer_kwargs or {}).get("foreach")
     if foreach if optim == "adamw_torch_fused" else foreach is not None and optim not in FOREACH:
         yield "optimizer_kwargs.foreach", f"{optim} takes no foreach; write optim: adamw_torch."
+    fused = (s.optimizer_kwargs or {}).get("fused")
+    if fused and optim not in FUSED:
+        way = "write optim: adamw_torch_fused" if optim.startswith("adamw_torch") else "remove this key"
+        yield "optimizer_kwargs.fused", f"{optim} takes no fused; {way}."
+    if fused and foreach:
+        yield "optimizer_kwargs.foreach", "an update in one kernel (optimizer_kwargs.fused) takes no lists; remove one."
     if s.training_arguments.get("torch_compile") is False:
         for name in ("torch_compile_mode", "torch_compile_backend"):
             if s.training_arguments.get(name):

@@ -11,7 +11,7 @@ import torch
 from slowstep_probe.changing.wanted import Wanted, position_of
 from slowstep_probe.patches import Patches
 
-OPTIM, FOREACH = "training_arguments.optim", "optimizer_kwargs.foreach"
+OPTIM, FOREACH, FUSED = "training_arguments.optim", "optimizer_kwargs.foreach", "optimizer_kwargs.fused"
 
 WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"fused": None}}
 """The keywords of an optimizer, by the names that TrainingArguments has for its ways."""
@@ -22,9 +22,12 @@ class OptimizerArguments:
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
+        self._key = next((key for key in (FUSED, FOREACH) if wanted.values.get(key) is not None), OPTIM)
         self._keywords = dict(WAYS.get(wanted.values.get(OPTIM, ""), {}))
-        if FOREACH in wanted:
+        if self._key == FOREACH:
             self._keywords = {"foreach": wanted[FOREACH], "fused": False if wanted[FOREACH] else None}
+        elif self._key == FUSED:
+            self._keywords = {"fused": wanted[FUSED], "foreach": None}
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -43,10 +46,9 @@ class OptimizerArguments:
                 if keyword in signature.parameters:
                     before = bound.arguments.get(keyword, signature.parameters[keyword].default)
                     bound.arguments[keyword] = value
-                    key = FOREACH if FOREACH in self.wanted else OPTIM
                     if before or value:
                         at = position_of(keyword, list(signature.parameters)[1:], args)
-                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
+                        self.wanted.note(self._key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
             original(*bound.args, **bound.kwargs)
 
         return made

@@ -22,7 +22,7 @@ from slowstep.factors.entries import (
 from slowstep.factors.factor import Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.errors import nearest
-from slowstep.settings.library_arguments import FOREACH, optimizer_names
+from slowstep.settings.library_arguments import FOREACH, FUSED, optimizer_names
 from slowstep.settings.run import DTYPES, Run
 
 UPDATED = COMPUTE | {"optimizer"}
@@ -168,7 +168,22 @@ def _package(optimizer: str) -> str | None:
 def _foreach_refuses(value: Any, run: Run) -> str | None:
     """the optimizer is not one of PyTorch's, or is the fused one"""
     now = _current_optimizer(run)
+    if value and run["optimizer_kwargs.fused"]:
+        return "the update is in one kernel, which takes no lists"
     return None if now in FOREACH else f"{now} takes no foreach; write training_arguments.optim: adamw_torch"
+
+
+def _fused_refuses(value: Any, run: Run) -> str | None:
+    """the optimizer is none of PyTorch's that have a fused form; AdamW's is one of `optim`"""
+    now = _current_optimizer(run)
+    if now in FUSED:
+        return None
+    return "AdamW's fused form is optim: adamw_torch_fused" if now.startswith(ADAMW) else f"{now} has no fused form"
+
+
+def _without_foreach(value: Any, run: Run) -> dict[str, Any]:
+    """Return the other way of updating, which a fused update excludes, as the run is to have it."""
+    return {"optimizer_kwargs.foreach": None} if value and run["optimizer_kwargs.foreach"] is not None else {}
 
 
 def _precision_refuses(value: Any, run: Run) -> str | None:
@@ -289,6 +304,21 @@ FACTORS = (
         bound="optimizer",
         requires=_optimizer_requires,
         accepts=_optimizer_name,
+    ),
+    Factor(
+        name="fused",
+        title="Optimizer in one kernel",
+        hypothesis="The optimizer goes over its parameters once for each operation of its rule; one kernel goes once.",
+        cause=switched("Updating by one operation after another", "Updating in one kernel"),
+        meaning=Meaning.EXACT,
+        changes="nothing in training",
+        **section("optimizer_kwargs.fused", default=False, held_constant=_without_foreach),
+        touches=frozenset({"optimizer"}),
+        examples=(True, False),
+        bound="optimizer",
+        refuses=_fused_refuses,
+        proposes=only(True),
+        accepts=switch,
     ),
     Factor(
         name="foreach",
