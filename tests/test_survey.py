@@ -15,8 +15,11 @@ import pytest
 
 from slowstep.cli.survey_lines import lines
 from slowstep.command.resolve import resolve
+from slowstep.environment.machine import this_machine
+from slowstep.factors import check_levels, plan
 from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
+from slowstep.settings import load, override
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
@@ -324,3 +327,49 @@ def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: s
     assert "Traceback" not in done.stderr
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
     assert not (tmp_path / "out").exists()
+
+
+STREAM = """
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        SPLIT
+        for i in range(400):
+            yield torch.full((4,), float(i))
+
+loader = DataLoader(Stream(), batch_size=4, num_workers=WORKERS)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+for _ in range(100):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("split", "workers", "tried"),
+    [("pass", 0, {1}), ("get_worker_info()", 0, {1, 4}), ("get_worker_info()", 1, {0, 4})],
+)
+def test_workers_that_would_each_give_all_of_the_data_are_not_tried(
+    split: str, workers: int, tried: set[int], tmp_path: Path
+) -> None:
+    """Several would bring the same samples several times, and look faster. One worker repeats nothing."""
+    (tmp_path / "train.py").write_text(STREAM.replace("SPLIT", split).replace("WORKERS", str(workers)))
+    command = resolve([sys.executable, "train.py"], tmp_path, os.environ)
+    file = write(survey(command, SurveyOrder(startup=120, seconds=60), os.environ), tmp_path / "out")
+    levels = {
+        level.value
+        for contrast in plan(load(file).settings, "data_loading", this_machine())
+        for factor, level in contrast.levels
+        if factor.name == "dataloader_num_workers"
+    }
+
+    assert levels == tried
+    if tried == {1}:
+        asked = override(load(file).settings, {"data_loading": {"dataloader_num_workers": [4]}})
+        (problem,) = check_levels(asked, "train.yaml")
+        assert "each worker would give all of the data" in problem

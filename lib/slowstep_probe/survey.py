@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import mmap
 import os
 import sys
 import threading
@@ -26,6 +27,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.plain import shown
 from slowstep_probe.ranks.launchers import Launchers
+from slowstep_probe.secret import is_secret, without_secrets
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
@@ -63,6 +65,8 @@ class Survey:
         """The identity of the dataset of each loader, and the place where the loader was made."""
         self._arguments: list[tuple[Any, dict[str, Any]]] = []
         """The TrainingArguments that were made last, each with all its values."""
+        self._asked_worker = mmap.mmap(-1, 1)
+        """A byte that loader workers share: 1 once something has asked which worker it runs in."""
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -70,6 +74,7 @@ class Survey:
         """Begin."""
         patches = self._patches
         patches.after(torch.utils.data.DataLoader, "__init__", self._made("loader", _loader_values))
+        patches.after(torch.utils.data, "get_worker_info", lambda *_: self._asked_worker.__setitem__(0, 1))
         patches.after(torch.optim.Optimizer, "__init__", self._made("optimizer", _optimizer_values))
         scheduler = torch.optim.lr_scheduler.LRScheduler
         patches.after(scheduler, "__init__", self._made("scheduler", lambda one, *_, **__: {}))
@@ -117,6 +122,15 @@ class Survey:
         places = [place for dataset, place in self._datasets if dataset == id(loader.dataset)]
         return list(dict.fromkeys(str(place) for place in places if place.file))
 
+    def is_repeated(self, loader: Any) -> bool:
+        """Return whether each of several workers would give all of a loader's data, by what was seen of it.
+
+        Of an IterableDataset every worker has a copy. To give a part alone, it asks which worker it runs in, or
+        `worker_init_fn` tells it (torch.utils.data.IterableDataset).
+        """
+        iterable = isinstance(loader.dataset, torch.utils.data.IterableDataset)
+        return iterable and loader.worker_init_fn is None and not self._asked_worker[0]
+
     def arguments_of(self, trainer: Any) -> dict[str, Any]:
         """Return all values of the TrainingArguments that a Trainer holds, else of those that were made last.
 
@@ -140,7 +154,7 @@ class Survey:
     def note(self, kind: str, name: str, values: Mapping[str, Any]) -> Constructed | None:
         """Note an object or a call, at the nearest place of the user's code; None if there are too many of its kind."""
         place = here()
-        plain = {key: shown(value) for key, value in values.items()}
+        plain = {key: shown(value) for key, value in without_secrets(values).items()}
         for one in self.constructed:
             if (one.kind, one.name, one.place, one.values) == (kind, name, place, plain):
                 one.times += 1
@@ -202,7 +216,10 @@ class Survey:
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
             fields = getattr(type(one), "__dataclass_fields__", {})
             given = {n: getattr(one, n, None) for n, f in fields.items() if f.init}
-            self._arguments = [*self._arguments[-MOST:], (one, {name: shown(value) for name, value in given.items()})]
+            self._arguments = [
+                *self._arguments[-MOST:],
+                (one, {n: shown(value) for n, value in without_secrets(given).items()}),
+            ]
             values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
             self.note("arguments", _name(type(one)), values)
 
@@ -212,7 +229,9 @@ class Survey:
         space, rest = original(parser, *args, **kwargs)
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
-                self.options[max(action.option_strings, key=len)] = shown(getattr(space, action.dest))
+                option, value = max(action.option_strings, key=len), getattr(space, action.dest)
+                if not is_secret(option, value):
+                    self.options[option] = shown(value)
         return space, rest
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -281,6 +281,7 @@ class Watched:
         }
         if probe.loader is not None:
             found["loader"] = self.survey.number_of(probe.loader)
+            found["repeated_by_workers"] = self.survey.is_repeated(probe.loader)
             found["feeding"] = self.survey.feeding(probe.loader)
         if probe.optimizer is not None:
             found["optimizer"] = optimizer_facts(probe.optimizer)

@@ -29,6 +29,8 @@ def impossible(level: Level, run: Run) -> str | None:
 
 def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | None:
     section, _, name = key.rpartition(".")
+    if key == WORKERS and value > max(1, run["dataloader_num_workers"] or 0) and run["repeated_by_workers"]:
+        return REPEATED
     if given_name(key) or key in ANYWHERE or section in ANYWHERE:
         return None
     if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & OF_THE_KIT:
@@ -45,6 +47,13 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
         return None
     return f"the program makes nothing that {key} could be changed in"
 
+
+WORKERS = "training_arguments.dataloader_num_workers"
+
+REPEATED = (
+    "each worker would give all of the data, since its IterableDataset was not seen to ask which worker it runs in "
+    "(torch.utils.data.get_worker_info)"
+)
 
 OF_THE_KIT = {"every_n_layers", "offload"}
 """Keys of gradient_checkpointing_kwargs that the kit's own workloads understand, and nobody else."""

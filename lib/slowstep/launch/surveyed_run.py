@@ -219,6 +219,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
             yield key, Seen(value=value, place=places.of(made))
     if training.get("ranks"):
         yield "rank_excess", Seen(value=_excess(list(training["ranks"].values())))
+    if training.get("repeated_by_workers"):
+        yield "repeated_by_workers", Seen(value=True, place=loader)
     if "reshard_after_forward" in facts:
         yield "fsdp.reshard_after_forward", Seen(value=facts["reshard_after_forward"], place=places.of("fsdp"))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")

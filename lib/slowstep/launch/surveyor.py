@@ -17,6 +17,7 @@ from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST
 from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Group, Rank
+from slowstep_probe.secret import is_secret
 
 SLOW_PATH = re.compile(
     r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"
@@ -128,7 +129,6 @@ MATTERS = re.compile(
     r"(OMP|MKL|OPENBLAS|KMP|GOMP|CUDA|NVIDIA|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|HF|TRANSFORMERS|TOKENIZERS|ACCELERATE|"
     r"BITSANDBYTES|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|COMET)_?.*"
 )
-SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSW|CREDENTIAL).*")
 
 
 def mattering(env: Mapping[str, str]) -> dict[str, str]:
@@ -136,7 +136,7 @@ def mattering(env: Mapping[str, str]) -> dict[str, str]:
 
     No secret is among them: trials find those in the environment that they are started from.
     """
-    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not SECRET.fullmatch(name)}
+    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not is_secret(name, value)}
 
 
 def _meets(seen: Mapping[str, Any]) -> bool:

@@ -33,6 +33,7 @@ from slowstep.wording.words import (
     share_span,
     size,
 )
+from slowstep_probe.secret import hidden
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
@@ -341,6 +342,7 @@ def _rows(loaded: Loaded, data: dict, prefix: str) -> Iterator[dict[str, str]]:
         if isinstance(value, dict) and value:
             yield from _rows(loaded, value, key)
         elif place := loaded.places.get(key):
+            value = hidden(value) if prefix == "command" and isinstance(value, list) else value
             yield {"key": key, "value": str(value), "from": place.removeprefix(f"{Path(loaded.source).parent}/")}
         elif prefix in ("model", "dataset", "job", "budget", "allow") and default.get(prefix, {}).get(name) == value:
             yield {"key": key, "value": str(value), "from": "default"}

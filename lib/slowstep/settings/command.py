@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowstep_probe.ranks.launched_commands import MODULES, SCRIPTS
+from slowstep_probe.secret import hidden
 
 CHANGES = "changes.json"
 """The file in final/ with the changes that `slowstep run --with` makes."""
@@ -59,7 +60,7 @@ class Command:
         return name if name.isidentifier() and not keyword.iskeyword(name) else f"run_{name}"
 
     def __str__(self) -> str:
-        return shlex.join(self.words)
+        return shlex.join(hidden(self.words))
 
     @property
     def program(self) -> str:

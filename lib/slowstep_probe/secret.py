@@ -1,0 +1,65 @@
+"""Secrets among the values that a program is given. They are in no record, so that a report can be shared."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LAST = frozenset({"token", "key", "auth", "pwd", "pat"})
+"""Words that name a secret where they end a name: `hub_token`, `WANDB_API_KEY`."""
+
+ANYWHERE = frozenset({"secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey", "authtoken"})
+"""Words that name one wherever they stand in it."""
+
+OF_TEXTS = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image", "special", "stop", "start", "end"})
+"""Words before `token` with which it is one of a text."""
+
+LONG = 8
+"""The letters from which on a value that some secret variable of the environment has is taken for that secret."""
+
+HIDDEN = "***"
+
+
+def is_secret(name: object, value: object) -> bool:
+    """Return whether a value is a text that nobody else should read, by its name or since a secret variable has it."""
+    if not isinstance(value, str) or not value:
+        return False
+    return _names_a_secret(str(name)) or any(known in value for known in _known())
+
+
+def without_secrets(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return values by name without secrets, also those within nested mappings."""
+    return {
+        name: without_secrets(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if not is_secret(name, value)
+    }
+
+
+def hidden(words: Sequence[str]) -> list[str]:
+    """Return the words of a command, with `***` in place of each secret that follows its option."""
+    shown: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, given, value = word.partition("=")
+        if given and is_secret(option, value):
+            shown.append(f"{option}={HIDDEN}")
+        elif is_secret(before if before.startswith("-") and "=" not in before else "", word):
+            shown.append(HIDDEN)
+        else:
+            shown.append(word)
+    return shown
+
+
+def _names_a_secret(name: str) -> bool:
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    words = [word for word in words if word]
+    if ANYWHERE & {*words}:
+        return True
+    return bool(words) and words[-1] in LAST and not (words[-1] == "token" and OF_TEXTS & {*words[:-1]})
+
+
+def _known() -> list[str]:
+    """Return the values of the environment's variables that are secrets by their names."""
+    return [value for name, value in os.environ.items() if len(value) >= LONG and _names_a_secret(name)]

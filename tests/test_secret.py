@@ -1,0 +1,94 @@
+"""What a program was told in confidence is in no record and no report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from slowstep.command.resolve import resolve
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, mattering, survey
+from slowstep.report.tables import settings_table
+from slowstep.settings import load
+from slowstep_probe.secret import hidden, is_secret, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("hub_token", True),
+        ("HF_TOKEN", True),
+        ("--wandb-api-key", True),
+        ("wandbApiKey", True),
+        ("db_password", True),
+        ("aws_secret_access_key", True),
+        ("auth", True),
+        ("max_tokens", False),
+        ("pad_token", False),
+        ("eos-token", False),
+        ("token_dropout", False),
+        ("keys", False),
+        ("monkey", False),
+        ("", False),
+    ],
+)
+def test_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
+    assert is_secret(name, "hf_abcdefgh") is secret
+    assert not is_secret(name, 7)
+    assert not is_secret(name, "")
+
+
+def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "0123456789ab")
+    monkeypatch.setenv("PIN_KEY", "1")
+
+    assert is_secret("url", "https://user:0123456789ab@host")
+    assert not is_secret("lr", "0.001")
+    assert without_secrets({"a": {"b": "0123456789ab", "c": 1}, "lr": 0.1}) == {"a": {"c": 1}, "lr": 0.1}
+    assert hidden(["train.py", "--key", "abc", "--token=x", "--lr", "1", "0123456789ab", "--keys", "a"]) == [
+        *("train.py", "--key", "***", "--token=***", "--lr", "1", "***", "--keys", "a")
+    ]
+    assert mattering({"HF_TOKEN": "secret", "HF_HOME": "here", "TOKENIZERS_PARALLELISM": "false"}) == {
+        "HF_HOME": "here",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+PROGRAM = """
+import argparse, os
+import torch
+from transformers import TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--wandb-key", default=os.environ["WANDB_API_KEY"])
+parser.add_argument("--url", default="https://me:" + os.environ["WANDB_API_KEY"] + "@host")
+parser.add_argument("--api-key")
+given = parser.parse_args()
+arguments = TrainingArguments("out", hub_token="hf_of_the_program", use_cpu=True, report_to="none")
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=given.lr)
+for _ in range(10_000):
+    model(torch.randn(2, 4)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_no_secret_of_a_program_is_kept_or_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one of its environment nor one in its code; one of its command line is in the command alone."""
+    monkeypatch.setenv("WANDB_API_KEY", "of_the_environment")
+    (tmp_path / "train.py").write_text(PROGRAM)
+    command = resolve([sys.executable, "train.py", "--api-key", "of_the_command"], tmp_path, os.environ)
+    file = write(survey(command, SurveyOrder(startup=120, seconds=60), os.environ), tmp_path / "out")
+    kept = "\n".join(path.read_text(encoding="utf-8") for path in file.parent.rglob("*") if path.is_file())
+    loaded = load(file)
+    shown = str(settings_table(loaded).rows) + str(loaded.settings.command)
+
+    assert "of_the_environment" not in kept + shown
+    assert "hf_of_the_program" not in kept + shown
+    assert "of_the_command" not in shown
+    assert "'--lr'" in str(loaded.settings.surveyed.options) or "--lr" in kept
