@@ -95,6 +95,9 @@ def test_what_comes_with_the_second_epoch_has_no_pace_at_which_it_goes_on() -> N
 def test_a_trend_over_epochs_stays_a_trend() -> None:
     found = [courses(run(seed, lambda i: {"forward": 1 + i / 200}, (600, 50)), 0.05, epoch=2400) for seed in range(20)]
     assert sum([(one.phase, one.epoch) for one in told] == [("forward", 0)] for told in found) >= 19
+    assert "what the program empties after each epoch of 300 steps grows on" in course(found[0])
+    alone = courses(run(0, lambda i: {"forward": 1 + i / 200}, (600, 50)), 0.05, epoch=80_000)
+    assert "empties" not in course(alone)
 
 
 @pytest.mark.parametrize("epoch", [1.0, 100.0, 2400.0, 1e9])

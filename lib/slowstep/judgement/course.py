@@ -58,6 +58,8 @@ class Course:
     epoch: int = 0
     """The steps of the first epoch, if the change comes all at once with its end: `first` is its time in that epoch
     then, and `last` that after it."""
+    beyond_epoch: int = 0
+    """The steps of an epoch, if those that were watched go beyond one: trials let an epoch go on without end."""
     where: str = ""
     """The line of code at which its time grows; empty if that is not known."""
 
@@ -145,9 +147,16 @@ class _Search:
         raw = ends(long, [one.cut.whole for one in long], at_epoch)
         if min(step, *raw) <= 0 or (last - first) * sense <= 0:
             return None
-        epoch = max(one.cut.epoch for one in over) if at_epoch else 0
-        steps = max(one.span for one in self.launches)
-        found = Course(phase=" and ".join(phases), first=first, last=last, step=step, steps=steps, epoch=epoch)
+        steps, known = (max(getattr(one, name) for one in self.launches) for name in ("span", "epoch"))
+        found = Course(
+            phase=" and ".join(phases),
+            first=first,
+            last=last,
+            step=step,
+            steps=steps,
+            epoch=known if at_epoch else 0,
+            beyond_epoch=known if not at_epoch and known < steps else 0,
+        )
         by_clock = math.log(raw[1] / raw[0]) / math.log(found.change) if found.change > 0 else 0.0
         return found if by_clock >= OF_STEP else None
 

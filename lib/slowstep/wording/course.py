@@ -34,4 +34,8 @@ def _told(one: Course) -> str:
         return f"{text} What costs there passes, at least in part, so figures hold for the beginning of training."
     if one.epoch:
         return f"{text} So figures of the first epoch don't hold for later ones."
-    return f"{text} If that goes on, each {one.adds_a_step_in:,} steps add the time that a step took at first."
+    goes_on = f"If that goes on, each {one.adds_a_step_in:,} steps add the time that a step took at first."
+    if one.beyond_epoch:
+        emptied = f"what the program empties after each epoch of {one.beyond_epoch:,} steps grows on in them"
+        return f"{text} {goes_on} Trials let an epoch go on without end, so {emptied}."
+    return f"{text} {goes_on}"
