@@ -67,31 +67,24 @@ class Program:
         places = list(found.submodule_search_locations or ()) if found is not None else []
         return os.path.realpath(places[0]) if places else ""
 
-    def run(self) -> dict[int, BaseException]:
-        """Run the program until it returns or raises and, as an interpreter does, until its threads have ended.
-
-        Returns the errors that ended threads, by the threads' identities.
+    def run(self) -> None:
+        """Run the program until it returns or raises.
 
         The module `__main__` of a file stays, so that pickle, fork and spawn find the classes of the script.
         `runpy.run_path` would wipe it.
         """
-        with _errors_of_threads() as errors:
-            try:
-                self._run()
-            except SystemExit:
-                threading._shutdown()
-                raise
-            threading._shutdown()
-        return errors
-
-    def _run(self) -> None:
         if package := self._package():
             ENTRIES.add(self.file())
             PACKAGES.add(os.path.join(package, ""))
         PROGRAMS.update(filter(None, [self.file()]))
+        # few functions of this kit's own lie around the program: the end of a log holds what the user wrote
         if self.is_module:
             runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
-            return
+        else:
+            exec(self._code(), sys.modules["__main__"].__dict__)
+
+    def _code(self) -> types.CodeType:
+        """Return the code of a program's file, for which there is a module `__main__` now."""
         path = self.arguments[0]
         module = types.ModuleType("__main__")
         module.__dict__.update(
@@ -99,13 +92,15 @@ class Program:
         )
         sys.modules["__main__"] = module
         with open(path, "rb") as file:
-            code = compile(file.read(), os.path.abspath(path), "exec")
-        exec(code, module.__dict__)
+            return compile(file.read(), os.path.abspath(path), "exec")
 
 
 @contextlib.contextmanager
-def _errors_of_threads() -> Iterator[dict[int, BaseException]]:
-    """Give the errors that end threads while the block runs, by the threads' identities."""
+def threads_of_program() -> Iterator[dict[int, BaseException]]:
+    """Wait for the program's threads where the block ends or calls sys.exit, as an interpreter does at its end.
+
+    Gives the errors that end threads meanwhile, by the threads' identities.
+    """
     found: dict[int, BaseException] = {}
     plain = threading.excepthook
 
@@ -117,6 +112,10 @@ def _errors_of_threads() -> Iterator[dict[int, BaseException]]:
     threading.excepthook = noted
     try:
         yield found
+        threading._shutdown()
+    except SystemExit:
+        threading._shutdown()
+        raise
     finally:
         if threading.excepthook is noted:  # the program may have set its own
             threading.excepthook = plain

@@ -34,7 +34,7 @@ def main(order: str) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks a question gets no answer, and does not wait for one
     sys.stdin = os.fdopen(0, "r", closefd=False)
     from slowstep_probe.processes.protection import protect, unprotected
-    from slowstep_probe.program import Program
+    from slowstep_probe.program import Program, threads_of_program
 
     protection = None
     if asked["scratch"]:
@@ -77,7 +77,8 @@ def main(order: str) -> None:
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
         try:
-            errors = program.run()
+            with threads_of_program() as errors:
+                program.run()
             if (error := probe.of_training(errors)) is not None:
                 raise error
             ended = "it returned"

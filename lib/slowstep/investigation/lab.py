@@ -253,7 +253,7 @@ class Lab(Shown):
         if prior.outcome is Outcome.NOT_TESTABLE:
             return Measured(contrast=contrast, verdict=prior, record=None)
         part = 1.0 if combines else self.for_hypotheses
-        if not (self._was_measured(contrast, "") or self.is_time_left(part)):
+        if not (self.is_time_left(part) or self._was_measured(contrast, "")):
             return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self._measure(contrast, prior, part, name, comparisons)
 

@@ -36,6 +36,7 @@ from slowstep_probe.plain import from_plain
 from slowstep_probe.probe import Probe
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
+from slowstep_probe.program import threads_of_program
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
 from slowstep_probe.ranks.leader import Leader
@@ -179,7 +180,8 @@ class Trial:
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
             try:
-                errors = program.run()
+                with threads_of_program() as errors:
+                    program.run()
                 ended = "the program came to its end"
                 if (error := self.probe.of_training(errors)) is not None:
                     raise error
