@@ -19,8 +19,8 @@ from enum import StrEnum
 import numpy as np
 
 from slowstep.judgement.intervals import NOMINAL_P, Interval, interval, limits, paired
-from slowstep.judgement.throughput import works
-from slowstep.records import Block, Pair
+from slowstep.judgement.throughput import sides, works
+from slowstep.records import Pair
 
 LOOKS = (3, 5, 7, 9, 12, 16, 20, 24, 30)
 """The looks: numbers of pairs after which the comparison may be decided."""
@@ -112,11 +112,11 @@ def due(n: int, most: int) -> bool:
 
 def _work(pairs: Sequence[Pair]) -> np.ndarray:
     """Return the work of both blocks of each pair, shape (2, n)."""
-    return np.array(works(*_sides(pairs)))
+    return np.array(works(*sides(pairs)))
 
 
 def _seconds(pairs: Sequence[Pair]) -> np.ndarray:
-    return np.array([[block.seconds for block in side] for side in _sides(pairs)])
+    return np.array([[block.seconds for block in side] for side in sides(pairs)])
 
 
 def _median_seconds(pairs: Sequence[Pair]) -> np.ndarray:
@@ -124,10 +124,6 @@ def _median_seconds(pairs: Sequence[Pair]) -> np.ndarray:
     return np.array(
         [
             [b.steps * float(np.median(b.step_seconds)) + sum(b.amortised.values()) for b in side]
-            for side in _sides(pairs)
+            for side in sides(pairs)
         ]
     )
-
-
-def _sides(pairs: Sequence[Pair]) -> tuple[list[Block], list[Block]]:
-    return [p.baseline for p in pairs], [p.treatment for p in pairs]

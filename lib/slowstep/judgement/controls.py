@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.judgement.throughput import works
+from slowstep.judgement.throughput import sides, works
 from slowstep.records import Pair
 
 CONTROLS = ("data", "host_to_device", "forward", "backward", "optimizer")
@@ -45,7 +45,7 @@ def moved_controls(pairs: Sequence[Pair], touched: frozenset[str]) -> list[Moved
     if not pairs:
         return []
     found = []
-    before, after = [p.baseline for p in pairs], [p.treatment for p in pairs]
+    before, after = sides(pairs)
     work = list(zip(*works(before, after), strict=True))
     steps = [(b.seconds / own, a.seconds / other) for b, a, (own, other) in zip(before, after, work, strict=True)]
     step, changed = (sum(one) / len(pairs) for one in zip(*steps, strict=True))

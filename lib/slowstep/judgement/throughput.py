@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slowstep.records import Block
+from slowstep.records import Block, Pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def works(*sides: Sequence[Block]) -> list[list[float]]:
     as. Where no samples were seen, a step is one.
     """
     blocks = [block for side in sides for block in side]
-    by_tokens = all(block.work.useful_tokens for block in blocks)
+    by_tokens = _by_tokens(blocks)
     by_samples = all(block.work.samples for block in blocks)
 
     def work(block: Block) -> float:
@@ -71,7 +71,16 @@ def works(*sides: Sequence[Block]) -> list[list[float]]:
 
 def unit(blocks: Sequence[Block]) -> str:
     """Return the judged unit's name."""
-    return "samples/s" if any(not b.work.useful_tokens for b in blocks) else "useful tokens/s"
+    return "useful tokens/s" if _by_tokens(blocks) else "samples/s"
+
+
+def sides(pairs: Sequence[Pair]) -> tuple[list[Block], list[Block]]:
+    """Return the blocks of the baseline and those of the treatment, in the order of their pairs."""
+    return [p.baseline for p in pairs], [p.treatment for p in pairs]
+
+
+def _by_tokens(blocks: Sequence[Block]) -> bool:
+    return all(block.work.useful_tokens for block in blocks)
 
 
 def speed_up(share: float) -> float:

@@ -18,7 +18,7 @@ from slowstep.judgement.intervals import Interval
 from slowstep.judgement.notes import notes_on
 from slowstep.judgement.ranks import UNLIKE, unlike_ranks
 from slowstep.judgement.suspects import LITTLE, PASSES, Left, lost
-from slowstep.judgement.throughput import speed_up, works
+from slowstep.judgement.throughput import sides, speed_up, works
 from slowstep.judgement.timeline import timeline
 from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, TrialRecord
 from slowstep.text.numbers import MOST, percent, percentage, signed
@@ -323,7 +323,7 @@ def _differ(contrast: Contrast, record: ComparisonRecord) -> bool:
 def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     """Return whether the change takes away waits worth the minimum effect, over all the time measured."""
 
-    before, after = [p.baseline for p in pairs], [p.treatment for p in pairs]
+    before, after = sides(pairs)
     work = works(before, after)
 
     def seconds_per_work(side: int, phases: Sequence[str]) -> float:
