@@ -522,7 +522,29 @@ def test_a_program_runs_for_real_with_the_changes(
     rows = (PROGRAMS / "plain_loop.py").read_text(encoding="utf-8").splitlines()
     line = next(i for i, row in enumerate(rows, 1) if "AdamW(" in row)
     assert f"plain_loop.py:{line}: torch.optim.AdamW" in done.stderr
-    assert f"found for train.py in elsewhere, and are made in {home.resolve() / 'plain_loop.py'}" in done.stderr
+    assert f"found for train.py in elsewhere; in {home.resolve() / 'plain_loop.py'} those" in done.stderr
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_a_run_writes_beside_a_changed_configuration_stays(writes: bool, home: Path, tmp_path: Path) -> None:
+    """The place is told. Where nothing was written, nothing is left; the user's own file is as it was."""
+    changes = {"values": {}, "feeding": [], "given": {"own.json:a": 2}, "freed_memory": "returned"}
+    (tmp_path / CHANGES).write_text(json.dumps(changes))
+    (home / "own.json").write_text('{"a": 1}')
+    program = "import json, sys, pathlib\nfile = pathlib.Path(sys.argv[1])\nprint(json.loads(file.read_text()))\n"
+    program += "file.with_name('trained.txt').write_text('weights')\n" * writes
+    (home / "beside.py").write_text(program)
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", sys.executable]
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words += ["beside.py", "own.json"]
+    done = subprocess.run(words, cwd=home, env=env, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "{'a': 2}\n"), done.stderr
+    left = [path for path in tmp_path.rglob("*.txt") if not path.is_symlink()]
+    assert [path.read_text() for path in left] == ["weights"] * writes
+    assert all(str(path) in done.stderr for path in left)
+    assert bool(list(tmp_path.glob("cache/slowstep/run-*"))) == writes
+    assert (home / "own.json").read_text() == '{"a": 1}'
 
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
 from slowstep.judgement.comparison import result_of
 from slowstep.judgement.notes import notes_on
@@ -155,13 +154,6 @@ def test_what_may_write_to_the_base_builds_its_own(
 ) -> None:
     """In doubt a trial has its own: adapters that change the base, full fine-tuning, workloads that nobody knows."""
     assert shared is is_shared(replace(smoke, **changes))
-
-
-def test_a_base_on_a_device_is_its_own(smoke: Settings, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pages of a file are the host's."""
-    monkeypatch.setattr(frozen_bases, "this_machine", lambda: replace(this_machine(), gpu="a device", gpu_count=1))
-
-    assert not is_shared(smoke)
 
 
 @pytest.mark.parametrize(

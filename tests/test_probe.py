@@ -341,7 +341,7 @@ def test_waiting_at_a_border_belongs_to_no_block() -> None:
         pass
 
     def at_step_boundary() -> None:
-        if probe._marks and clock.now:
+        if probe.tape.marks and clock.now:
             blocks.append(probe.close()[0])
         if len(blocks) == 3:
             raise Enough
@@ -484,7 +484,7 @@ def test_a_hook_before_the_forward_pass_belongs_to_it() -> None:
 def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
     """A stack that is looked at knows no more than the last mark; what that was part of is told afterwards."""
     clock, places = HandClock(), []
-    train = loop_with_a_look(clock, lambda: places.append(probe.last_mark()), nothing)
+    train = loop_with_a_look(clock, lambda: places.append(probe.tape.last_mark()), nothing)
     boundaries = iter(range(100))
 
     def at_step_boundary() -> None:
@@ -493,7 +493,7 @@ def test_lines_of_an_evaluation_are_told_as_evaluation() -> None:
             probe.open()
             places.clear()
         elif boundary == 3:
-            told.extend(probe.phases())
+            told.extend(probe.tape.phases())
             raise Enough
 
     told: list[str] = []

@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from simulated import around, block, pairs, record
-from slowstep.records import ComparisonRecord, EventRecord, Memory, Pair, Status, Store, TrialRecord, identity
+from slowstep.records import (
+    ComparisonRecord,
+    Environment,
+    EventRecord,
+    Memory,
+    Pair,
+    Status,
+    Store,
+    TrialRecord,
+    identity,
+)
 from slowstep.records.store import write_atomically
 from slowstep.settings import Settings
 
@@ -211,3 +221,13 @@ def test_an_earlier_version_is_nothing_to_speak_of(store: Store) -> None:
 
     assert store.read(ComparisonRecord, "comparisons", "x") is None
     assert {} == store.unusable
+
+
+def test_a_machine_that_was_started_again_is_the_same_one() -> None:
+    """Its memory has some bytes more or less each time; half of it is another machine."""
+    whole = {"processor": "one", "memory": 25276510208, "gpu_memory": 85_899_345_920, "tools": ["g++"]}
+    again = whole | {"memory": 25276502016, "gpu_memory": 85_899_000_000, "tools": []}
+    smaller = whole | {"memory": 12_000_000_000}
+    one, other, third = (Environment(machine=machine).determinants for machine in (whole, again, smaller))
+
+    assert one == other != third

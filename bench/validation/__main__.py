@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.validation import page, prediction, results, table
 from bench.validation.parts import OUTPUTS, Part, parts
+from slowstep.records.schema import deciding
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,9 +84,9 @@ def renew(part: Part) -> None:
     print(f"{part.name}: {part.tell(known['figures'])}", flush=True)
 
 
-def _hardware(known: dict[str, Any]) -> dict[str, Any]:
+def _hardware(known: dict[str, Any]) -> dict[str, object]:
     """The machine on which a part was measured, without what is installed there."""
-    return {name: value for name, value in known["machine"].items() if name != "tools"}
+    return deciding(known["machine"])
 
 
 if __name__ == "__main__":

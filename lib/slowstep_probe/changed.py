@@ -6,6 +6,8 @@ It is started as `python -c "…; main(ORDER)"`, where ORDER is JSON.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from typing import Any
 
@@ -26,6 +28,8 @@ def main(order: str) -> None:
 
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
+    if asked["copies"] and (own is None or own.number == 0):
+        _say(f"changed copies of the command's configuration files are in {asked['copies']['folder']}")
     with changed(
         asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own, asked["launcher"]
     ) as made:
@@ -36,6 +40,26 @@ def main(order: str) -> None:
                 _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
             if not made and asked["values"] and (own is None or own.number == 0):
                 _say("nothing was changed: the program made none of these objects")
+            if asked["copies"] and own is None:
+                _tidy(**asked["copies"])
+
+
+def files_in(folder: str) -> dict[str, int]:
+    """Return the files in a folder and below, each with the time of its last change in ns. Links are left out."""
+    files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return {path: os.stat(path).st_mtime_ns for path in files if not os.path.islink(path)}
+
+
+def _tidy(folder: str, files: dict[str, int]) -> None:
+    """Remove the changed copies of configuration files, and the links beside them; say so if the program wrote there.
+
+    Then all stays.
+    """
+    written = [path for path, changed in files_in(folder).items() if files.get(path) != changed]
+    if written:
+        _say(f"the program wrote beside the changed copy of its configuration: {written[0]}")
+    else:
+        shutil.rmtree(os.path.dirname(folder), ignore_errors=True)
 
 
 def _say(text: str) -> None:

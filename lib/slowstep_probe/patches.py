@@ -30,6 +30,17 @@ class Patches:
         setattr(owner, name, patched)
         self._undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
 
+    def class_method(self, owner: type, name: str, function: Around) -> None:
+        """As `around`, for a class method: `function(original, cls, …)` is called with the class that is asked."""
+        kept = vars(owner)[name]
+
+        @functools.wraps(kept.__func__)
+        def patched(cls: type, *args: Any, **kwargs: Any) -> Any:
+            return function(kept.__func__, cls, *args, **kwargs)
+
+        setattr(owner, name, classmethod(patched))
+        self._undo.append(lambda: setattr(owner, name, kept))
+
     def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
         """As `around`, for a function of a module that other modules may have imported by its name."""
         original = getattr(module, name)

@@ -28,38 +28,30 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.utils.data.dataloader as loading
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from slowstep_probe import batch_work
+from slowstep_probe.batches import Batches
 from slowstep_probe.clock import Clock, HostClock
-from slowstep_probe.hooks import Hook
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
-from slowstep_probe.marks import STEP, Mark, steps_of, told
-from slowstep_probe.measured import PHASES, Block, Steps, Work
+from slowstep_probe.measured import Block, Steps
+from slowstep_probe.outermost import Outermost
 from slowstep_probe.step_losses import StepLosses
+from slowstep_probe.tape import Tape
 
 UNSEEN = 128
 """Backward passes without any sign of an optimizer step, after which each of them is taken for one."""
 
 WITHOUT_ASKING = 8
 """Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
-
-
-SOUGHT = 2
-"""The steps in which modules are sought that are called outermost. Some are first called after an optimizer's step, or
-in every second step."""
 
 
 class Probe:
@@ -70,40 +62,13 @@ class Probe:
     """
 
     def __init__(self, clock: Clock | None = None, at_step_boundary: Callable[[], None] = lambda: None):
-        self.clock = clock or HostClock()
         self.at_step_boundary = at_step_boundary
+        self.fetched = Batches()
+        self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.losses = StepLosses()
-        self._marks: list[Mark] = []
-        """Marks since the last block ended, or since the open one began."""
-        self._starts: list[int] = [0]
-        """Positions, in samples, at which the steps between the marks begin."""
-        self._works: list[Work] = []
-        self.position = 0
-        """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
-        self._samples = self._counted = 0
-        """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
+        self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._within_or_beside)
         self._trained = False
         """True if a step ends at the next step boundary; False before the first step."""
-        # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
-        self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
-        self._source: deque[Work] = deque()
-        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """Numbers of the loaders' iterators, in the order in which they were met."""
-        self._count = itertools.count()
-        self._asked: int | None = None
-        """Number of the iterator that gave the last batch."""
-        self._training: set[int] = set()
-        """Numbers of the iterators whose batches were trained on."""
-        self._fed: set[int | None] = set()
-        """Numbers of the iterators whose batches came to a backward pass."""
-        self._exhausted: set[int | None] = set()
-        """Numbers of the iterators that have given their last batch."""
-        self._loaders: dict[int, Any] = {}
-        """The loaders of the iterators, by the iterators' numbers."""
-        self.workers = Workers()
-        """The workers of the loader that training draws from."""
-        self.loader: Any = None
-        """The loader whose batches are trained on; None if training has none."""
         self.optimizer: torch.optim.Optimizer | None = None
         """The optimizer that stepped last."""
         self.micro_batches = 0
@@ -143,21 +108,35 @@ class Probe:
         self._batch_begins = True
         self._at_boundary = False
         self._undo: list[Callable[[], None]] = []
-        self._discovery: Any = None
-        self._sought = 0
-        """Steps so far in which models were sought."""
-        self._roots: set[int] = set()
-        self.models: list[torch.nn.Module] = []
-        """The modules that are called outermost: the model, and a loss if it is one."""
-
-    def has_fed(self, iterator: Any) -> bool:
-        """Return whether a batch of a loader's iterator came to a backward pass."""
-        return self._numbers.get(iterator) in self._fed
 
     @property
-    def epoch_has_ended(self) -> bool:
-        """True if a loader that is trained on has given its last batch, once or more."""
-        return bool(self._exhausted & self._training)
+    def clock(self) -> Clock:
+        """The clock of the marks. Another one is taken before the first block is opened."""
+        return self.tape.clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        self.tape.clock = clock
+
+    @property
+    def models(self) -> list[torch.nn.Module]:
+        """The modules that are called outermost: the model, and a loss if it is one."""
+        return self._outermost.modules
+
+    @property
+    def loader(self) -> Any:
+        """The loader whose batches are trained on; None if training has none."""
+        return self.fetched.loader
+
+    @property
+    def workers(self) -> Workers:
+        """The workers of the loader that training draws from."""
+        return self.fetched.workers
+
+    @property
+    def position(self) -> int:
+        """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
+        return self.tape.position
 
     def of_training(self, errors: Mapping[int, BaseException]) -> BaseException | None:
         """Return the error that ended the thread that trains, of those that ended threads; None if it is another."""
@@ -167,37 +146,11 @@ class Probe:
 
     def open(self) -> Steps:
         """Begin a block at this moment, and return the steps since the last one ended."""
-        self._works = []
-        self.clock.synchronize()
-        passed = self._steps() if len(self._starts) > 1 else Steps()
-        self._begin_marks(Mark(self.clock.mark(), "other"))
-        return passed
+        return self.tape.open()
 
     def close(self) -> tuple[Block, Steps]:
         """End the block at this moment, and return it as a whole and step by step, without a step that is under way."""
-        self.clock.synchronize()
-        if self._marks[-1].phase != STEP:
-            if self.step_is_due:  # the last one of a loop, which asks for nothing any more
-                self._marks.append(Mark(self.clock.mark(), STEP))
-                self._starts.append(self.position)
-            else:
-                self._leave_out_unfinished()
-        steps = self._steps()
-        seconds = steps.seconds
-        self._begin_marks()
-        block = Block(
-            steps=len(steps),
-            seconds=sum(seconds),
-            phases={p: sum(steps.phases.get(p, ())) for p in PHASES},
-            step_seconds=seconds,
-            work=batch_work.total(self._works),
-        )
-        return block, steps
-
-    def _steps(self) -> Steps:
-        """Return the steps that the marks make. The last mark ends the last step."""
-        gaps = self.clock.gaps([mark.moment for mark in self._marks])
-        return steps_of(self._marks[:-1], gaps, self._starts, self._training)
+        return self.tape.close(self.step_is_due)
 
     @property
     def step_is_due(self) -> bool:
@@ -207,27 +160,14 @@ class Probe:
     @property
     def has_steps(self) -> bool:
         """True if a step has ended in the open block."""
-        return len(self._starts) > 1 or self.step_is_due
-
-    def _leave_out_unfinished(self) -> None:
-        """Drop the marks and the work of the step under way, which ends within that: by an exception, say."""
-        ends = [i for i, mark in enumerate(self._marks) if mark.phase == STEP]
-        del self._marks[ends[-1] + 1 if ends else 1 :]
-        while self._works and self._samples > self._counted:
-            self._samples -= self._works.pop().samples
-
-    def _begin_marks(self, *marks: Mark) -> None:
-        self._marks, self._starts = list(marks), [self.position]
+        return self.tape.has_steps or self.step_is_due
 
     # -- marks --
-
-    def _mark(self, phase: str, iterator: int | None = None) -> None:
-        self._marks.append(Mark(self.clock.mark(), phase, iterator))
 
     def _enter(self, phase: str, iterator: int | None = None) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._mark(phase, iterator)
+            self.tape.mark(phase, iterator)
             if self.annotation is not None:
                 self._annotated = self.annotation(phase)
                 self._annotated.__enter__()
@@ -238,55 +178,32 @@ class Probe:
             if self._annotated is not None:
                 self._annotated.__exit__(None, None, None)
                 self._annotated = None
-            self._mark("other")
+            self.tape.mark("other")
 
     @contextmanager
     def within(self, phase: str) -> Iterator[str]:
         """Mark a phase while the block runs. Gives the phase that the time belongs to: an outer one, if one is open."""
-        outer = self._marks[-1].phase if self._depth and self._marks else phase
+        outer = self.tape.marks[-1].phase if self._depth and self.tape.marks else phase
         self._enter(phase)
         try:
             yield outer
         finally:
             self._leave()
 
-    def last_mark(self) -> int:
-        """Return the number of the last mark, counted from 0 where the block began."""
-        return len(self._marks) - 1
-
-    @property
-    def phase(self) -> str:
-        """The phase that training is in now."""
-        last = self._marks[-1].phase if self._marks else "other"
-        return "other" if last == STEP else last
-
-    def phases(self) -> list[str]:
-        """Return the phase that follows each mark of the open block."""
-        return ["other" if name == STEP else name for name in told(self._marks, self._training)]
-
     def _boundary(self) -> None:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
             if self._trained:
-                if self._samples == self._counted:  # no batch told its samples: the step counts as one
-                    self._works.append(Work(samples=1))
-                    self._samples += 1
-                self.position += self._samples - self._counted
-                self._counted = self._samples
-                self._mark(STEP)
-                self._starts.append(self.position)
-                self._sought += 1
-                if self._sought == SOUGHT:
-                    self._seeking = False
-                    self._stop_seeking()
+                self.tape.end_step()
+                self._outermost.step_ended()
             self._trained = self._at_boundary = True
             try:
                 self.at_step_boundary()
             finally:
                 self._at_boundary = False
-            if not self._marks:
-                self._mark("other")
+            if not self.tape.marks:
+                self.tape.mark("other")
 
     # -- places --
 
@@ -321,9 +238,8 @@ class Probe:
             register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
-        self._undo += [hook.remove for hook in hooks] + [self._stop_seeking]
-        self._seeking = True
-        self._seek()
+        self._undo += [hook.remove for hook in hooks] + [self._outermost.remove]
+        self._outermost.seek()
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")
@@ -346,7 +262,7 @@ class Probe:
                 return original(*args, **kwargs)
             if phase == "backward":
                 self._trains_here()
-            if self._is_beside(fetching=phase == "data"):
+            if self._beside(fetching=phase == "data"):
                 result = original(*args, **kwargs)
                 if phase == "data":
                     after(result, *args)
@@ -356,7 +272,7 @@ class Probe:
             try:
                 result = original(*args, **kwargs)
             except StopIteration:
-                self._exhausted.add(iterator)
+                self.fetched.exhaust(iterator)
                 raise
             finally:
                 self._leave()
@@ -371,11 +287,14 @@ class Probe:
         if self._depth == 0:
             self._thread = threading.get_ident()
 
-    def _is_beside(self, fetching: bool = False) -> bool:
+    def _beside(self, fetching: bool = False) -> bool:
         """Return whether this thread is not the one that trains. Until that is known, one that only fetches is not."""
         if self._thread is None:
             return fetching and threading.current_thread() is not threading.main_thread()
         return self._thread != threading.get_ident()
+
+    def _within_or_beside(self) -> bool:
+        return self._depth > 0 or self._beside()
 
     def _loader_asked(self, asked: Any) -> int | None:
         """Pass a step boundary that is due, and return the number of the iterator that is asked; None for a loader."""
@@ -385,45 +304,28 @@ class Probe:
             self._since_asked = self._unannounced = 0
         if self._depth == 0 and iterator is not None:
             self._fed_beside = False
-            self.workers.belong_to(iterator)
-            # asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next
-            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
-            self._asked = self._number(iterator)
+            self.fetched.ask(iterator)
         self._boundary()
-        return None if iterator is None else self._number(iterator)
+        return None if iterator is None else self.fetched.number(iterator)
 
     def _iterator_made(self, iterator: Any, loader: Any) -> None:
         """Note whose time the start of the workers was: that of the iterator that was made."""
-        if isinstance(iterator, loading._BaseDataLoaderIter):
-            self._loaders[self._number(iterator)] = loader
-        if self._is_beside(fetching=True):
+        if not isinstance(iterator, loading._BaseDataLoaderIter):
             return
-        last = next((i for i in reversed(range(len(self._marks))) if self._marks[i].phase == "data"), None)
-        if self._depth == 0 and last is not None and isinstance(iterator, loading._BaseDataLoaderIter):
-            self._marks[last] = self._marks[last]._replace(iterator=self._number(iterator))
+        self.fetched.made(iterator, loader)
+        if self._depth == 0 and not self._beside(fetching=True):
+            self.tape.belongs_to(self.fetched.number(iterator))
 
     def _fetched_batch(self, batch: Any, iterator: Any) -> None:
-        if self._is_beside(fetching=True):
-            self._fed_beside, self._asked = True, self._number(iterator)
-            self.workers.belong_to(iterator)
-            self._source = self._fetched.setdefault(iterator, deque(maxlen=1024))
-            self._source.append(batch_work.count(batch))
+        if self._beside(fetching=True):
+            self._fed_beside = True
+            self.fetched.ask(iterator)
+            self.fetched.give(batch)
         elif self._depth == 0:
-            self._source.append(batch_work.count(batch))
-
-    def _number(self, iterator: Any) -> int:
-        if iterator not in self._numbers:
-            self._numbers[iterator] = next(self._count)
-        return self._numbers[iterator]
-
-    def _batch_met(self, done: Work) -> None:
-        """Count the work of a batch that training begins with."""
-        self._works.append(done)
-        self._samples += done.samples
-        self._batch_begins = False
+            self.fetched.give(batch)
 
     def _backward(self, loss: Any, *_: Any, **__: Any) -> None:
-        if self._depth and self._marks[-1].phase == "backward":
+        if self._depth and self.tape.marks[-1].phase == "backward":
             return  # a checkpoint makes passes of its own
         if not self._backwards:  # gradients that were asked for before are no training by themselves
             self.losses.forget()
@@ -443,7 +345,7 @@ class Probe:
         self._unannounced += 1
         self._passes += not (self._in_closure and self._passes)
         self.losses.add(loss)
-        self._fed.add(self._asked)
+        self.fetched.feed()
         self._batch_begins = True
         if not self._stepped and (self._unsigned or len(self.losses) > UNSEEN):
             self._unsigned = True
@@ -452,7 +354,7 @@ class Probe:
     def _optimizer_steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Enter the optimizer, and leave it while it calls a closure; returns its arguments with such a closure."""
         self._trains_here()
-        if self._is_beside():
+        if self._beside():
             return None
         self._optimizers.append(self._depth)
         self._enter("optimizer")
@@ -481,7 +383,7 @@ class Probe:
             self._step_ended()
 
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._is_beside():
+        if self._beside():
             return
         if self._optimizers:
             self._optimizers.pop()
@@ -507,41 +409,15 @@ class Probe:
         if self._unannounced > WITHOUT_ASKING:
             self._boundary()
 
-    def _seek(self) -> None:
-        self._discovery = register_module_forward_pre_hook(self._discover)
-
-    def _stop_seeking(self) -> None:
-        if self._discovery is not None:
-            self._discovery.remove()
-            self._discovery = None
-
-    def _discover(self, module: torch.nn.Module, *inputs: Any) -> None:
-        """Take a module that is called in the first step while no other is running as a model (or a loss)."""
-        if self._depth or self._is_beside():
-            return
-        self._stop_seeking()
-        if id(module) not in self._roots:
-            self._roots.add(id(module))
-            self.models.append(module)
-            end = module.register_forward_hook(Hook(lambda *_: self._forward_ended()), always_call=True)
-
-            def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
-                self._forward_begins(args, kwargs)
-
-            began = module.register_forward_pre_hook(Hook(begin), prepend=True, with_kwargs=True)
-            self._undo += [began.remove, end.remove]
-            self._forward_begins(inputs[0] if inputs else (), {})
-
     def _forward_ended(self) -> None:
-        if self._is_beside():
+        if self._beside():
             return
         self._leave()
-        if self._seeking and self._depth == 0 and self._discovery is None:
-            self._seek()
+        if self._depth == 0:
+            self._outermost.seek()
 
     def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._is_beside():
+        if self._beside():
             return
         training = torch.is_grad_enabled()
         if training and self._thread is None:
@@ -550,13 +426,18 @@ class Probe:
         if self._depth == 0 and training:
             if not self._in_closure:
                 self._unannounced = 0
-                if not self._training or self._fed_beside or self._since_asked > WITHOUT_ASKING:
+                if not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING:
                     self._boundary()
-            if self._batch_begins and self._source:
-                self._batch_met(self._source.popleft())
-                self._met += 1
-                self._training.add(self._asked)
-                self.loader = self._loaders.get(self._asked, self.loader)
-            elif self._batch_begins and not self._training and not (self._in_closure and self.losses):
-                self._batch_met(batch_work.count_inputs(args, kwargs))
+            if self._batch_begins:
+                self._batch_met(args, kwargs)
         self._enter("forward" if training else "evaluate")
+
+    def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Count the work of the batch that training begins with: a loader's, or what the model is called with."""
+        done = self.fetched.take()
+        self._met += done is not None
+        if done is None and not self.fetched.training and not (self._in_closure and self.losses):
+            done = batch_work.count_inputs(args, kwargs)
+        if done is not None:
+            self.tape.add(done)
+            self._batch_begins = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import importlib.util
 import os
@@ -87,12 +88,11 @@ class Program:
         """Return the code of a program's file, for which there is a module `__main__` now."""
         path = self.arguments[0]
         module = types.ModuleType("__main__")
-        module.__dict__.update(
-            __file__=os.path.abspath(path), __builtins__=__builtins__, __cached__=None, __spec__=None
-        )
+        module.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins, __cached__=None, __spec__=None)
         sys.modules["__main__"] = module
         with open(path, "rb") as file:
-            return compile(file.read(), os.path.abspath(path), "exec")
+            # the program has the language that it asks for itself, and not that of this module
+            return compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
 
 
 @contextlib.contextmanager

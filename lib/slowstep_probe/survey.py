@@ -8,6 +8,7 @@ import mmap
 import os
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,19 +19,24 @@ import torch
 import torch.utils.checkpoint
 import torch.utils.data
 
+from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
-from slowstep_probe.places import CodePlace, here
+from slowstep_probe.places import CodePlace, here, kind_of
 from slowstep_probe.plain import shown
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.secret import is_secret, without_secrets
+from slowstep_probe.weights.built_once import watch
 
 MOST = 200
 """The most objects that are noted of a kind; a program that makes more makes them in a loop."""
+
+CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".gin")
+"""The endings of configuration files."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -60,6 +66,8 @@ class Survey:
         """The options that the program's own parser knows, with the values it found."""
         self.written: Counter[str] = Counter()
         """Files that were opened for writing."""
+        self.configurations: dict[str, None] = {}
+        """Configuration files of the user's own that were opened for reading, in their order."""
         self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
         self._datasets: list[tuple[int, CodePlace]] = []
         """The identity of the dataset of each loader, and the place where the loader was made."""
@@ -67,6 +75,10 @@ class Survey:
         """The TrainingArguments that were made last, each with all its values."""
         self._asked_worker = mmap.mmap(-1, 1)
         """A byte that loader workers share: 1 once something has asked which worker it runs in."""
+        self.weights_seconds = 0.0
+        """The seconds in which models of transformers were built."""
+        self._builds = False
+        """True while one is."""
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -93,8 +105,10 @@ class Survey:
         patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
         self._launchers.attach(patches, self._late)
+        unsent.attach(patches, self._late)
         self._late.on("transformers.training_args", self._training_arguments)
         self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._late.on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._model_built, patches))
         self._late.on("deepspeed", self._function("initialize", "engine"))
         self._late.on("torch.distributed.fsdp", self._function("fully_shard", "fsdp"))
         self._late.on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
@@ -154,7 +168,9 @@ class Survey:
             "constructed": [asdict(one) for one in self.constructed],
             "options": self.options,
             "written": [file for file, _ in self.written.most_common(MOST)],
+            "configurations": [file for file in self.configurations if file not in self.written][:MOST],
             "threads": torch.get_num_threads(),
+            "weights_seconds": self.weights_seconds,
         }
 
     # -- what is noted --
@@ -233,6 +249,17 @@ class Survey:
 
         self._patches.after(owner, "__post_init__", made)
 
+    def _model_built(self, original: Any, kind: type, *args: Any, **kwargs: Any) -> Any:
+        """Time a call that builds a model, and those that it makes itself as a part of it."""
+        if self._builds:
+            return original(kind, *args, **kwargs)
+        self._builds, began = True, time.monotonic()
+        try:
+            return original(kind, *args, **kwargs)
+        finally:
+            self._builds = False
+            self.weights_seconds += time.monotonic() - began
+
     def _parsed(self, original: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
         space, rest = original(parser, *args, **kwargs)
         for action in parser._actions:
@@ -243,12 +270,17 @@ class Survey:
         return space, rest
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note each file that is opened for writing. An audit hook may raise nothing."""
+        """Note each file that is opened for writing, and configuration files. An audit hook may raise nothing."""
         if not self._watching or event != "open":
             return
         path, _, flags = arguments
-        if isinstance(path, (str, bytes, os.PathLike)) and isinstance(flags, int) and flags & WRITING:
-            self.written[os.path.abspath(os.fsdecode(path))] += 1
+        if not isinstance(path, (str, bytes, os.PathLike)) or not isinstance(flags, int):
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if flags & WRITING:
+            self.written[name] += 1
+        elif name.endswith(CONFIGURATIONS) and kind_of(name) == "user":
+            self.configurations[name] = None
 
 
 def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:

@@ -205,7 +205,7 @@ class Watched:
     def beyond_epoch(self) -> bool:
         """True if the program has gone through its data once, or has taken the steps that its Trainer may take."""
         limit = int(getattr(getattr(self.configurations.trainer, "args", None), "max_steps", 0) or 0)
-        return self.probe.epoch_has_ended or 0 < limit <= self.steps
+        return self.probe.fetched.epoch_has_ended or 0 < limit <= self.steps
 
     def tell(self, ended: str, standing: str = "") -> None:
         """Write what was seen, and end the process without unwinding the user's code."""

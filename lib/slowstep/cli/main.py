@@ -222,11 +222,11 @@ def _params(given: argparse.Namespace) -> list[str]:
 
 def _run(given: argparse.Namespace) -> int:
     from slowstep.command.resolve import resolve
-    from slowstep.launch.changed_run import changes_in, run
+    from slowstep.launch.changed_run import changes_in, outdated, run
 
     changes, command = changes_in(Path(given.final)), resolve(given.words, Path.cwd(), os.environ)
-    if changes["program"] not in ("", command.program):
-        say(f"these changes were found for {changes['program']}, and are made in {command.program}", error=True)
+    for line in outdated(changes, command):
+        say(line, error=True)
     run(command, changes, os.environ)
 
 

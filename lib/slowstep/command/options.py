@@ -95,8 +95,10 @@ def _joins(arguments: Sequence[str]) -> bool:
 
 
 def _spelled(value: object, own: Sequence[str]) -> object:
-    """Return a truth value as the text that stands for it where a text stood: `false` for `true`, `no` for `yes`."""
+    """Return a value as the text that stands for it where a text stood: `no` for `yes`, `[3,4]` for `[1,2]`."""
     said = own[0] if own else ""
+    if isinstance(value, list) and len(own) == 1 and said.startswith("["):
+        return f"[{','.join(map(str, value))}]"
     if not isinstance(value, bool) or said.lower() not in TRUTH:
         return value
     pair = next(p for p in (("true", "false"), ("yes", "no"), ("1", "0")) if said.lower() in p)

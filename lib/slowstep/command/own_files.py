@@ -54,6 +54,14 @@ def changed_text(path: Path, values: Mapping[str, Any]) -> str:
     return write(data)
 
 
+def with_values(text: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a YAML file with values by key, set or added; all else stays, comments included."""
+    data, write = _parsed(text, ".yaml")
+    data = {} if data is None else data
+    data.update(values)
+    return str(write(data))
+
+
 def _keys(data: Any, before: str = "") -> list[str]:
     """Return the dotted keys of all values in data."""
     parts = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
@@ -110,15 +118,26 @@ def _float(representer: Any, value: float) -> Any:
 
 
 def names_file(word: str, name: str, folder: str) -> bool:
-    """Return whether a word of a command names the file `name`, by itself or as the value of an option."""
-    value = word.partition("=")[2] if word.startswith("-") else word
-    return bool(value) and (value == name or (Path(folder) / value).resolve() == (Path(folder) / name).resolve())
+    """Return whether a word of a command names the file `name`: `config.yml`, `--config=config.yml`, `c=config.yml`."""
+    return any(
+        value == name or (Path(folder) / value).resolve() == (Path(folder) / name).resolve()
+        for value in _values(word)
+        if value
+    )
+
+
+def _values(word: str) -> list[str]:
+    """Return what of a word may be the path of a file."""
+    behind = word.partition("=")[2]
+    return [behind] if word.startswith("-") else [word, behind]
 
 
 def renamed(words: Sequence[str], name: str, folder: str, copy: Path) -> list[str]:
     """Return words in which a file is replaced by its copy."""
     found = []
     for word in words:
-        option, equals, _ = word.partition("=") if word.startswith("-") else ("", "", "")
-        found.append(f"{option}{equals}{copy}" if names_file(word, name, folder) else word)
+        option, equals, value = word.partition("=")
+        whole = not equals or not names_file(f"--x={value}", name, folder)  # a path may have `=` in it
+        new = str(copy) if whole else f"{option}={copy}"
+        found.append(new if names_file(word, name, folder) else word)
     return found

@@ -56,11 +56,13 @@ def resolve(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Comma
     words = list(words)
     given: dict[str, str] = {}
     rest = list(words)
-    if rest and os.path.basename(rest[0]) == "env":
-        rest = rest[1:]
-        while rest and re.fullmatch(r"[A-Za-z_]\w*=.*", rest[0], re.DOTALL):
-            name, _, value = rest.pop(0).partition("=")
-            given[name] = value
+    by_env = rest[:1] != [] and os.path.basename(rest[0]) == "env"
+    rest = rest[by_env:]
+    while rest and re.fullmatch(r"[A-Za-z_]\w*=.*", rest[0], re.DOTALL):  # as a shell takes them
+        name, _, value = rest.pop(0).partition("=")
+        given[name] = value
+    if by_env and rest and rest[0].startswith("-"):
+        raise CommandError(f"env {rest[0]}: options of env can't be taken; change the environment of slowstep itself")
     if not rest:
         raise CommandError("no command was given; put it after --, as in `slowstep survey -- python train.py`")
     _refuse_several(rest[0])
@@ -117,6 +119,8 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     options: list[str] = []
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
+        if bundled := re.fullmatch(r"-([bBdEiIOPqsSuvx]+)([mc].*)", rest[0]):  # -um module
+            rest[:1] = [f"-{bundled[1]}", f"-{bundled[2]}"]
         if rest[0].startswith("-m"):
             module = [rest[0][2:]] if len(rest[0]) > 2 else rest[1:2]
             if not module:

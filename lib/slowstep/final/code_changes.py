@@ -13,12 +13,13 @@ from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome
-from slowstep.settings.command import COPIES, Command
+from slowstep.settings.command import COPIES, Command, digest
 from slowstep.settings.schema import Settings
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import causes
 from slowstep.wording.words import effect
 from slowstep_probe.changing.intervention import given_name
+from slowstep_probe.secret import hidden
 
 
 def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -> str:
@@ -35,10 +36,10 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
             "\n".join(_lines(choice.chosen, command)) or "No line of the code changes: the command does, see below."
         ]
         if edits_patch:
-            parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply`."]
+            parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply -p1`."]
         final = lab.folder / "final"
         parts += ["Train with these changes before a line is edited:"]
-        parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {shlex.join(command.words)}\n```"]
+        parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {command}\n```"]
     else:
         parts += ["No change of a setting was shown to pay, so none is proposed."]
     lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
@@ -58,7 +59,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     if kept or values:
         words = given.words(command, values, (lab.folder / "final").resolve() / COPIES)
         before = f"{in_code.KEEPS_FREED_MEMORY} " if kept else ""
-        parts += ["## The command", code(before + shlex.join(words))]
+        parts += ["## The command", code(before + shlex.join(hidden(words)))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,6 +67,8 @@ def changes_record(settings: Settings) -> dict[str, Any]:
     """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
     return {
         "program": settings.command.program,
+        "launching": settings.command.launching,
+        "sources": {file: digest(file) for file in settings.surveyed.files},
         "values": {key: value for key, value in settings.changes.items() if not given_name(key)},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,

@@ -1,4 +1,4 @@
-"""The patch changes.patch: keywords of calls in the user's code, as `git apply` takes it in the command's folder."""
+"""The patch changes.patch: keywords of calls in the user's code, for `git apply -p1` in the command's folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _diff(path: Path, changes: Sequence[Mapping[str, Any]], name: Path) -> str:
     try:
         before = path.read_bytes().decode("utf-8")
         after = edited(before, changes)
-    except (OSError, UnicodeDecodeError, cst.ParserSyntaxError):
+        compile(after, str(path), "exec", dont_inherit=True)
+    except (OSError, UnicodeDecodeError, cst.ParserSyntaxError, SyntaxError):
         return ""
     lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{name.as_posix()}", f"b/{name.as_posix()}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
@@ -49,10 +50,19 @@ def _lines(text: str) -> list[str]:
 
 def edited(source: str, changes: Sequence[Mapping[str, Any]]) -> str:
     """Return the source of a module with the keywords of calls changed; what can't be changed stays as it is."""
-    wrapper = MetadataWrapper(cst.parse_module(source))
+    wrapper, lines = MetadataWrapper(cst.parse_module(source)), source.split("\n")
+    changes = [_by_letters(one, lines) for one in changes]
     count = _Counted(changes)
     wrapper.visit(count)
     return wrapper.visit(_Keywords([one for i, one in enumerate(changes) if count.found[i] == 1])).code
+
+
+def _by_letters(made: Mapping[str, Any], lines: Sequence[str]) -> Mapping[str, Any]:
+    """Return a change with the column of its call in letters, as the parser counts. Python counts bytes."""
+    place = made["place"]
+    line = lines[place["line"] - 1] if 0 < place["line"] <= len(lines) else ""
+    letters = len(line.encode()[: place["column"]].decode(errors="ignore"))
+    return {**made, "place": place | {"column": letters}}
 
 
 class _Counted(cst.CSTVisitor):
@@ -100,7 +110,11 @@ def _last_name(function: cst.BaseExpression) -> str:
 
 def _with_keyword(call: cst.Call, made: Mapping[str, Any]) -> cst.Call:
     """Return a call with an argument replaced, or added as a keyword; as it is where that can't be told."""
-    value, position = cst.parse_expression(literal(made["after"])), made.get("position")
+    value, position, slot = cst.parse_expression(literal(made["after"])), made.get("position"), made.get("slot")
+    named = [a.keyword.value for a in call.args if a.keyword is not None]
+    starred = any(argument.star for argument in call.args)
+    if starred and made["argument"] not in named:
+        return call  # it may be in what the stars stand for
     if made["argument"] == "num_workers" and made["after"] == 0:  # what only workers need is refused without them
         kept = [a for a in call.args if a.keyword is None or a.keyword.value not in NEED_WORKERS]
         if kept and kept[-1] is not call.args[-1]:
@@ -108,16 +122,19 @@ def _with_keyword(call: cst.Call, made: Mapping[str, Any]) -> cst.Call:
         call = call.with_changes(args=kept)
     for i, argument in enumerate(call.args):
         by_name = argument.keyword is not None and argument.keyword.value == made["argument"]
-        by_position = position == i and argument.keyword is None and not argument.star
+        by_position = i in (position, slot) and argument.keyword is None and not argument.star
         if by_name or by_position:
             return call.with_changes(args=[*call.args[:i], argument.with_changes(value=value), *call.args[i + 1 :]])
-    if any(argument.star for argument in call.args) or position is not None:
+    if position is not None:
         return call
     return call.with_changes(args=list(_appended(call.args, made["argument"], value)))
 
 
 def _appended(args: Sequence[cst.Arg], name: str, value: cst.BaseExpression) -> Iterator[cst.Arg]:
-    """Yield arguments with one more keyword, which stands as the last one does: on a line of its own, or beside it."""
+    """Yield arguments with one more keyword, which stands as the last one does: on a line of its own, or beside it.
+
+    A comment stays with the argument that it stands behind.
+    """
     equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     new = cst.Arg(keyword=cst.Name(name), value=value, equal=equal)
     if not args:
@@ -125,11 +142,37 @@ def _appended(args: Sequence[cst.Arg], name: str, value: cst.BaseExpression) -> 
         return
     *rest, last = args
     yield from rest
+    if isinstance(last.value, cst.GeneratorExp) and not last.value.lpar:  # it needs brackets beside another argument
+        lone = last.value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        last = last.with_changes(value=lone)
     between = rest[-1].comma.whitespace_after if rest and isinstance(rest[-1].comma, cst.Comma) else None
-    space = between or cst.SimpleWhitespace(" ")
     if isinstance(last.comma, cst.Comma):  # a trailing comma: what follows it belongs to the closing parenthesis
-        yield last.with_changes(comma=last.comma.with_changes(whitespace_after=space))
-        yield new.with_changes(comma=last.comma)
+        after = last.comma.whitespace_after
+        yield last.with_changes(comma=last.comma.with_changes(whitespace_after=_between(between, after)))
+        yield new.with_changes(comma=last.comma.with_changes(whitespace_after=_without_comment(after)))
     else:
-        yield last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
-        yield new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+        after = last.whitespace_after_arg
+        comma = cst.Comma(whitespace_after=_between(between, after))
+        yield last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+        yield new.with_changes(whitespace_after_arg=_without_comment(after))
+
+
+Space = cst.BaseParenthesizableWhitespace
+
+
+def _between(others: Space | None, after: Space) -> Space:
+    """Return what stands between the last argument and a new one: as between `others`, with the last one's comment."""
+    space = _without_comment(others or cst.SimpleWhitespace(" "))
+    comment = after.first_line.comment if isinstance(after, cst.ParenthesizedWhitespace) else None
+    if comment is None:
+        return space
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        return space.with_changes(first_line=after.first_line)  # type: ignore[attr-defined]
+    return cst.ParenthesizedWhitespace(first_line=after.first_line, indent=True, last_line=after.last_line)  # type: ignore[attr-defined]
+
+
+def _without_comment(space: Space) -> Space:
+    """Return the white space between two arguments without comments and empty lines."""
+    if not isinstance(space, cst.ParenthesizedWhitespace):
+        return space
+    return space.with_changes(first_line=cst.TrailingWhitespace(newline=space.first_line.newline), empty_lines=[])

@@ -114,7 +114,7 @@ def open_lab(
 
     def describe() -> None:
         if known != about:
-            evidence.store.write(about, *DESCRIPTION)
+            evidence.store.write(about, *DESCRIPTION, private=bool(settings.command and settings.command.has_secrets))
 
     if known is None or known.environment.determinants == environment.determinants:
         describe()

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slowstep.command.given import arguments
+from slowstep.command.given import arguments, split
 from slowstep.launch.probe_entry import entry
-from slowstep.settings.command import CHANGES, COPIES, Command
+from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.errors import SettingsError
-from slowstep_probe.processes.scratch import folder_prefix
+from slowstep_probe.changed import files_in
 from slowstep_probe.ranks.rank import SPAWN, SUBPROCESS
+
+RUN = "run-"
+"""The beginning of the names of folders that hold the changed copies of one run."""
 
 MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
 """What is done in the command's process, and in which processes."""
+
+ABOUT = ("given", "nodes", "program", "launching", "sources")
+"""What else is known of the changes."""
 
 
 def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
@@ -32,16 +39,52 @@ def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) ->
             f"{command}: it starts its processes itself, and each of them would do again what it does before; make the "
             "changes in its code, as changes.md names them"
         )
-    scratch = tempfile.mkdtemp(prefix=folder_prefix("given"))  # removed by the next start after it has ended
-    words = arguments(command, changes["given"], Path(scratch) / COPIES, links=True)
+    if changes["launching"] not in (None, command.launching):
+        found = shlex.join(changes["launching"]) or "no launcher"
+        raise SettingsError(
+            f"{command}: these changes were found for a program that is started by {found}; start it so, or run "
+            "`slowstep diagnose` on this command"
+        )
+    copies = _new_folder() if any(split(name)[0] for name in changes["given"]) else None
+    words = arguments(command, changes["given"], copies or Path(command.folder), links=copies is not None)
     order = {
         "arguments": words,
         "folder": command.folder,
         "command": [command.python, *words],
+        "copies": {"folder": str(copies), "files": files_in(str(copies))} if copies else None,
         **{name: changes[name] for name in MADE},
     }
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
     os.execve(command.python, words, dict(env) | command.env)
+
+
+def outdated(changes: Mapping[str, Any], command: Command) -> Iterator[str]:
+    """Yield a line for each reason for which changes may not be made in the program of a command."""
+    if changes["program"] not in ("", command.program):
+        yield (
+            f"these changes were found for {changes['program']}; in {command.program} those of its loaders are not "
+            "made, since they belong to a line"
+        )
+        return
+    moved = [command.shown(file) for file, known in changes["sources"].items() if digest(file) != known]
+    if moved:
+        yield (
+            f"{', '.join(moved[:3])} changed after these changes were found; those of a loader are made only where its "
+            "line is the same. What was changed is said at the end"
+        )
+
+
+def _new_folder() -> Path:
+    """Return a new folder for changed copies of configuration files, which stays: programs write beside them.
+
+    It lies outside of the investigation, whose folder holds no links to others.
+    """
+    try:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowstep"
+        place.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=RUN, dir=place)) / COPIES
+    except (OSError, RuntimeError):  # no home, or a full one
+        return Path(tempfile.mkdtemp(prefix=f"slowstep-{RUN}")) / COPIES
 
 
 def changes_in(folder: Path) -> dict[str, Any]:
@@ -51,7 +94,8 @@ def changes_in(folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         # records of one process, and those of earlier versions, have none of these
         known = {"processes": 0, "launcher": "", "micro_batches": 0, "nodes": 0, "program": ""} | found
-        return {name: known[name] for name in (*MADE, "given", "nodes", "program")} | {"folder": folder.resolve()}
+        known = {"launching": None, "sources": {}} | known
+        return {name: known[name] for name in (*MADE, *ABOUT)} | {"folder": folder.resolve()}
     except OSError:
         raise SettingsError(
             f"{path}: there is no such file; give the folder final/ of a command's investigation"

@@ -47,13 +47,13 @@ class FrozenBase:
 
 
 def is_shared(settings: Settings) -> bool:
-    """Return whether trials of these settings map one base: they only read it, for all that is known, and it is large.
+    """Return whether trials of these settings have one base: they only read it, for all that is known, and it is large.
 
-    A base on a device is not shared: the pages of a file are the host's.
+    On the CPU they share its pages. To a device each trial copies it, unless each rank has a device of its own.
     """
     if settings.command or settings.workload not in WORKLOADS or not settings.peft:
         return False
-    if this_machine().gpu_count or (parameters(settings.model) or math.inf) < SMALL:
+    if (settings.ranks > 1 and this_machine().gpu_count) or (parameters(settings.model) or math.inf) < SMALL:
         return False
     return all(_only_reads(name, value) for name, value in settings.peft.items())
 

@@ -58,6 +58,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
         options=tuple(command.options),
         preload=(*ALWAYS, *_modules(settings)),
         env=environment(env),
+        folder=command.folder,
     )
     return warm(about)
 
@@ -67,8 +68,18 @@ def warmed(settings: Settings) -> WarmInterpreter:
     return interpreter_of(settings) if settings.command else own_interpreter()
 
 
-def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> Intervention:
-    """Return what is done to the program of a command."""
+WEIGHTS = "weights"
+"""The folder in which trials leave frozen models to each other."""
+
+WORTH_SECONDS = 2.0
+"""The seconds that building a model takes from which on it is built once for all trials."""
+
+
+def intervention(settings: Settings, folder: Path, writable: Sequence[Path], weights: Path) -> Intervention:
+    """Return what is done to the program of a command. Trials may leave models to each other in the folder `weights`.
+
+    All that is `writable` they really write to.
+    """
     own = [str(folder), *map(str, writable)]
     return Intervention(
         values=settings.changes,
@@ -78,6 +89,8 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path]) -> 
         events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],
         micro_batches=int(settings.run["gradient_accumulation_steps"] or 0),
         seed=settings.budget.seed,
+        weights=str(weights) if _trains_over_frozen_weights(settings) else "",
+        weights_seconds=WORTH_SECONDS,
     )
 
 
@@ -92,6 +105,17 @@ def extensions(settings: Settings, folder: Path) -> dict[str, str]:
     """
     built = any(EXTENSIONS in Path(file).parts for file in _record(settings).get("written", ()))
     return {"TORCH_EXTENSIONS_DIR": str(folder)} if built else {}
+
+
+def _trains_over_frozen_weights(settings: Settings) -> bool:
+    """Return whether a survey saw a model that took long to build, and of which most was frozen in training.
+
+    Weights that are trained are their trial's own: pages of a file would be copied one by one as they are written to.
+    """
+    seen = _record(settings)
+    model = (seen.get("training") or {}).get("model") or {}
+    frozen = model.get("parameters", 0) - model.get("trained", 0)
+    return seen.get("weights_seconds", 0.0) >= WORTH_SECONDS and frozen > model.get("trained", 0)
 
 
 def _modules(settings: Settings) -> list[str]:

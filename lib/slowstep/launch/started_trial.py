@@ -12,7 +12,7 @@ from slowstep.factors import Arm
 from slowstep.launch.environment import devices_of
 from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.of_command import ALONE, EXTENSIONS, extensions, intervention, program_of
+from slowstep.launch.of_command import ALONE, EXTENSIONS, WEIGHTS, extensions, intervention, program_of
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
 from slowstep.processes.memory import available
 from slowstep.settings.convert import to_plain
@@ -52,14 +52,15 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
     settings, command = start.arm.settings, start.arm.settings.command
     start.log.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
-    built = start.cache.parent / EXTENSIONS
-    for made in (start.cache, built):
+    built, weights = (start.cache.parent / name for name in (EXTENSIONS, WEIGHTS))
+    kept = [start.cache, built, weights]
+    for made in kept:
         made.mkdir(parents=True, exist_ok=True)
     own = ALONE | extensions(settings, built) if command else devices_of(settings.ranks)
     program = program_of(command, settings.given, folder / "given") if command else described(start, folder)
     launch = Launch(
         program=program,
-        intervention=intervention(settings, folder, [start.cache, built]) if command else None,
+        intervention=intervention(settings, folder, kept, weights) if command else None,
         env={"TORCHINDUCTOR_CACHE_DIR": str(start.cache)} | own,
         group=start.group,
         launcher=command.launcher if command else ENVIRONMENT,

@@ -12,13 +12,16 @@ from typing import Any
 
 import yaml
 
+from slowstep.command.own_files import with_values
 from slowstep.command.resolve import resolve
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, mattering, survey
+from slowstep.processes.lock import locked
 from slowstep.records.store import write_atomically
-from slowstep.settings.command import Seen, Surveyed
-from slowstep.settings.convert import to_plain
+from slowstep.settings.command import Command, Seen, Surveyed
+from slowstep.settings.convert import from_plain, to_plain
 from slowstep.settings.errors import SettingsError
 from slowstep.settings.library_arguments import FUSED
+from slowstep.settings.parse import read_yaml
 from slowstep.settings.schema import Process
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 from slowstep_probe.processes.log import last_words
@@ -74,7 +77,7 @@ def _why(seen: SurveyRecord) -> str:
 def folder_for(survey: SurveyRecord, outputs: Path, name: str = "") -> Path:
     """Return the folder of a command's investigation: `name`, or that of the program.
 
-    It is numbered where a program of another folder has taken the name (`train`, `train_2`), so that nothing is lost.
+    It is numbered where another program has taken the name (`train`, `train_2`), so that nothing is lost.
     """
     if name:
         return outputs / name
@@ -84,29 +87,40 @@ def folder_for(survey: SurveyRecord, outputs: Path, name: str = "") -> Path:
 
 
 def _is_of_another(path: Path, survey: SurveyRecord) -> bool:
-    """Return whether a parameter file was made for a program of another folder."""
-    command = _mapping(path).get("command")
-    return isinstance(command, Mapping) and command.get("folder") not in (None, survey.command.folder)
+    """Return whether a parameter file was made for another program, or for one that was started in another folder."""
+    try:
+        command = from_plain(Command, _mapping(path)["command"])
+        return (command.folder, command.program) != (survey.command.folder, survey.command.program)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return False
 
 
 def write(survey: SurveyRecord, folder: Path) -> Path:
     """Write the parameter file of a surveyed command to an investigation's folder, unless one is there; return it.
 
-    What the survey saw is renewed in any case. What somebody wrote into the file stays.
+    What the survey saw is renewed in any case. What somebody wrote into the file stays. Busy if an investigation of
+    that name is under way, and SettingsError if the file that is there can't be read: then nothing is written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    record = folder / RECORD
-    write_atomically(record, json.dumps(to_plain(survey), indent=1) + "\n")
-    path = folder / FILE
-    known = _known(path)
+    with locked(folder):
+        return _written(survey, folder)
+
+
+def _written(survey: SurveyRecord, folder: Path) -> Path:
+    record, path, private = folder / RECORD, folder / FILE, survey.command.has_secrets
+    kept, _ = read_yaml(path) if path.exists() else (None, {})
+    write_atomically(record, json.dumps(to_plain(survey), indent=1) + "\n", private)
     renewed = {
         "name": folder.name,
         "command": to_plain(survey.command),
         "surveyed": to_plain(replace(surveyed(survey), record=str(record.resolve()))),
     }
     first = {"freed_memory": "returned", "levels": "auto", "budget": dict(BUDGET), "allow": {"numerics": False}}
-    text = yaml.safe_dump(renewed | (first | known), sort_keys=False, allow_unicode=True, width=120)
-    write_atomically(path, HEAD + text)
+    if isinstance(kept, dict):
+        given = {name: value for name, value in (renewed | first).items() if name in renewed or name not in kept}
+        text = with_values(path.read_text(encoding="utf-8"), given)
+    else:
+        text = HEAD + yaml.safe_dump(renewed | first, sort_keys=False, allow_unicode=True, width=120)
+    write_atomically(path, text, private)
     return path
 
 
@@ -118,11 +132,6 @@ BUDGET = {
     "startup_timeout_seconds": 600.0,
 }
 """What measuring a command may cost, if nobody says otherwise."""
-
-
-def _known(path: Path) -> dict[str, Any]:
-    """Return what somebody may have written into a parameter file, without what the survey renews."""
-    return {key: value for key, value in _mapping(path).items() if key not in ("name", "command", "surveyed")}
 
 
 def _mapping(path: Path) -> dict[str, Any]:
@@ -143,6 +152,7 @@ def surveyed(survey: SurveyRecord) -> Surveyed:
         objects=sorted(_objects(survey)),
         feeding=list(training.get("feeding", ())),
         files=list(training.get("files", ())),
+        configurations=survey.configurations,
         warned=survey.warned,
     )
 

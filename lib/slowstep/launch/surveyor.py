@@ -38,6 +38,8 @@ class SurveyRecord:
     constructed: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
+    configurations: list[str] = field(default_factory=list)
+    """Configuration files of the user's own that it read."""
     threads: int = 0
     ended: str = ""
     """How the program ended by itself; empty if it was ended."""
@@ -49,6 +51,8 @@ class SurveyRecord:
     """True if what was written stayed."""
     steps: int = 0
     first_step_boundary: float | None = None
+    weights_seconds: float = 0.0
+    """The seconds in which models of transformers were read, quantised, or drawn at random."""
     training: dict[str, Any] | None = None
     output: str = ""
     """The end of what the program printed."""

@@ -60,6 +60,8 @@ class Interpreter:
     """Modules that it imports beforehand, in this order."""
     env: tuple[tuple[str, str], ...]
     """Its whole environment: libraries read some of it when they are imported."""
+    folder: str = ""
+    """Its working directory, by which relative entries of PYTHONPATH are read; empty for that of the kit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,7 @@ class WarmInterpreter:
         self.process = subprocess.Popen(
             [about.python, *about.options, "-c", program],
             env=dict(about.env),
+            cwd=about.folder if os.path.isdir(about.folder) else None,
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(), self._printed.fileno()),
             start_new_session=True,

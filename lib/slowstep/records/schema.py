@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -71,13 +72,22 @@ class Environment:
     @property
     def determinants(self) -> list[object]:
         """The parts that decide how fast a run is."""
-        machine = _without_tools(self.machine)
-        here = [machine, self.versions, self.kit, self.files]
-        return here + [[_without_tools(node.machine), node.versions] for node in self.nodes]
+        here = [deciding(self.machine), self.versions, self.kit, self.files]
+        return here + [[deciding(node.machine), node.versions] for node in self.nodes]
 
 
-def _without_tools(machine: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in machine.items() if name != "tools"}
+def deciding(machine: Mapping[str, object]) -> dict[str, object]:
+    """Return what decides of a machine how fast a run is.
+
+    Memory counts in GiB: one machine has some bytes more or less each time it is started.
+    """
+    told = {name: value for name, value in machine.items() if name != "tools"}
+    return told | {name: in_gib(told[name]) for name in ("memory", "gpu_memory") if name in told}
+
+
+def in_gib(size: object) -> object:
+    """Return a size of memory in whole GiB, in words; anything else as it is."""
+    return f"{size / 2**30:.0f} GiB" if isinstance(size, int) and size > 2**30 else size
 
 
 @dataclass(frozen=True, kw_only=True)

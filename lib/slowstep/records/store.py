@@ -70,15 +70,15 @@ class Store:
         """Return all records of a kind that can be read, in the order of their names."""
         return [found for name in self.names(kind) if (found := self.read(record_type, kind, name)) is not None]
 
-    def write(self, record: Any, kind: str, name: str, **about: Any) -> Path:
+    def write(self, record: Any, kind: str, name: str, private: bool = False, **about: Any) -> Path:
         """Write `record` and return its path. `about` stands beside it for people who open the file.
 
-        OSError names the file.
+        Its owner alone may read it if it is `private`. OSError names the file.
         """
         data = {"version": VERSION, "kind": kind, **about, "record": to_plain(record)}
         path = self.path(kind, name)
         _set_aside(path)
-        write_atomically(path, json.dumps(data, indent=1, default=str))
+        write_atomically(path, json.dumps(data, indent=1, default=str), private)
         return path
 
 
@@ -120,8 +120,11 @@ def _set_aside(path: Path) -> None:
         os.rename(path, aside)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old content or the new, even if the process dies; OSError names it."""
+def write_atomically(path: Path, text: str, private: bool = False) -> None:
+    """Write a file so that a reader sees the old content or the new, even if the process dies; OSError names it.
+
+    It has the rights of any new file of this process, or is `private`: its owner alone may read it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path, instead=True):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=file_prefix(path.name))
@@ -130,8 +133,16 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
+            if not private:
+                os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _umask() -> int:
+    """Return the rights that this process takes from new files. It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

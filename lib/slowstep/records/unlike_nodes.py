@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.records.schema import Node
+from slowstep.records.schema import Node, in_gib
 
 OF_MACHINE = ("processor", "cores", "memory", "gpu", "gpu_count", "gpu_driver")
 """What is compared of two machines."""
@@ -17,7 +17,7 @@ def unlike(nodes: Sequence[Node]) -> list[str]:
         first = nodes[0]
         packages = sorted({*first.versions, *other.versions})
         pairs = [(name, first.versions.get(name, "none"), other.versions.get(name, "none")) for name in packages]
-        pairs += [(n, _rounded(first.machine.get(n)), _rounded(other.machine.get(n))) for n in OF_MACHINE]
+        pairs += [(n, in_gib(first.machine.get(n)), in_gib(other.machine.get(n))) for n in OF_MACHINE]
         found += [
             f"unlike nodes: {name.replace('_', ' ')} is {theirs} on node {number} ({other.host}), and {ours} on node 0 "
             f"({first.host})"
@@ -25,8 +25,3 @@ def unlike(nodes: Sequence[Node]) -> list[str]:
             if ours != theirs
         ]
     return found
-
-
-def _rounded(value: object) -> object:
-    """Return a size of memory in GiB, since no two hosts have the same bytes; anything else as it is."""
-    return f"{value / 2**30:.0f} GiB" if isinstance(value, int) and value > 2**30 else value

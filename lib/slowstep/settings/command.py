@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import keyword
 import re
 import shlex
@@ -19,6 +20,14 @@ INSTALLED = ("site-packages", "dist-packages")
 
 COPIES = "files"
 """The folder in final/ with changed copies of the configuration files that a command names."""
+
+
+def digest(file: str) -> str:
+    """Return a digest of a file's content; empty if it can't be read."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +68,11 @@ class Command:
         name = re.sub(r"\W+", "_", last).strip("_") or "command"
         return name if name.isidentifier() and not keyword.iskeyword(name) else f"run_{name}"
 
+    @property
+    def has_secrets(self) -> bool:
+        """True if a word of the command is a secret."""
+        return hidden(self.words) != self.words
+
     def __str__(self) -> str:
         return shlex.join(hidden(self.words))
 
@@ -71,6 +85,15 @@ class Command:
             behind = next((word for word in self.arguments[1:] if word.endswith(".py")), None)
             return str(Path(self.folder, behind).resolve()) if behind else f"what {started} starts"
         return f"-m {started}" if by_module else str(Path(self.folder, self.arguments[0]).resolve())
+
+    @property
+    def launching(self) -> list[str]:
+        """The launcher with its options, `["torchrun", "--nproc-per-node", "2"]`; [] where the program has none."""
+        by_module = self.arguments[0] == "-m"
+        words = self.arguments if by_module else [Path(self.arguments[0]).name, *self.arguments[1:]]
+        if not words[by_module].startswith((*SCRIPTS, *MODULES)):
+            return []
+        return words[: next((at for at, word in enumerate(words) if at and word.endswith(".py")), len(words))]
 
     def shown(self, file: str) -> str:
         """Return the path of a file as its user would write it.
@@ -107,6 +130,8 @@ class Surveyed:
     """`file:line` of each place where a loader is made that feeds training."""
     files: list[str] = field(default_factory=list)
     """The files of the user's own code."""
+    configurations: list[str] = field(default_factory=list)
+    """The configuration files that the program reads."""
     warned: list[str] = field(default_factory=list)
     """Lines that the program printed about a slow path that it takes."""
     record: str = ""

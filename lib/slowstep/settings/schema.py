@@ -326,7 +326,8 @@ class Settings:
         """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
         names += [os.path.join(self.command.folder, name) for name in self.files] if self.command else []
-        return content_of(name for name in [*names, *self.surveyed.files] if os.path.isabs(name))
+        names += [*self.surveyed.files, *self.surveyed.configurations]
+        return content_of(name for name in names if os.path.isabs(name))
 
     @property
     def effective_batch_size(self) -> int:

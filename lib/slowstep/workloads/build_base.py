@@ -10,24 +10,25 @@ from transformers import set_seed
 
 from slowstep.settings import Settings
 from slowstep.settings.convert import from_plain
-from slowstep.workloads import frozen_base, model
+from slowstep.workloads import model
 from slowstep.workloads.finetune import training_arguments
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.trial.messages import Answer, encoded
+from slowstep_probe.weights import arena
 
 
-def main(wire: Wire, settings: dict[str, Any], arena: str) -> None:
-    """Build the frozen base that the plain `settings` describe, write it to `arena`, and answer the seconds it took.
+def main(wire: Wire, settings: dict[str, Any], path: str) -> None:
+    """Build the frozen base that the plain `settings` describe, and write it to the arena at `path`.
 
-    The answer is None for a base that would lie on a device.
+    The answer is the seconds that building took, None for a base that the disk has no room for.
     """
     described, began = from_plain(Settings, settings), time.perf_counter()
-    arguments = training_arguments(described, Path(arena).parent)
-    if arguments.device.type != "cpu":
-        wire.send(encoded(Answer(value=None)))
-        return
+    arguments = training_arguments(described, Path(path).parent)
     set_seed(arguments.seed)
     base = model.base(described, arguments.device).requires_grad_(False)
     seconds = time.perf_counter() - began
-    frozen_base.write(base, Path(arena))
+    if not arena.fits(base, Path(path).parent):
+        wire.send(encoded(Answer(value=None)))
+        return
+    arena.write((base, arena.draws()), Path(path))
     wire.send(encoded(Answer(value=seconds)))

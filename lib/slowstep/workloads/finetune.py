@@ -20,9 +20,11 @@ from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 from slowstep.settings import Settings
 from slowstep.settings.library_arguments import REPORTERS
 from slowstep.settings.periodic_events import EVENTS, is_rare
-from slowstep.workloads import data, data_check, frozen_base, model
+from slowstep.workloads import data, data_check, model
 from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
+from slowstep_probe.trial.told import told
+from slowstep_probe.weights import arena
 
 ENDLESS = 10**9
 
@@ -82,7 +84,7 @@ class FineTune:
     """The encoder of the examples; None for data without tokens."""
 
     frozen_base: Path | None = None
-    """The file of a frozen base that was built beforehand (`slowstep.workloads.frozen_base`); None to build it."""
+    """The file of a frozen base that was built beforehand (`slowstep.workloads.build_base`); None to build it."""
 
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
@@ -113,14 +115,23 @@ class FineTune:
         self.device = self.arguments.device.type
         set_seed(self.arguments.seed)
         try:
-            base = self._mapped() if self.frozen_base else model.base(self.settings, self.arguments.device)
-            self.model = model.with_adapter(base, self.settings)
+            self.model = model.with_adapter(self._base(), self.settings)
         except ImportError as error:
             # an attention implementation or a quantisation whose package or device is missing
             raise NotTestable(str(error).splitlines()[0]) from error
 
-    def _mapped(self) -> torch.nn.Module:
-        base = frozen_base.mapped(self.frozen_base)
+    def _base(self) -> torch.nn.Module:
+        """Return the base that was built beforehand; one of its own where there is none, or where it can't be read."""
+        if self.frozen_base:
+            with contextlib.suppress(Exception):
+                return self._read(self.frozen_base)
+            told.beforehand.pop("base", None)
+            set_seed(self.arguments.seed)
+        return model.base(self.settings, self.arguments.device)
+
+    def _read(self, path: Path) -> torch.nn.Module:
+        base, draws = arena.read(path)
+        arena.go_on_from(draws)  # adapters are drawn as if the base had been built here
         if self.settings.model.attn_implementation:
             base.set_attn_implementation(self.settings.model.attn_implementation)
         return base
@@ -153,7 +164,7 @@ class FineTune:
             self.trainer.train()
 
     def observe(self) -> dict[str, Any]:
-        return trainer_facts(self) | frozen_base.facts(self.model)
+        return trainer_facts(self) | arena.facts([self.model])
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:
         events = {"save": self._save, "evaluate": self._evaluate}

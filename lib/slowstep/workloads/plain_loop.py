@@ -10,11 +10,12 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 from transformers import Trainer
 
-from slowstep.workloads import data, frozen_base
+from slowstep.workloads import data
 from slowstep.workloads.base import EventResult
 from slowstep.workloads.finetune import FineTune
 from slowstep.workloads.observed import data_facts, model_facts
 from slowstep.workloads.observed.loader import period
+from slowstep_probe.weights import arena
 
 
 class PlainLoop(FineTune):
@@ -76,7 +77,7 @@ class PlainLoop(FineTune):
     def observe(self) -> dict[str, Any]:
         autocast = {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(self.autocast, "no")
         return {"event_period": period(self), "autocast": autocast, **data_facts(self), **model_facts(self.model)} | (
-            frozen_base.facts(self.model)
+            arena.facts([self.model])
         )
 
     def periodic_events(self) -> dict[str, Callable[[], EventResult]]:

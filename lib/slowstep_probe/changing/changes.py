@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NoReturn
 
+from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import ENDLESS, OF_TRIAL, LightningEnds
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.given import Given
@@ -21,6 +23,8 @@ from slowstep_probe.probe import Probe
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial.told import told
+from slowstep_probe.weights import arena
+from slowstep_probe.weights.built_once import BuiltOnce
 
 
 class Changes:
@@ -43,18 +47,22 @@ class Changes:
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.effects = Effects()
         self.given = Given(asked.values)
+        self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step
         told.periodic_events = lambda: trainer_events(self.interceptors.configurations.trainer, asked.events)
-        self.cached = CachedBatches(self.interceptors.wanted, probe.has_fed, give_up)
+        self.cached = CachedBatches(self.interceptors.wanted, probe.fetched.has_fed, give_up)
         self.epochs = EndlessEpochs(self._goes_on)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Make the changes while the block runs, with the probe attached between them."""
         patches, late = Patches(), LateImports()
+        unsent.attach(patches, late)
         self.effects.attach(patches)
         self.given.attach(patches, late)
+        if self.weights:
+            self.weights.attach(patches, late)
         self.interceptors.attach(patches, late)
         self.launchers.attach(patches, late)
         LightningEnds(self.launchers.own.size if self.launchers.own else None).attach(patches, late)
@@ -93,6 +101,7 @@ class Changes:
             **{name: value for name, value in held.items() if value is not None},
             **self.effects.facts(self.probe.models),
             **self.given.facts(),
+            **arena.facts(self.probe.models),
             "draws": self.draws.seen,
             "cached_batches": self.cached.number if self.cached.given else 0,
             "changes": [asdict(self.given.with_option(one)) for one in wanted.made],
@@ -100,4 +109,4 @@ class Changes:
 
     def _goes_on(self, iterator: Any) -> bool:
         """Whether a loop goes on after its loader's last batch: not if it is Trainer's, which counts its own steps."""
-        return not self.interceptors.by_trainer and self.probe.has_fed(iterator)
+        return not self.interceptors.by_trainer and self.probe.fetched.has_fed(iterator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -128,11 +129,18 @@ class Configurations:
             if hasattr(one, name):
                 before = getattr(one, name)
                 setattr(one, name, value)
-                self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, argument=name)
+                slot = _slot(type(one), name)
+                self.wanted.note(f"{section}.{name}", type(one).__name__, before, value, argument=name, slot=slot)
         if section == "training_arguments":
             for name, value in self.ends.items():
                 if hasattr(one, name):
                     setattr(one, name, value)
+
+
+def _slot(kind: Any, name: str) -> int | None:
+    """Return the place among the arguments of a dataclass that a field has without its name; None if it has none."""
+    by_place = [each.name for each in dataclasses.fields(kind) if each.init and not each.kw_only]
+    return by_place.index(name) if name in by_place else None
 
 
 def _descendants(kind: type) -> list[type]:

@@ -49,3 +49,7 @@ class Intervention:
     """The backward passes of an optimizer step, as the survey counted them; 0 if that is not known."""
     seed: int = 0
     """The seed of what the program does not seed itself."""
+    weights: str = ""
+    """The folder in which trials leave models to each other that the program builds; empty if each builds its own."""
+    weights_seconds: float = 0.0
+    """The seconds from which on what a model takes to be built makes it worth leaving."""

@@ -26,6 +26,8 @@ class Made:
     """The argument that was changed, if it was one: `num_workers`."""
     position: int | None = None
     """The argument's place among those that were given without their names, from 0; None if it was not."""
+    slot: int | None = None
+    """The place that the argument would have without its name, if it has one and it is not known how it was given."""
     option: str = ""
     """The option of the command that sets it, if its parser has one."""
     option_value: Any = None
@@ -51,11 +53,18 @@ class Wanted:
         return {key[len(begin) :]: value for key, value in self.values.items() if key.startswith(begin)}
 
     def note(
-        self, key: str, name: str, before: Any, after: Any, argument: str = "", position: int | None = None
+        self,
+        key: str,
+        name: str,
+        before: Any,
+        after: Any,
+        argument: str = "",
+        position: int | None = None,
+        slot: int | None = None,
     ) -> None:
         """Note that a change was made at the nearest place of the user's code; nothing if it changed nothing."""
         if before is not after and before != after:
-            self.made.append(Made(key, name, shown(before), shown(after), here(), argument, position))
+            self.made.append(Made(key, name, shown(before), shown(after), here(), argument, position, slot))
 
     def note_once(self, key: str, name: str, before: Any, after: Any) -> None:
         """Note a change that is made again and again, the first time."""

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
@@ -28,6 +29,10 @@ DEVICES = "/dev"
 """It holds no files, but the shared memory of loader workers."""
 
 
+LARGEST_COPY = 2**30
+"""The bytes of the largest file that is copied, if it is a mount of its own. A larger one may only be read."""
+
+
 SOCKETS = "pymp-"
 """The beginning of the names of multiprocessing's temporary folders."""
 
@@ -39,8 +44,10 @@ class Protection:
         self.folder = folder
         self.over: dict[str, str] = {}
         """The folders with an overlay, each with the folder of what was written to it."""
+        self.copies: dict[str, tuple[str, int]] = {}
+        """The files that are mounts of their own, each with the copy in its place and the time of its last change."""
         self.open: list[str] = []
-        """The folders that have none."""
+        """The folders and files of which what is written would stay."""
 
     def written(self) -> list[str]:
         """Return the files that were written, by the paths at which they seem to lie.
@@ -52,6 +59,7 @@ class Protection:
             for parent, folders, files in os.walk(upper):
                 folders[:] = [name for name in folders if not name.startswith(SOCKETS)]
                 found += [os.path.normpath(os.path.join(target, os.path.relpath(parent, upper), f)) for f in files]
+        found += [path for path, (copy, changed) in self.copies.items() if os.stat(copy).st_mtime_ns != changed]
         return sorted(found)
 
 
@@ -71,8 +79,14 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None)
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
+    files = [path for path, (_, read_only) in mounted.items() if os.path.isfile(path) and not read_only]
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
-    kept = {path: _opened(path) for path in dict.fromkeys([*inner, folder, *writable])}
+    for number, path in enumerate(files):
+        copy = os.path.join(found.folder, f"{number}.file")
+        if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
+            found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
+    kept = {path: _opened(path) for path in dict.fromkeys([*inner, *files, folder, *writable])}
+    copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
     base = _opened(found.folder)
     for number, target in enumerate(targets):
@@ -84,17 +98,27 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
             found.over[target] = os.path.join(found.folder, str(number))
         elif not _read_only(libc, target) and os.access(target, os.W_OK):
             found.open.append(target)
-    for path, descriptor in kept.items():
+    for path, descriptor in (kept | copies).items():
         bound = libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(path), None, BIND | RECURSIVE, None)
         if bound and path in (folder, *writable):
             found.open.append(path)
+    found.open += [path for path in files if path not in copies and not _read_only(libc, path)]
     if not _read_only(libc, "/") and os.access("/", os.W_OK):
         found.open.append("/")
-    for descriptor in [*lowers.values(), *kept.values(), base]:
+    for descriptor in [*lowers.values(), *kept.values(), *copies.values(), base]:
         os.close(descriptor)
     with contextlib.suppress(OSError):
         os.chdir(os.getcwd())  # the working directory is still the one underneath
     return found
+
+
+def _copied(path: str, copy: str) -> bool:
+    """Copy a file with its times; return whether that could be had."""
+    try:
+        shutil.copy2(path, copy)
+    except OSError:
+        return False
+    return True
 
 
 def _opened(path: str) -> int:

@@ -155,7 +155,7 @@ class Trial:
         self.profiling: tuple[Profiling, Profile] | None = None
         self.looking: tuple[Places, Profile] | None = None
         if of and of.where:
-            answer_where(of.where, lambda: (self.probe.phase, self.schedule.all_trained))
+            answer_where(of.where, lambda: (self.probe.tape.phase, self.schedule.all_trained))
 
     def killed_workers(self, patience: float) -> list[signal.Signals]:
         """Return the signals that ended loader workers; wait for one at most `patience` seconds."""
@@ -288,7 +288,7 @@ class Trial:
 
     def _begin_profile(self, places: Places, request: Profile) -> None:
         """Begin the profiled steps, after those in which the stack was looked at."""
-        self.looking, self.places = None, places.stop(self.probe.phases())
+        self.looking, self.places = None, places.stop(self.probe.tape.phases())
         self.probe.close()
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
@@ -319,7 +319,7 @@ class Trial:
                 self._begin(request)
                 return
             if isinstance(request, Profile):
-                self.looking = (Places(self.probe.last_mark), request)
+                self.looking = (Places(self.probe.tape.last_mark), request)
                 self._begin(Run(steps=request.looks))
                 self.looking[0].start()
                 return

@@ -1,0 +1,88 @@
+"""The batches that loaders give, and those of them that are trained on."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from slowstep_probe import batch_work
+from slowstep_probe.loader_workers import Workers
+from slowstep_probe.measured import Work
+
+AHEAD = 1024
+"""The most batches of an iterator that wait to be trained on."""
+
+
+class Batches:
+    """The iterators of loaders, by numbers in the order in which they were met, and what became of their batches."""
+
+    def __init__(self) -> None:
+        # by the iterator that gave them: those of a loader that only feeds a validation are never trained on
+        self._fetched: WeakKeyDictionary[Any, deque[Work]] = WeakKeyDictionary()
+        self._source: deque[Work] = deque()
+        """The batches of the iterator that was asked last, which wait to be trained on."""
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._count = itertools.count()
+        self._asked: int | None = None
+        """Number of the iterator that was asked last."""
+        self.training: set[int | None] = set()
+        """Numbers of the iterators whose batches were trained on."""
+        self._fed: set[int | None] = set()
+        """Numbers of the iterators whose batches came to a backward pass."""
+        self._exhausted: set[int | None] = set()
+        """Numbers of the iterators that have given their last batch."""
+        self._loaders: dict[int, Any] = {}
+        self.workers = Workers()
+        """The workers of the loader that training draws from."""
+        self.loader: Any = None
+        """The loader whose batches are trained on; None if training has none."""
+
+    def number(self, iterator: Any) -> int:
+        """Return the number of an iterator."""
+        if iterator not in self._numbers:
+            self._numbers[iterator] = next(self._count)
+        return self._numbers[iterator]
+
+    def made(self, iterator: Any, loader: Any) -> None:
+        """Note which loader an iterator is of."""
+        self._loaders[self.number(iterator)] = loader
+
+    def ask(self, iterator: Any) -> None:
+        """Take an iterator for the one that training draws from.
+
+        Asked in vain, at an epoch's end, it may still have given a batch ahead that is trained on next.
+        """
+        self.workers.belong_to(iterator)
+        self._source = self._fetched.setdefault(iterator, deque(maxlen=AHEAD))
+        self._asked = self.number(iterator)
+
+    def give(self, batch: Any) -> None:
+        """Count the work of a batch that came from the iterator that was asked last."""
+        self._source.append(batch_work.count(batch))
+
+    def exhaust(self, iterator: int | None) -> None:
+        """Note that an iterator has given its last batch."""
+        self._exhausted.add(iterator)
+
+    def take(self) -> Work | None:
+        """Return the work of the batch that is trained on next; None if none came from a loader."""
+        if not self._source:
+            return None
+        self.training.add(self._asked)
+        self.loader = self._loaders.get(self._asked, self.loader)  # type: ignore[arg-type]
+        return self._source.popleft()
+
+    def feed(self) -> None:
+        """Note that a batch of the iterator that was asked last came to a backward pass."""
+        self._fed.add(self._asked)
+
+    def has_fed(self, iterator: Any) -> bool:
+        """Return whether a batch of a loader's iterator came to a backward pass."""
+        return self._numbers.get(iterator) in self._fed
+
+    @property
+    def epoch_has_ended(self) -> bool:
+        """True if a loader that is trained on has given its last batch, once or more."""
+        return bool(self._exhausted & self.training)

@@ -1,0 +1,119 @@
+"""The tape of a trial: what was marked and trained on since the last block ended. Blocks are cut from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from slowstep_probe import batch_work
+from slowstep_probe.clock import Clock
+from slowstep_probe.marks import STEP, Mark, steps_of, told
+from slowstep_probe.measured import PHASES, Block, Steps, Work
+
+
+class Tape:
+    """Marks, the work between them, and the position in the data.
+
+    `training` holds the numbers of the iterators whose batches are trained on; it grows while the tape runs.
+    """
+
+    def __init__(self, clock: Clock, training: Collection[int]):
+        self.clock, self.training = clock, training
+        self.marks: list[Mark] = []
+        """Marks since the last block ended, or since the open one began."""
+        self._starts: list[int] = [0]
+        """Positions, in samples, at which the steps between the marks begin."""
+        self._works: list[Work] = []
+        self.position = 0
+        """Samples trained on. A step whose batch doesn't tell its samples counts as one."""
+        self._samples = self._counted = 0
+        """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
+
+    def open(self) -> Steps:
+        """Begin a block at this moment, and return the steps since the last one ended."""
+        self._works = []
+        self.clock.synchronize()
+        passed = self._steps() if self.has_steps else Steps()
+        self._begin(Mark(self.clock.mark(), "other"))
+        return passed
+
+    def close(self, step_is_due: bool) -> tuple[Block, Steps]:
+        """End the block at this moment, and return it as a whole and step by step, without a step that is under way.
+
+        A step whose boundary is due has ended.
+        """
+        self.clock.synchronize()
+        if self.marks[-1].phase != STEP:
+            if step_is_due:  # the last one of a loop, which asks for nothing any more
+                self.mark(STEP)
+                self._starts.append(self.position)
+            else:
+                self._leave_out_unfinished()
+        steps = self._steps()
+        seconds = steps.seconds
+        self._begin()
+        block = Block(
+            steps=len(steps),
+            seconds=sum(seconds),
+            phases={p: sum(steps.phases.get(p, ())) for p in PHASES},
+            step_seconds=seconds,
+            work=batch_work.total(self._works),
+        )
+        return block, steps
+
+    @property
+    def has_steps(self) -> bool:
+        """True if a step has ended since the last block did, or since the open one began."""
+        return len(self._starts) > 1
+
+    def mark(self, phase: str, iterator: int | None = None) -> None:
+        """Mark this moment as the begin of a phase."""
+        self.marks.append(Mark(self.clock.mark(), phase, iterator))
+
+    def add(self, done: Work) -> None:
+        """Count the work of a batch that training begins with."""
+        self._works.append(done)
+        self._samples += done.samples
+
+    def end_step(self) -> None:
+        """Mark this moment as a step boundary, and count what was trained on before it."""
+        if self._samples == self._counted:  # no batch told its samples: the step counts as one
+            self.add(Work(samples=1))
+        self.position += self._samples - self._counted
+        self._counted = self._samples
+        self.mark(STEP)
+        self._starts.append(self.position)
+
+    def belongs_to(self, iterator: int) -> None:
+        """Give the last time for data to an iterator, whose number became known while it passed."""
+        last = next((i for i in reversed(range(len(self.marks))) if self.marks[i].phase == "data"), None)
+        if last is not None:
+            self.marks[last] = self.marks[last]._replace(iterator=iterator)
+
+    def last_mark(self) -> int:
+        """Return the number of the last mark, counted from 0 where the block began."""
+        return len(self.marks) - 1
+
+    @property
+    def phase(self) -> str:
+        """The phase that training is in now."""
+        last = self.marks[-1].phase if self.marks else "other"
+        return "other" if last == STEP else last
+
+    def phases(self) -> list[str]:
+        """Return the phase that follows each mark."""
+        return ["other" if name == STEP else name for name in told(self.marks, self.training)]
+
+    def _steps(self) -> Steps:
+        """Return the steps that the marks make. The last mark ends the last step."""
+        gaps = self.clock.gaps([mark.moment for mark in self.marks])
+        return steps_of(self.marks[:-1], gaps, self._starts, self.training)
+
+    def _leave_out_unfinished(self) -> None:
+        """Drop the marks and the work of the step under way, which ends within that: by an exception, say."""
+        ends = [i for i, mark in enumerate(self.marks) if mark.phase == STEP]
+        del self.marks[ends[-1] + 1 if ends else 1 :]
+        while self._works and self._samples > self._counted:
+            self._samples -= self._works.pop().samples
+
+    def _begin(self, *marks: Mark) -> None:
+        self.marks, self._starts = list(marks), [self.position]

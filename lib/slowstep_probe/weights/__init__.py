@@ -1,0 +1,1 @@
+"""Weights that are built once and mapped by every trial."""

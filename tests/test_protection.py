@@ -1,0 +1,54 @@
+"""What a trial writes is thrown away, whatever the user's files are mounted from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slowstep_probe.processes import protection
+
+PROGRAM = """
+import ctypes, json, os, sys
+from slowstep_probe.processes import protection
+host, file, folder, largest = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(protection.NEW_MOUNTS) == 0  # no mount of this test is seen elsewhere
+assert libc.mount(b"none", b"/", None, protection.RECURSIVE | protection.PRIVATE, None) == 0
+assert libc.mount(host.encode(), file.encode(), None, protection.BIND, None) == 0
+protection.LARGEST_COPY = int(largest)
+found = protection.protect(folder, [folder])
+told = {"open": found.open, "read": open(file).read()}
+try:
+    with open(file, "a") as text:
+        text.write("of the trial")
+    told["written"] = open(file).read()
+except OSError as error:
+    told["refused"] = error.strerror
+print(json.dumps(told | {"names": found.written()}))
+"""
+
+
+@pytest.mark.parametrize("largest", [protection.LARGEST_COPY, 3])
+def test_a_file_that_is_a_mount_of_its_own_is_safe(largest: int, tmp_path: Path) -> None:
+    """As with `docker run -v results.csv:/app/results.csv`: it is written in a copy, or can only be read."""
+    host, file, folder = tmp_path / "host.csv", tmp_path / "app" / "results.csv", tmp_path / "trial"
+    file.parent.mkdir()
+    file.touch()
+    folder.mkdir()
+    host.write_text("of the user, ")
+    words = [sys.executable, "-c", PROGRAM, str(host), str(file), str(folder), str(largest)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+
+    assert host.read_text() == told["read"] == "of the user, "
+    assert told["open"] == []
+    if largest > len("of the user, "):
+        assert told["written"] == "of the user, of the trial"
+        assert told["names"] == [str(file)]
+    else:
+        assert "Read-only" in told["refused"]

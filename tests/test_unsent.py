@@ -1,0 +1,65 @@
+"""A survey and a trial send nothing outside, whatever the program says, and the program goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import socket, sys
+def refused(*_):
+    print("SENT")
+    raise OSError("no network in this test")
+from slowstep_probe.changing import unsent
+from slowstep_probe.late_imports import LateImports
+from slowstep_probe.patches import Patches
+EARLY
+patches, late = Patches(), LateImports()
+unsent.attach(patches, late)
+socket.socket.connect = refused
+BODY
+print("went on")
+patches.remove()
+late.remove()
+"""
+
+UPLOADS = {
+    "functions": """
+        from huggingface_hub import create_repo, upload_folder
+        name = create_repo("somebody/something", token="t").repo_id
+        assert name == "somebody/something"
+        upload_folder(repo_id=name, folder_path=".", token="t", run_as_future=True).result()""",
+    "methods": """
+        from huggingface_hub import HfApi
+        api = HfApi(token="t")
+        api.create_branch("somebody/something", branch="b")
+        api.upload_file(path_or_fileobj=b"x", path_in_repo="x", repo_id="somebody/something")""",
+    "a model": """
+        from transformers import LlamaConfig, LlamaForCausalLM
+        shape = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8)
+        LlamaForCausalLM(LlamaConfig(**shape)).push_to_hub("somebody/something", token="t")""",
+    "a tracker": """
+        import mlflow
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri("http://tracker.of.the.team:5000")
+        assert mlflow.get_tracking_uri() == before
+        mlflow.set_tracking_uri("sqlite:///here.db")
+        assert mlflow.get_tracking_uri() == "sqlite:///here.db" """,
+}
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["imported later", "imported before"])
+@pytest.mark.parametrize("body", UPLOADS.values(), ids=UPLOADS)
+def test_nothing_is_sent(body: str, early: bool, tmp_path: Path) -> None:
+    """Also where a warm interpreter has imported the libraries before."""
+    body = textwrap.dedent(body)
+    imports = [line for line in body.splitlines() if line.startswith(("import", "from"))]
+    text = PROGRAM.replace("EARLY", "\n".join(imports) if early else "").replace("BODY", body)
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines()[-1:] == ["went on"], done.stderr[-1500:]
+    assert "SENT" not in done.stdout
