@@ -228,3 +228,26 @@ def test_training_may_run_in_another_thread() -> None:
 
     assert (found[0].steps, found[0].work.samples) == (6, 6 * BATCH)
     assert (found[0].phases["forward"], found[0].phases["backward"]) == (6.0, 6.0)
+
+
+def test_all_loaders_that_a_step_draws_from_feed_training() -> None:
+    """A loop over two of them at once, in one pass or in two; one that only feeds a validation is none of them.
+
+    That is so although the validation leaves its gradients on.
+    """
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    first, second, third = batches(), batches(), batches()
+
+    def train() -> None:
+        while True:
+            for step, ((x,), (u,)) in enumerate(zip(first, second, strict=True)):
+                outputs = model(torch.cat([x, u])) if step % 2 else model(x) + model(u)
+                outputs.square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                if step == 2:
+                    for (v,) in third:
+                        model(v)
+
+    assert watched(train, 14).fetched.feeding == [first, second] * (14 // BATCHES + 1)

@@ -31,6 +31,10 @@ class Batches:
         """Numbers of the iterators whose batches were trained on."""
         self._fed: set[int | None] = set()
         """Numbers of the iterators whose batches came to a backward pass."""
+        self._given: set[int] = set()
+        """Numbers of the iterators that gave a batch since the last forward pass with gradients began."""
+        self._sources: set[int] = set()
+        """Those of the batches that the last such pass is made of: a step may draw from several loaders."""
         self._exhausted: set[int | None] = set()
         """Numbers of the iterators that have given their last batch."""
         self._loaders: dict[int, Any] = {}
@@ -61,10 +65,21 @@ class Batches:
     def give(self, batch: Any) -> None:
         """Count the work of a batch that came from the iterator that was asked last."""
         self._source.append(batch_work.count(batch))
+        if self._asked is not None:
+            self._given.add(self._asked)
 
     def exhaust(self, iterator: int | None) -> None:
         """Note that an iterator has given its last batch."""
         self._exhausted.add(iterator)
+
+    def pass_begins(self) -> None:
+        """Take the batches that were given since the last forward pass with gradients for those of a new one."""
+        if self._given:
+            self._sources, self._given = self._given, set()
+
+    def look_begins(self) -> None:
+        """Let go of batches that a pass without gradients looks at: those of a validation."""
+        self._given = set()
 
     def take(self) -> Work | None:
         """Return the work of the batch that is trained on next; None if none came from a loader."""
@@ -75,8 +90,13 @@ class Batches:
         return self._source.popleft()
 
     def feed(self) -> None:
-        """Note that a batch of the iterator that was asked last came to a backward pass."""
-        self._fed.add(self._asked)
+        """Note that the batches of the last pass came to a backward pass."""
+        self._fed |= self._sources | {self._asked}
+
+    @property
+    def feeding(self) -> list[Any]:
+        """The loaders whose batches came to backward passes."""
+        return [loader for number, loader in self._loaders.items() if number in self._fed]
 
     def has_fed(self, iterator: Any) -> bool:
         """Return whether a batch of a loader's iterator came to a backward pass."""

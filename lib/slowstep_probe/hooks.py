@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,7 @@ from typing import Any
 class Hook:
     """A hook of the kit. Copies of the model share it (an average of the weights that is evaluated, say).
 
-    A model that is saved whole gets a hook that does nothing.
+    A model that is saved whole gets a hook that does nothing, and that can be read where the kit is not installed.
     """
 
     def __init__(self, act: Callable[..., Any]):
@@ -21,13 +23,6 @@ class Hook:
     def __deepcopy__(self, memo: dict[int, Any]) -> Hook:
         return self
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
-        return _no_hook, ()
-
-
-def _no_hook() -> Callable[..., None]:
-    return _nothing
-
-
-def _nothing(*_: Any) -> None:
-    """Do nothing."""
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # an audit event that nobody looks for: a function of the standard library that takes anything and does nothing
+        return functools.partial, (sys.audit, "a hook that was not saved")

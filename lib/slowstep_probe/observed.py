@@ -43,12 +43,13 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
         "train_sampling_strategy": sampling(loader),
     }
     batch, examples = batch_size_of(loader), length_of(loader.dataset)
+    drawn = length_of(sampler_of(loader))
     if batch:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
     if (batches := length_of(loader)) is not None:
         found["epoch_steps"] = math.ceil(batches / max(1, probe.batches))
-    if examples is not None:
-        found["examples"] = examples
+    if examples is not None:  # of which a sampler may draw some, or some again
+        found["examples"] = examples if drawn is None or loader.batch_sampler is None else drawn
     return found
 
 

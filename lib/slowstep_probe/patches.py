@@ -42,12 +42,14 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, kept))
 
     def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
-        """As `around`, for a function of a module that other modules may have imported by its name."""
+        """As `around`, for a function of a module that other modules may have imported, by whatever name."""
         original = getattr(module, name)
         self.around(module, name, function)
+        patched = getattr(module, name)
         for holder in list(sys.modules.values()):
-            if getattr(holder, "__dict__", {}).get(name) is original:
-                self._set(holder, name, getattr(module, name))
+            held = getattr(holder, "__dict__", None)
+            for own in [key for key, value in list(held.items()) if value is original] if type(held) is dict else ():
+                self._set(holder, own, patched)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         original = getattr(owner, name)

@@ -423,7 +423,10 @@ class Probe:
         if training and self._thread is None:
             self._trains_here()
         self._leave_failed_optimizer()
+        if self._depth == 0 and not training:
+            self.fetched.look_begins()
         if self._depth == 0 and training:
+            self.fetched.pass_begins()
             if not self._in_closure:
                 self._unannounced = 0
                 if not self.fetched.training or self._fed_beside or self._since_asked > WITHOUT_ASKING:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,11 +18,13 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.utils.checkpoint
 import torch.utils.data
+import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.changing.sharding import FSDP1
+from slowstep_probe.data_sets import ChangesBetween, opened
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
@@ -79,6 +81,7 @@ class Survey:
         """The seconds in which models of transformers were built."""
         self._builds = False
         """True while one is."""
+        self._changes = ChangesBetween()
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -86,6 +89,8 @@ class Survey:
         """Begin."""
         patches = self._patches
         patches.after(torch.utils.data.DataLoader, "__init__", self._made("loader", _loader_values))
+        patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
+        patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
         patches.after(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
         patches.after(torch.optim.Optimizer, "__init__", self._made("optimizer", _optimizer_values))
         scheduler = torch.optim.lr_scheduler.LRScheduler
@@ -131,9 +136,10 @@ class Survey:
         loaders = [one for one in self.constructed if one.kind == "loader"]
         return next((i for i, one in enumerate(loaders) if one is noted), None)
 
-    def feeding(self, loader: Any) -> list[str]:
-        """Return `file:line` of each place where a loader over the same data as `loader` was made."""
-        places = [place for dataset, place in self._datasets if dataset == id(loader.dataset)]
+    def feeding(self, loaders: Sequence[Any]) -> list[str]:
+        """Return `file:line` of each place where a loader over the same data as one of `loaders` was made."""
+        data = {id(loader.dataset) for loader in loaders}
+        places = [place for dataset, place in self._datasets if dataset in data]
         return list(dict.fromkeys(str(place) for place in places if place.file))
 
     def is_repeated(self, loader: Any) -> bool:
@@ -152,6 +158,27 @@ class Survey:
             frame = frame.f_back
         if not str(frame.f_globals.get("__name__")).startswith("torch.utils.data._utils"):
             self._asked_worker[0] = 1
+
+    def data_set_facts(self, loader: Any) -> dict[str, str]:
+        """Return what workers could not share of a loader's data set: an open file, and what the program changes."""
+        data = loader.dataset
+        file = opened(data) if loader.worker_init_fn is None else ""  # that function may open it anew
+        return {
+            "opened_by_data_set": file,
+            "changed_within_epochs": self._changes.within.get(id(data), ""),
+            "changed_between_epochs": self._changes.between.get(id(data), ""),
+        }
+
+    def _batch_asked(self, original: Any, iterator: Any) -> Any:
+        self._changes.asked(iterator._dataset)
+        try:
+            return original(iterator)
+        finally:
+            self._changes.made(iterator._dataset)
+
+    def _epoch_asked(self, original: Any, loader: Any) -> Any:
+        self._changes.epoch_begins(loader.dataset)
+        return original(loader)
 
     def arguments_of(self, trainer: Any) -> dict[str, Any]:
         """Return all values of the TrainingArguments that a Trainer holds, else of those that were made last.

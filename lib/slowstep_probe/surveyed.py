@@ -283,7 +283,9 @@ class Watched:
         if probe.loader is not None:
             found["loader"] = self.survey.number_of(probe.loader)
             found["repeated_by_workers"] = self.survey.is_repeated(probe.loader)
-            found["feeding"] = self.survey.feeding(probe.loader)
+            found["feeding"] = self.survey.feeding(probe.fetched.feeding)
+            found["iterable_dataset"] = isinstance(probe.loader.dataset, torch.utils.data.IterableDataset)
+            found |= self.survey.data_set_facts(probe.loader)
         if probe.optimizer is not None:
             found["optimizer"] = optimizer_facts(probe.optimizer)
         if model is not None:

@@ -145,7 +145,8 @@ class Factor:
         """Return the values that a run could have on this machine, and that train the same.
 
         Semantics is not proposed: another batch size or length is another training, which nobody asked for. What a run
-        has switched on beyond its need (`an_extra`) is tried without, since nobody may have asked for its price.
+        has switched on beyond its need (`an_extra`) is tried without, since nobody may have asked for its price. A
+        change that is another training for this run, and for most others is not, is tried and said to be so.
         """
         values = self.examples if self.proposes is None else self.proposes(run, machine)
         return [value for value in values if self._can_propose(value, run, machine)]
@@ -153,7 +154,7 @@ class Factor:
     def _can_propose(self, value: Any, run: Run, machine: Machine) -> bool:
         if value == self.current(run) or self.accepts(value) or self.refuses(value, run):
             return False
-        costly = self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
+        costly = self.meaning is self.meaning_of(self.level(value, run)) is Meaning.SEMANTICS
         return (self.an_extra or not costly) and self.requires(value, run, machine) is None
 
     def cause_at(self, level: Level, run: Run) -> str:

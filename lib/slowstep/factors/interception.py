@@ -31,6 +31,8 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
     section, _, name = key.rpartition(".")
     if key == WORKERS and value > max(1, run["dataloader_num_workers"] or 0) and run["repeated_by_workers"]:
         return REPEATED
+    if why := _not_for_workers(key, value, run):
+        return why
     if given_name(key) or key in ANYWHERE or section in ANYWHERE:
         return None
     if key == "training_arguments.gradient_checkpointing_kwargs" and set(value or {}) & OF_THE_KIT:
@@ -48,7 +50,24 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
     return f"the program makes nothing that {key} could be changed in"
 
 
+def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
+    """Return why the data set can't be handed to workers, or not to those that stay from epoch to epoch."""
+    first = key == WORKERS and value > 0 and not run["dataloader_num_workers"]
+    if first and (name := run["opened_by_data_set"]):
+        return (
+            f"its data set holds an open file ({name}), and all workers would move its place for each other; open it "
+            "in the worker, where the first item is asked for"
+        )
+    if first and (name := run["changed_within_epochs"]):
+        return f"the program changes its data set between batches ({name}), which workers would not see"
+    changed = run["changed_within_epochs"] or run["changed_between_epochs"]
+    if key == PERSISTENT and value and changed:
+        return f"the program changes its data set in training ({changed}), which workers that stay would not see"
+    return None
+
+
 WORKERS = "training_arguments.dataloader_num_workers"
+PERSISTENT = "training_arguments.dataloader_persistent_workers"
 
 REPEATED = (
     "each worker would give all of the data, since its IterableDataset was not seen to ask which worker it runs in "

@@ -148,7 +148,8 @@ def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """Return the bound by the time of attention: another implementation of it can save no more."""
     known = [ALLOWANCE * facts.flops.attention_share] if facts.flops else []
     if _profiled(facts):
-        known = [PROFILED_TO * share_of(facts.profile, ATTENTION)]
+        beside = EAGER if facts.observed.get("attn_implementation") == "eager" else PROFILED_TO
+        known = [beside * share_of(facts.profile, ATTENTION)]
     if not known or facts.observed.get("compiled"):
         return _device_peak(facts, asked)
     share = min(known[0], IMPLAUSIBLE)
@@ -156,6 +157,11 @@ def _kernels(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(
         ratio=speed_up(share), why=why if _profiled(facts) else f"attention is at most {percentage(share)} of the work"
     )
+
+
+EAGER = 4.0
+"""The factor by which eager attention may take longer than its products and its softmax: scaling, mask, casts, dropout
+and copies of keys go over tensors of the same size, and other implementations do without them."""
 
 
 def _profiled(facts: BaselineFacts) -> bool:

@@ -229,8 +229,9 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
             yield key, Seen(value=value, place=places.of(made))
     if training.get("ranks"):
         yield "rank_excess", Seen(value=_excess(list(training["ranks"].values())))
-    if training.get("repeated_by_workers"):
-        yield "repeated_by_workers", Seen(value=True, place=loader)
+    for name in OF_DATA_SET:
+        if training.get(name):
+            yield name, Seen(value=training[name], place=loader)
     if "reshard_after_forward" in facts:
         yield "fsdp.reshard_after_forward", Seen(value=facts["reshard_after_forward"], place=places.of("fsdp"))
     yield "use_cpu", Seen(value=training.get("device") == "cpu")
@@ -252,11 +253,26 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for one in survey.constructed:
         if one["kind"] == "peft":
             yield "peft", Seen(value=one["values"], place=places.of("peft"))
+            live = {key: facts[fact] for fact, key in ADAPTER.items() if facts.get(fact) is not None}
+            for key, value in (one["values"] | live).items():
+                yield f"peft.{key}", Seen(value=value, place=places.of("peft"))
     if training.get("eval_samples"):
         yield "dataset.eval_samples", Seen(value=training["eval_samples"])
     if facts.get("examples"):
         yield "job.samples", Seen(value=facts["examples"], place=loader)
 
+
+OF_DATA_SET = (
+    "repeated_by_workers",
+    "iterable_dataset",
+    "opened_by_data_set",
+    "changed_within_epochs",
+    "changed_between_epochs",
+)
+"""What a survey tells of the data set that training draws from, where it is so."""
+
+ADAPTER = {"lora_r": "r", "lora_dropout": "lora_dropout", "use_dora": "use_dora"}
+"""Facts of live adapters, with the names that LoraConfig has for them."""
 
 MADE = {"ddp": "ddp", "fsdp": "fsdp", "zero_optimization": "engine"}
 """Sections of which the live objects tell every value, each with the kind of object that holds them."""
@@ -288,6 +304,7 @@ class _Places:
     def of(self, kind: str, number: int | None = 0) -> str:
         """Return the place of the object with this number among those of its kind; empty if there is none."""
         found = [one for one in self.survey.constructed if one["kind"] == kind]
+        found = [one for one in found if one["values"].get("enabled") is not False]  # an autocast that is switched off
         return "" if number is None or number >= len(found) else self._written(found[number])
 
     def of_flag(self, key: str) -> str:

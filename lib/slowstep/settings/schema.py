@@ -347,7 +347,7 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
         give(name, value, object(), f"training_arguments.{name}")
     for section in (*OF_FIELDS, "job"):
         for one in fields(held := getattr(settings, section)):
-            if (value := getattr(held, one.name)) != one.default or not settings.command or section == "job":
+            if (value := getattr(held, one.name)) != one.default or not settings.command:
                 give(f"{section}.{one.name}", value, one.default, f"{section}.{one.name}")
     for section in ("peft", "quantization", "optimizer_kwargs"):
         held = getattr(settings, section)
@@ -357,6 +357,8 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
             give(f"{section}.{name}", value, object(), f"{section}.{name}")
     for key, seen in settings.surveyed.values.items():
         found.setdefault(key, Value(value=seen.value, origin=Origin.OBSERVED, place=seen.place))
+    for one in fields(settings.job):
+        found.setdefault(f"job.{one.name}", Value(value=one.default, origin=Origin.DEFAULT))
     give("workload", settings.workload, "finetune", "workload")
     give("freed_memory", settings.freed_memory, "kept", "freed_memory")
     give("processes", settings.ranks or 1, 1, "processes")

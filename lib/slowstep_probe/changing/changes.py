@@ -22,7 +22,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.rank import Rank
-from slowstep_probe.trial.told import told
+from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.weights import arena
 from slowstep_probe.weights.built_once import BuiltOnce
 
@@ -86,7 +86,8 @@ class Changes:
     def after_first_step(self) -> None:
         """Change the models, which are known now, and look at what the program was given."""
         self.given.look(getattr(self.interceptors.configurations.trainer, "args", None))
-        self.interceptors.settle(self.probe.models)
+        if refused := self.interceptors.settle(self.probe.models):
+            raise NotTestable(refused[0])
 
     def after_early_step(self) -> None:
         """Look at whether the step drew random numbers."""

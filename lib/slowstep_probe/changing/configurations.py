@@ -21,8 +21,8 @@ ENDLESS = {"max_steps": 10**9}
 LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
 """The modules that hold Lightning's Trainer."""
 
-WITHOUT_END = {"max_epochs": -1, "max_steps": -1, "max_time": None}
-"""What Lightning's Trainer calls training without end."""
+WITHOUT_END = {"max_epochs": -1, "max_time": None} | ENDLESS
+"""Training without end, for Lightning's Trainer. Schedules ask it for the number of steps, which has to be finite."""
 
 
 class LightningEnds:

@@ -22,7 +22,7 @@ class Effects:
         self.checkpointed = False
         """True if any stretch of a forward pass was left to be computed again."""
         self.autocast: str | None = None
-        """The arithmetic of the autocast that was entered last; None if none was."""
+        """The arithmetic of the autocast that was entered last with gradients on; None if none was."""
         self.anomaly = False
         """True if the backward pass looked for values that are not finite, at any time."""
 
@@ -62,7 +62,7 @@ class Effects:
         self.anomaly = self.anomaly or torch.is_anomaly_enabled()
 
     def _entered(self, original: Any, context: Any) -> Any:
-        if context._enabled:
+        if context._enabled and torch.is_grad_enabled():
             self.autocast = DTYPES.get(context.fast_dtype, str(context.fast_dtype).removeprefix("torch."))
         return original(context)
 

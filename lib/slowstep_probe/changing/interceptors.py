@@ -58,10 +58,11 @@ class Interceptors:
         LoaderArguments(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
 
-    def settle(self, models: Sequence[torch.nn.Module]) -> None:
-        """Change models that are known now."""
-        self.models.settle(models, self.by_trainer)
+    def settle(self, models: Sequence[torch.nn.Module]) -> list[str]:
+        """Change models that are known now; return why those changes were not made that have no place in them."""
+        refused = self.models.settle(models, self.by_trainer)
         self.sharding.settle(models)
+        return refused
 
     def _feeds(self, place: CodePlace) -> bool:
         return not self.by_trainer and (not self.feeding or str(place) in self.feeding)

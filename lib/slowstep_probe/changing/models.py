@@ -13,7 +13,6 @@ import torch.utils.checkpoint
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
-from slowstep_probe.trial.told import NotTestable
 
 CHECKPOINTING = "training_arguments.gradient_checkpointing"
 ATTENTION = "model.attn_implementation"
@@ -56,54 +55,62 @@ class ModelChanges:
         own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
         return function(*args, **{name: value for name, value in kwargs.items() if name not in own})
 
-    def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> None:
-        """Make the changes in models that have trained; NotTestable where a model has no place for one."""
-        trained = [_inner(one) for one in models if any(p.requires_grad for p in one.parameters())]
-        if not trained:
-            return
+    def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> list[str]:
+        """Make the changes in models that have trained; return why those were not made that have no place there."""
+        called = [_unwrapped(one) for one in models if any(p.requires_grad for p in one.parameters())]
+        if not called:
+            return []
+        inner = [one.get_base_model() if hasattr(one, "get_base_model") else one for one in called]
+        refused = []
         if ATTENTION in self.wanted:
-            self._attention(trained)
+            refused.append(self._attention(inner))
         if self.wanted.values.get(MEMORY_FORMAT) == "channels_last":
-            self._channels_last(trained)
+            refused.append(self._channels_last(called))
         if EXPERTS in self.wanted:
-            self._experts(trained)
-        if by_trainer:
-            return
-        if self.wanted.values.get(CHECKPOINTING) is True:
-            self._checkpoint(trained)
+            refused.append(self._experts(inner))
+        if not by_trainer:
+            if self.wanted.values.get(CHECKPOINTING) is True:
+                refused.append(self._checkpoint(inner))
+            self._arithmetic(called)
+        return [why for why in refused if why]
+
+    def _arithmetic(self, called: Sequence[torch.nn.Module]) -> None:
+        """Have models that are called computed under autocast, or compiled."""
         for key, kind in AUTOCAST.items():
             if self.wanted.values.get(key):
-                for one in trained:
+                for one in called:
                     _under_autocast(one, kind)
                     self.wanted.note(key, type(one).__name__, False, True)
         if self.wanted.values.get(COMPILE):
-            for one in trained:
+            for one in called:
                 mode, backend = self.wanted.values.get(MODE), self.wanted.values.get(BACKEND)
                 more = {"backend": backend} if backend else {}
                 one.compile(mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
                 self.wanted.note(COMPILE, type(one).__name__, False, True)
 
-    def _attention(self, models: Sequence[torch.nn.Module]) -> None:
-        able = [one for one in models if hasattr(one, "set_attn_implementation")]
+    def _attention(self, models: Sequence[torch.nn.Module]) -> str | None:
+        able = [part for one in models for part in _topmost(one, "set_attn_implementation")]
         if not able:
-            raise NotTestable("the model is none of transformers', so its attention can't be exchanged")
+            return "the model is none of transformers', so its attention can't be exchanged"
         for one in able:
             before = getattr(one.config, "_attn_implementation", None)
             one.set_attn_implementation(self.wanted[ATTENTION])
             self.wanted.note(ATTENTION, type(one).__name__, before, self.wanted[ATTENTION])
+        return None
 
-    def _experts(self, models: Sequence[torch.nn.Module]) -> None:
+    def _experts(self, models: Sequence[torch.nn.Module]) -> str | None:
         configurations = {id(c): c for one in models for c in configurations_of(one) if experts_of(c)}
         if not configurations:
-            raise NotTestable("the model has no experts of transformers', so the way over them can't be exchanged")
+            return "the model has no experts of transformers', so the way over them can't be exchanged"
         for configuration in configurations.values():
             before, configuration._experts_implementation = experts_of(configuration), self.wanted[EXPERTS]
             self.wanted.note(EXPERTS, type(configuration).__name__, before, self.wanted[EXPERTS])
+        return None
 
-    def _channels_last(self, models: Sequence[torch.nn.Module]) -> None:
+    def _channels_last(self, models: Sequence[torch.nn.Module]) -> str | None:
         able = [one for one in models if any(isinstance(m, torch.nn.Conv2d) for m in one.modules())]
         if not able:
-            raise NotTestable("the model has no convolutions, so it has no channels to put last")
+            return "the model has no convolutions, so it has no channels to put last"
         for one in able:
             for part in (*one.parameters(), *one.buffers()):
                 if part.dim() == IMAGE:
@@ -115,8 +122,10 @@ class ModelChanges:
                 for name, value in state.items():
                     if isinstance(value, torch.Tensor) and value.dim() == IMAGE:
                         state[name] = value.to(memory_format=torch.channels_last)
+        return None
 
-    def _checkpoint(self, models: Sequence[torch.nn.Module]) -> None:
+    def _checkpoint(self, models: Sequence[torch.nn.Module]) -> str | None:
+        made = False
         for one in models:
             if getattr(one, "supports_gradient_checkpointing", False):
                 one.gradient_checkpointing_enable({"use_reentrant": False})
@@ -125,20 +134,28 @@ class ModelChanges:
                     (list(m) for m in one.modules() if isinstance(m, torch.nn.ModuleList)), key=len, default=[]
                 )
                 if not blocks:
-                    raise NotTestable("the model has no list of blocks to recompute")
+                    continue
                 for block in blocks:
                     block.forward = functools.partial(
                         torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False
                     )
+            made = True
             self.wanted.note(CHECKPOINTING, type(one).__name__, False, True)
+        return None if made else "the model has no list of blocks to recompute"
 
 
-def _inner(model: Any) -> Any:
-    """Return the model inside of what wraps it: data parallel, compiled, LoRA's."""
+def _unwrapped(model: Any) -> Any:
+    """Return the model inside of what runs it on several devices, or compiled. LoRA's is a model of its own."""
     while isinstance(getattr(model, "module", None), torch.nn.Module):
         model = model.module
-    model = getattr(model, "_orig_mod", model)
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+    return getattr(model, "_orig_mod", model)
+
+
+def _topmost(module: torch.nn.Module, method: str) -> list[Any]:
+    """Return the modules that have a method, and are in none that has it."""
+    if hasattr(module, method):
+        return [module]
+    return [found for child in module.children() for found in _topmost(child, method)]
 
 
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:

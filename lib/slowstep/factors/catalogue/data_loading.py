@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -80,6 +81,18 @@ def _numbers_of_workers(run: Run, machine: Machine) -> list[int]:
     return sorted({1, 4, min(8, spare)} | ({0} if run["dataloader_num_workers"] else set()))
 
 
+def _workers() -> dict[str, Any]:
+    """Make `current` and `level` for a number of workers. Each draws batches of its own from an IterableDataset."""
+    plain = argument("dataloader_num_workers")
+
+    def level(value: Any, run: Run) -> Level:
+        found, now = plain["level"](value, run), run["dataloader_num_workers"] or 0
+        other_order = run.objects is not None and run["iterable_dataset"] and max(value, now) > 1
+        return replace(found, meaning=Meaning.SEMANTICS) if other_order else found
+
+    return plain | {"level": level}
+
+
 FACTORS = (
     Factor(
         name="cached_batches",
@@ -106,7 +119,7 @@ FACTORS = (
         ),
         meaning=Meaning.EXACT,
         changes="nothing in training; needs memory and cores for the worker processes",
-        **argument("dataloader_num_workers"),
+        **_workers(),
         touches=FETCHING,
         examples=(1, 2),
         shares_cores=True,

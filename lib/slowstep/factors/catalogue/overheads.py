@@ -34,9 +34,20 @@ def _interval(name: str) -> dict[str, Callable]:
         # events without an interval of their own take it from logging_steps: they keep the one they have
         follows = {f"{n}_steps" for e, n in EVENTS.items() if strategy(run, e) == "steps"} if "logging" in name else {}
         kept = {TRAINING + n: run["logging_steps"] for n in follows if not run[n]}
-        return Level(value=value, overrides=kept | overrides, expects={name: value})
+        steers = Meaning.SEMANTICS if "eval" in name and _is_steered(run) else None
+        return Level(value=value, overrides=kept | overrides, expects={name: value}, meaning=steers)
 
     return {"current": current, "level": level}
+
+
+STEERED = ("reduce_lr_on_plateau", "greedy")
+"""The schedules that look at each evaluation."""
+
+
+def _is_steered(run: Run) -> bool:
+    """Return whether evaluations decide something: the learning rate, the end, or the weights that are kept."""
+    looks = run["load_best_model_at_end"] or run["metric_for_best_model"]
+    return bool(looks) or str(run["lr_scheduler_type"]).rpartition(".")[2].lower() in STEERED
 
 
 def _unknown_interval(event: str) -> Callable[[Run], str | None]:

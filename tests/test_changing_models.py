@@ -1,0 +1,131 @@
+"""Changes of models: they reach the model wherever it is, and leave nothing of the kit in what is saved of it."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import nn
+from torch.utils import checkpoint
+from transformers import BertConfig, BertModel
+
+from slowstep_probe.changing.alone import changed
+from slowstep_probe.changing.effects import Effects
+from slowstep_probe.changing.models import ModelChanges
+from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.patches import Patches
+
+SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
+ATTENTION = {"model.attn_implementation": "sdpa"}
+BF16 = {"training_arguments.bf16": True}
+
+
+class Classifier(nn.Module):
+    """A model of transformers within one of the user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = BertModel(BertConfig(**SHAPE, attn_implementation="eager"))
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.encoder(ids).last_hidden_state[:, 0])
+
+
+def trained_once(forward: Callable[[torch.Tensor], torch.Tensor], *models: nn.Module) -> None:
+    optimizer = torch.optim.SGD([p for model in models for p in model.parameters()], lr=0.1)
+    forward(torch.zeros(2, 4, dtype=torch.long)).mean().backward()
+    optimizer.step()
+
+
+def test_attention_is_changed_within_a_model_of_the_users_own() -> None:
+    model = Classifier()
+    refused = ModelChanges(Wanted(ATTENTION)).settle([model], by_trainer=False)
+
+    assert (refused, model.encoder.config._attn_implementation) == ([], "sdpa")
+
+
+def test_only_models_without_any_place_for_a_change_refuse_it() -> None:
+    """One that has a place is enough; of what stands beside it nothing is asked."""
+    model = Classifier()
+
+    assert ModelChanges(Wanted(ATTENTION)).settle([model.encoder, nn.Linear(2, 2)], by_trainer=False) == []
+    (why,) = ModelChanges(Wanted(ATTENTION)).settle([nn.Linear(2, 2)], by_trainer=False)
+    assert "none of transformers'" in why
+
+
+@pytest.mark.parametrize("values", [ATTENTION, {"model.memory_format": "channels_last"}, ATTENTION | BF16])
+def test_a_real_run_goes_on_where_a_module_has_no_place_for_a_change(values: dict[str, Any]) -> None:
+    """The encoder and the head are called one after the other; the change is made where it can be."""
+    model, dtypes = Classifier(), list[torch.dtype]()
+    with changed(values, [], "returned") as made:
+
+        def forward(ids: torch.Tensor) -> torch.Tensor:
+            dtypes.append((hidden := model.encoder(ids).pooler_output).dtype)
+            return model.head(hidden)
+
+        trained_once(forward, model)
+
+    assert {one.key for one in made} == {key for key in values if key != "model.memory_format"}
+    assert (dtypes[0] == torch.bfloat16) == (BF16.items() <= values.items())
+
+
+def test_a_model_of_lora_is_changed_where_it_is_called() -> None:
+    """Some versions of peft call the base by its forward alone, which no hook and no compiled graph would see."""
+    base = BertModel(BertConfig(**SHAPE))
+    model = get_peft_model(base, LoraConfig(target_modules=["query"]))
+    ModelChanges(Wanted(BF16)).settle([model], by_trainer=False)
+    model.base_model.forward = lambda *args, **kwargs: base.forward(*args, **kwargs)
+
+    assert model(torch.zeros(2, 4, dtype=torch.long)).pooler_output.dtype == torch.bfloat16
+
+
+def test_a_model_that_is_saved_whole_is_read_without_the_kit(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 1))
+    wanted = Wanted(BF16 | {"model.memory_format": "channels_last"})
+    assert ModelChanges(wanted).settle([model], by_trainer=False) == []
+    torch.save({"model": copy.deepcopy(model)}, tmp_path / "model.pt")
+    program = (
+        "import sys, torch\n"
+        "sys.meta_path.insert(0, type('No', (), {'find_spec': staticmethod(lambda name, *_: (_ for _ in ()).throw("
+        "ImportError(name)) if name.startswith('slowstep') else None)}))\n"
+        "model = torch.load('model.pt', weights_only=False)['model']\n"
+        "print(model(torch.ones(1, 3, 2, 2)).dtype)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "torch.float32\n", done.stderr
+
+
+def test_a_function_is_replaced_by_whatever_name_others_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch's own wrapper of modules holds checkpoint."""
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    patches, effects = Patches(), Effects()
+    effects.attach(patches)
+    layer = checkpoint_wrapper(nn.Linear(2, 2))
+    layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    original = checkpoint.checkpoint.__wrapped__  # type: ignore[attr-defined]
+    patches.remove()
+
+    assert effects.checkpointed
+    assert checkpoint.checkpoint is original
+
+
+@pytest.mark.parametrize(("training", "arithmetic"), [(True, "bf16"), (False, "no")])
+def test_the_arithmetic_is_that_of_training(training: bool, arithmetic: str) -> None:
+    """A teacher or a validation may compute in another one."""
+    patches, effects = Patches(), Effects()
+    effects.attach(patches)
+    with torch.set_grad_enabled(training), torch.autocast("cpu", torch.bfloat16):
+        pass
+    patches.remove()
+
+    assert effects.facts([])["autocast"] == arithmetic

@@ -1,0 +1,85 @@
+"""A data set that workers could not share is handed to none: it holds an open file, or the program changes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from slowstep.command.resolve import resolve
+from slowstep.environment.machine import this_machine
+from slowstep.factors import check_levels, plan
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, survey
+from slowstep.settings import load, override
+
+TRAINING = """
+import io, sqlite3, torch, zipfile
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+
+class Rows(Dataset):
+    def __init__(self):
+        self.level, self.asked, self.rows = 0, 0, torch.randn(32, 4)
+        self.text = io.BytesIO(b"in memory")
+        BEGIN
+    def __len__(self):
+        return 32
+    def __getitem__(self, i):
+        self.asked += 1
+        return self.rows[i] * (1 + self.level)
+
+def epochs(data, model, optimizer):
+    for epoch in range(50):
+        BEFORE
+        for step, x in enumerate(DataLoader(WRAPPED, batch_size=8, MORE)):
+            model(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            WITHIN
+
+model = torch.nn.Linear(4, 1)
+epochs(Rows(), model, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+OPEN = "self.file = open(__file__)"
+CASES = {
+    "nothing of the kind": ({}, True, True),
+    "an open file": ({"BEGIN": OPEN}, False, True),
+    "an open file further in": ({"BEGIN": OPEN, "WRAPPED": "Subset(ConcatDataset([data]), range(32))"}, False, True),
+    "an archive": (
+        {"BEGIN": "zipfile.ZipFile('a.zip', 'w').close(); self.zip = [zipfile.ZipFile('a.zip')]"},
+        False,
+        True,
+    ),
+    "a file that was closed": ({"BEGIN": OPEN + "; self.file.close()"}, True, True),
+    "a file that each worker opens": ({"BEGIN": OPEN, "MORE": "worker_init_fn=print"}, True, True),
+    "changed between epochs": ({"BEFORE": "data.level = epoch"}, True, False),
+    "changed within epochs": ({"WITHIN": "data.level = step"}, False, False),
+}
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize(("parts", "workers", "persistent"), CASES.values(), ids=CASES)
+def test_workers_are_tried_where_they_see_what_the_program_sees(
+    parts: dict[str, str], workers: bool, persistent: bool, tmp_path: Path
+) -> None:
+    """What the data set changes itself, while it makes a batch, is its own affair."""
+    text = TRAINING
+    for name, plain in {"BEGIN": "pass", "BEFORE": "pass", "WITHIN": "pass", "WRAPPED": "data", "MORE": ""}.items():
+        text = text.replace(name, parts.get(name, plain))
+    (tmp_path / "train.py").write_text(text)
+    command = resolve([sys.executable, "train.py"], tmp_path, os.environ)
+    settings = load(write(survey(command, SurveyOrder(startup=120, seconds=60), os.environ), tmp_path / "out")).settings
+    tried = {
+        level.value
+        for contrast in plan(settings, "data_loading", this_machine())
+        for factor, level in contrast.levels
+        if factor.name == "dataloader_num_workers" and not (contrast.untestable or contrast.unmet)
+    }
+    kept = override(settings, {"data_loading": {"dataloader_persistent_workers": [True]}})
+    refused = [problem for problem in check_levels(kept, "train.yaml") if "would not see" in problem]
+
+    assert bool(tried) is workers
+    assert not refused if persistent else refused
