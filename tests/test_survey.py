@@ -373,3 +373,41 @@ def test_workers_that_would_each_give_all_of_the_data_are_not_tried(
         asked = override(load(file).settings, {"data_loading": {"dataloader_num_workers": [4]}})
         (problem,) = check_levels(asked, "train.yaml")
         assert "each worker would give all of the data" in problem
+
+
+ADAPTED = """
+import json, torch
+from peft import LoraConfig, get_peft_model
+from torch.utils.data import DataLoader, WeightedRandomSampler
+from transformers import LlamaConfig, LlamaForCausalLM
+
+settings = json.load(open("settings.json"))
+shape = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=64)
+model = LlamaForCausalLM(LlamaConfig(**shape, num_key_value_heads=2))
+lora = LoraConfig(r=16, use_dora=True, lora_dropout=0.1, target_modules=["q_proj"], task_type="CAUSAL_LM")
+model = get_peft_model(model, lora)
+data = [torch.randint(0, 60, (8,)) for _ in range(100)]
+optimizer = torch.optim.AdamW(model.parameters())
+for epoch in range(100):
+    for x in DataLoader(data, batch_size=4, num_workers=1, sampler=WeightedRandomSampler([1.0] * 100, 40)):
+        model(input_ids=x, labels=x).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_what_was_seen_of_adapters_and_epochs_reaches_the_factors(tmp_path: Path) -> None:
+    """DoRA is tried without, workers that stay are tried, and a configuration that is edited is another run."""
+    (tmp_path / "train.py").write_text(ADAPTED)
+    (tmp_path / "settings.json").write_text("{}")
+    command = resolve([sys.executable, "train.py"], tmp_path, os.environ)
+    settings = load(write(survey(command, SurveyOrder(startup=120, seconds=60), os.environ), tmp_path / "out")).settings
+    sections = ("data_loading", "sequence_length", "compute")
+    names = {c.name for s in sections for c in plan(settings, s, this_machine()) if not (c.untestable or c.unmet)}
+
+    seen = {key: settings.run[key] for key in ("peft.use_dora", "peft.r", "peft.lora_dropout", "job.samples")}
+    assert seen == {"peft.use_dora": True, "peft.r": 16, "peft.lora_dropout": 0.1, "job.samples": 40}
+    assert {"use_dora=false", "dataloader_persistent_workers=true"} <= names
+    before = settings.local_content()
+    (tmp_path / "settings.json").write_text('{"edited": true}')
+    assert settings.local_content() != before
