@@ -450,9 +450,9 @@ SOUND_REPORTS = {
                 "seconds_per_step": "16.8",
             }
         },
-        {"dataloader_num_workers": 2},
+        {},
         "7.6",
-        "dataloader_num_workers",
+        None,
     ),
     "twice the batch, every phase of it longer": change(
         {

@@ -108,7 +108,9 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     follows = _percent(before, after, said)
     more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
     if not said.meets(follows) and not more_a_second:
-        text = f"from {given.before} to {given.after} is {spread(follows)} %, and not {given.percent} %"
+        text = (
+            f"from {given.before} to {given.after} is {spread(follows)} %, and not {str(given.percent).rstrip('% ')} %"
+        )
         return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}

@@ -14,7 +14,7 @@ from slowstep.audit.outliers import unlike_neighbours
 from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
-from slowstep.audit.run import Run, runs
+from slowstep.audit.run import Run, runs, same_devices
 from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_tokens
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
@@ -102,7 +102,7 @@ def _unclaimed(found: Sequence[Run], claimed: Sequence[Claim]) -> Iterator[tuple
     measured, expected = [r for r in found if r.measured], [r for r in found if r.projected]
     known = {frozenset((c.baseline, c.treatment)) for c in claimed}
     for first, run in (*((measured[0], r) for r in measured[1:]), *combinations(expected, 2)):
-        differ = differences(first.settings, run.settings)
+        differ = differences(first.settings, run.settings) if same_devices(first, run) else []
         if len(differ) == 1 and frozenset((first.label, run.label)) not in known:
             text = f"{run.label}, beside {first.label}"
             yield Claim(text=text, baseline=first.label, treatment=run.label, factor=differ[0][0].name), first, run

@@ -25,7 +25,7 @@ from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches
+from slowstep.audit.run import Run, batches, same_devices
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
@@ -42,7 +42,7 @@ MOST = 1e9
 """The upper end, as a ratio, of a claim that something is faster by any amount."""
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
-UNKNOWN = "the claim is read from a total time, and the figures don't say whether both runs did as much work in it"
+UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 """Doubts that only the author of the report can resolve."""
 
@@ -97,8 +97,19 @@ def _stated(claim: Claim) -> Figure | None:
         end = figure(said[1:]).middle
         return Figure(0.0, end) if said[0] == "<" else Figure(end, MOST)
     if isinstance(said, str) and said.startswith("1/"):
-        return 1 / figure(said[2:])
-    return None if said is None else figure(said)
+        return 1 / _size(said[2:])
+    return None if said is None else _size(said)
+
+
+ABOUT = 0.05
+"""The share by which the size of a claim may be off that is given as a whole number: "twice as fast", "no slower"."""
+
+
+def _size(said: object) -> Figure:
+    """Return a claimed size. One without decimals is not exact, and not as wide as its rounding either."""
+    found = figure(said)
+    whole = found.middle == round(found.middle) and found.high - found.low > 2 * ABOUT * found.middle > 0
+    return Figure((1 - ABOUT) * found.middle, (1 + ABOUT) * found.middle, found.middle) if whole else found
 
 
 def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
@@ -119,12 +130,17 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
         return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
-    return UNKNOWN if whole and gain and not whole.meets(gain) and not work_done(claim.quantity, a, b) else ""
+    unknown = whole and gain and not work_done(claim.quantity, a, b)
+    alone = unknown and claim.quantity != "cost" and unit == TITLES["seconds"]  # no other figure counts equal work
+    return UNKNOWN if alone or (unknown and not whole.meets(gain)) else ""  # type: ignore[union-attr]
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
+    if factor and not same_devices(a, b):
+        text = f"'{b.label}' was trained on {_devices(b)}, and '{a.label}' on {_devices(a)}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
     names = show_all(differ)
@@ -139,6 +155,10 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     else:
         return []
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+
+
+def _devices(run: Run) -> str:
+    return f"{run.devices} device{'s' * (run.devices.middle != 1)}"
 
 
 def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:

@@ -15,6 +15,10 @@ WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours"
 """Times and costs of all that a run did. They include saves and evaluations, which steps do not."""
 
 
+OF_A_DEVICE = "_per_device"
+"""The ending of the names of speeds that count the work of one device."""
+
+
 def with_speed(runs: Iterable[Run]) -> list[Run]:
     """Return the measured runs whose figures say how fast they were."""
     return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
@@ -27,6 +31,9 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     """
     if a.out_of_memory or b.out_of_memory:
         return None, ""
+    if quantity and quantity.endswith(OF_A_DEVICE):
+        gain, unit = equal_work(a, b, quantity.removesuffix(OF_A_DEVICE))
+        return (gain and gain / (b.devices / a.devices)), f"{unit} a device" if unit else ""
     for unit in _units(a, b, quantity):
         gain = _tokens_ratio(a, b) if unit == "tokens_per_second" else read_from(unit, a, b)
         if gain:

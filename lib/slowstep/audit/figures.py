@@ -119,7 +119,7 @@ def roughly(figure: Figure) -> Figure:
 
 def shown(value: float) -> str:
     """Return a number as a text with four digits, or with all digits before the point."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def exact(value: float) -> Figure:
@@ -162,6 +162,8 @@ def parse(text: object, counted: bool = False, rounded: bool = True) -> Figure:
     spread, ends = SPREAD.fullmatch(said), RANGE.fullmatch(said)
     if spread:
         middle, by = (_single(said, False, rounded) for said in spread.groups())
+        if said.endswith("%") and "%" not in spread.group(1):  # a share of the figure
+            by = by * (abs(middle.middle) / 100)
         return Figure(middle.low - abs(by.middle), middle.high + abs(by.middle), middle.middle)
     if NUMBER.fullmatch(said) or not ends:
         return _single(said, counted, rounded)

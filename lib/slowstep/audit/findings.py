@@ -114,6 +114,8 @@ class Audit:
 
 def times(ratio: float) -> str:
     """Return a ratio in words: 2.11 times."""
+    if ratio >= 1000:
+        return f"{ratio:,.0f} times"
     return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
 
 

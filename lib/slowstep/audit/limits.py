@@ -10,7 +10,7 @@ from slowstep.audit.differences import changed, differences
 from slowstep.audit.figures import Figure, exact
 from slowstep.audit.findings import Finding, FindingKind, times
 from slowstep.audit.physics import Sizes, most_of_length
-from slowstep.audit.run import Run, batches
+from slowstep.audit.run import Run, batches, same_devices
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.controls import CONTROLS, MATERIAL, MOVED, NOTICEABLE
 from slowstep.settings.reported import Claim
@@ -44,7 +44,7 @@ class Limit:
 
 def beyond_bound(claim: Claim, a: Run, b: Run, stated: Figure | None, sizes: Sizes | None) -> list[Finding]:
     """Find a size that the factor can't have, or hardly: a contradiction, a doubt, or for a length an explanation."""
-    limit = _limit(claim, a, b, sizes)
+    limit = _limit(claim, a, b, sizes) if same_devices(a, b) else None
     if limit is None or stated is None or stated.low <= limit.expected:
         return []
     beyond = FindingKind.BOUND if stated.low > limit.most else FindingKind.UNLIKELY
@@ -94,7 +94,8 @@ def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure |
     touched = frozenset().union(*(f.touches for f in factors))
     if not touched or not touched <= a.phases.keys():
         return None
-    return step / (step - sum((a.phases[p] for p in touched), exact(0)))
+    left = step - sum((a.phases[p] for p in touched), exact(0))
+    return step / left if left.middle > 0 else None  # else the phases are not of this step
 
 
 def _trained(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,9 +102,10 @@ def _beyond_compute(run: Run, sizes: Sizes | None, device: str | None) -> list[F
     used = mfu(run, sizes, device)
     if used is None or used.low <= 1 or _may_be_shorter(run):
         return []
+    several = "" if "devices" in run.given else f", unless it was trained on {math.ceil(used.low)} devices or more"
     text = (
         f"at {run.tokens_at_full_length} tokens/s the model would need {percentage(used.middle)} of what {device} can "
-        "compute: the speed, the device or the model is not what is given"
+        f"compute: the speed, the device or the model is not what is given{several}"
     )
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
 

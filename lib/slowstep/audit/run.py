@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,6 +134,11 @@ class Run:
         return samples * self.length if samples and self.length else None
 
 
+def same_devices(a: Run, b: Run) -> bool:
+    """Return whether two runs may have been trained on as many devices."""
+    return a.devices.meets(b.devices)
+
+
 def batches(a: Run, b: Run) -> list[Figure | None]:
     """Return the samples a step of both runs; None for one where they are not known."""
     return [r.solved.known.get("samples_per_step") for r in (a, b)]
@@ -182,7 +188,7 @@ def _unreadable(reported: Reported) -> list[str]:
     for i, p in enumerate(reported.percentages):
         places += [(f"percentages[{i}].{k}", getattr(p, k)) for k in ("percent", "before", "after")]
     for key, value in places:
-        text = value.removeprefix("1/").lstrip("<>") if isinstance(value, str) and "speed_up" in key else value
+        text = re.sub(r"^(1/|[<>])", "", value) if isinstance(value, str) and "speed_up" in key else value
         found: dict[str, Figure] = {}
         _read(found, "", text, f"reported.{key}", problems)
         if "speed_up" not in key:

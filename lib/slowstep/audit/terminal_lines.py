@@ -32,7 +32,7 @@ def compared(audit: Audit) -> list[str]:
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
         text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}"
-        found.append("; ".join([text, *dict.fromkeys(filter(None, doubts))]))
+        found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))
     return found
 
 
@@ -42,10 +42,10 @@ def claim_lines(audit: Audit, claims: Sequence[Judged] | None = None) -> list[st
         rows = [sentence(text) for text in compared(audit)]
         return [*rows, "no claim was given; one that stands in `reported.claims` is judged"]
     shown = audit.claims if claims is None else claims
-    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(c.reason)}" for c in shown]
+    return [f"{SIGNS[c.judgement]}: {visible(c.claim.text)}\n    {sentence(visible(c.reason))}" for c in shown]
 
 
 def finding_lines(audit: Audit) -> list[str]:
     """Return the lines of all other findings, and of the first questions to ask."""
-    found = [f"- {f.kind}: {f.where}: {sentence(f.text)}" for f in audit.beside]
-    return found + [f"- to be asked: {sentence(q)}" for q in audit.first_questions]
+    found = [f"- {f.kind}: {visible(f.where)}: {sentence(visible(f.text))}" for f in audit.beside]
+    return found + [f"- to be asked: {sentence(visible(q))}" for q in audit.first_questions]

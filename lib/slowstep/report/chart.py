@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from typing import Any
 
 import pandas as pd
@@ -86,7 +87,9 @@ class Table:
         if not self.rows or len(self.rows) >= len(self.rows[0]):
             return self
         heading, *others = self.rows[0]
-        return Table([{heading: key} | {row[heading]: row[key] for row in self.rows} for key in others])
+        names = {str(row[heading]) for row in self.rows}
+        first = next(name for name in chain([heading], (f"figure {i}" for i in count(1))) if name not in names)
+        return Table([{first: key} | {row[heading]: row[key] for row in self.rows} for key in others])
 
     def _repr_html_(self) -> str:
         if not self.rows:

@@ -118,7 +118,11 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
     counts = {j: sum(c.judgement is j for c in audit.claims) for j in Judgement}
     named = {j: SIGNS[j].split(" ", 1)[1] for j in Judgement}
     words = [f"{n} {named[j].removesuffix('s') if n > 1 else named[j]}" for j, n in counts.items() if n]
-    head = f"**Of {len(audit.claims)} claims: {', '.join(words)}.**" if words else f"**{_counted(audit.faults)}.**"
+    head = (
+        f"**Of {_number(len(audit.claims), 'claim')}: {', '.join(words)}.**"
+        if words
+        else f"**{_counted(audit.faults)}.**"
+    )
     parts = [head, *(_claim(c) for c in audit.claims)]
     if not audit.claims:
         parts += [escape(sentence(text)) for text in compared(audit)]
@@ -138,7 +142,11 @@ def _claim(c: Judged) -> str:
 
 
 def _counted(faults: Sequence[Finding]) -> str:
-    return f"{len(faults)} findings" if faults else "The figures agree with each other"
+    return _number(len(faults), "finding") if faults else "The figures agree with each other"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _mark(run: Run, audit: Audit) -> str:

@@ -50,7 +50,9 @@ def as_markdown(found: Overview, picture: str = "") -> str:
     if found.causes:
         parts.append(_numbered("Why it is slow", [escape(c.text) for c in found.causes]))
     if found.actions:
-        lines = [f"{code(a.what)}: {f'**{a.gain}** by itself; ' if a.gain else ''}{a.kind}" for a in found.actions]
+        lines = [
+            f"{code(a.what)}: {f'**{a.gain}** by itself; ' if a.gain else ''}{escape(a.kind)}" for a in found.actions
+        ]
         parts.append(_numbered("What to do", lines))
     if found.confirmed:
         parts.append(f"{escape(found.confirmed)} {escape(found.memory)}".rstrip())

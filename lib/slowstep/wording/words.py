@@ -45,8 +45,9 @@ def effect(interval: Interval | None) -> str:
 def duration(seconds: float, beside: float | None = None) -> str:
     """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`."""
     large = seconds if beside is None else beside
-    if large < 1:
-        return f"{seconds * 1e3:.0f} ms"
+    if large < 0.9995:
+        small = beside is None and 0 < seconds < 0.00995
+        return f"{seconds * 1e3:.2g} ms" if small else f"{seconds * 1e3:.0f} ms"
     if large < 120:
         return f"{seconds:.1f} s"
     if large < 7200:

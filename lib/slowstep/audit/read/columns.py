@@ -64,6 +64,7 @@ CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT}
 
 
 OUT_OF_MEMORY = re.compile(r"\boom\b|out of memory", re.IGNORECASE)
+ONLY_OUT_OF_MEMORY = re.compile(r"(cuda |gpu )?(oom|out of memory)[.!]?", re.IGNORECASE)
 
 NOTHING = ("", "-", "–", "—", "n/a", "na", "none", "nan")
 """Cells without a figure in a column of figures."""

@@ -19,6 +19,9 @@ from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
+BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
+"""Words in the names of bars over what comes before training."""
+
 OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
 
@@ -84,7 +87,9 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
-    own = [s for s in stretches if not s.name] or [s for s in stretches if TRAINING.search(s.name)]
+    own = [s for s in stretches if not s.name] or [
+        s for s in stretches if TRAINING.search(s.name) and not BEFOREHAND.search(s.name)
+    ]
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
@@ -161,7 +166,7 @@ def _steps(end: dict[str, Any]) -> float:
 def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
     """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
     try:
-        held = ast.literal_eval(said.text)
+        held = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", said.text))  # as of a loss that diverged
     except (ValueError, SyntaxError, RecursionError):
         return said.at, {}
     for name in FIGURES.keys() & held.keys():

@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, comma, parse
-from slowstep.audit.read.columns import OUT_OF_MEMORY, Column, Unreadable, column, figure, is_number, plain, text_of
+from slowstep.audit.read.columns import (
+    MEASURED,
+    ONLY_OUT_OF_MEMORY,
+    OUT_OF_MEMORY,
+    Column,
+    Unreadable,
+    column,
+    figure,
+    is_number,
+    plain,
+    text_of,
+)
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
@@ -126,7 +137,7 @@ def _row(
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
-    labels, settings, places, figures, phases, failed = [], {}, {}, {}, {}, False
+    labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
@@ -138,10 +149,13 @@ def _row(
             _keep(settings if setting else phases if one.kind == "phase" else figures, found)
         except ValueError as error:
             raise Unreadable(source, line, at, f"{plain(name) or 'this column'}: {error}") from None
-        failed = failed or (not setting and bool(OUT_OF_MEMORY.search(plain(text))))
+        measured = one.kind in MEASURED
+        said = OUT_OF_MEMORY.search(plain(text)) if measured else ONLY_OUT_OF_MEMORY.fullmatch(plain(text))
+        failed, remarked = failed or (measured and bool(said)), remarked or (not setting and bool(said))
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
-    known = {"label": label, "settings": settings, "figures": figures, "phases": phases, "out_of_memory": failed}
+    known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
+    known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 

@@ -27,6 +27,8 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
         state = json.loads(text)
     except json.JSONDecodeError as error:
         raise Unreadable(str(path), error.lineno, error.colno, f"is no JSON: {error.msg}") from None
+    except ValueError as error:
+        raise Unreadable(str(path), 1, 1, f"holds a number that no run has: {str(error).split(';')[0]}") from None
     except RecursionError:
         raise Unreadable(str(path), 1, 1, "is nested too deeply") from None
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
@@ -60,7 +62,7 @@ def refuse_odd(name: str, value: Any, path: Path, place: tuple[int, int]) -> Non
     """Raise Unreadable, with line and column, if a figure of Trainer is no number or negative; 0.0 may be rounded."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not 0 <= found < math.inf:
         raise Unreadable(str(path), *place, f"{name}: expected a number, 0 or more, found {value!r}")
