@@ -487,3 +487,83 @@ def test_a_sound_report_is_not_accused(name: str) -> None:
 
     assert [f.text for f in found.faults] == []
     assert ["holds"] == [str(c.judgement) for c in found.claims]
+
+
+# -- what a strict reader found --
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "speed_up", "settings", "claim", "expected", "words"),
+    [
+        ({"samples_per_second": "10.0"}, {"samples_per_second": "14.0"}, 1, {}, {}, "contradicted", "1.40 times"),
+        ({"samples_per_second": "10.0"}, {"samples_per_second": "6.00"}, 1, {}, {}, "contradicted", "0.6 times"),
+        ({"samples_per_second": "10.0"}, {"samples_per_second": "15.1"}, 2, {}, {}, "contradicted", "1.51 times"),
+        ({"samples_per_second": "10.0"}, {"samples_per_second": "20.2"}, 2, {}, {}, "holds", "2.02 times"),
+        (
+            {"samples_per_second": "10.0", "devices": 1},
+            {"samples_per_second": "72.0", "devices": 8},
+            "7.2",
+            {"attn_implementation": "sdpa"},
+            {"factor": "attn_implementation"},
+            "can't be decided from these figures",
+            "on 8 devices",
+        ),
+        (
+            {"tokens_per_second_per_device": "2000", "devices": 1},
+            {"tokens_per_second_per_device": "1800", "devices": 8},
+            "0.90",
+            {},
+            {"quantity": "tokens_per_second_per_device"},
+            "holds",
+            "tokens/s a device",
+        ),
+        (
+            {"hours": "10.0"},
+            {"hours": "5.0"},
+            "2.0",
+            {},
+            {"quantity": "hours"},
+            "can't be decided from these figures",
+            "total time",
+        ),
+        (
+            {"samples_per_second": ["9.50", "9.80", "10.00", "10.10", "10.20", "10.30", "10.50"]},
+            {"samples_per_second": ["11.40", "11.80", "12.00", "12.10", "12.20", "12.30", "12.60"]},
+            "1.20",
+            {},
+            {},
+            "holds",
+            "1.2",
+        ),
+    ],
+)
+def test_a_claim_is_weighed_by_all_that_its_rows_say(
+    before: Figures, after: Figures, speed_up: object, settings: Figures, claim: Figures, expected: str, words: str
+) -> None:
+    """Devices, the size that a whole number stands for, the speed of one device, total times, and repeats."""
+    found = judged(before, after, speed_up, settings, **claim)
+
+    assert found.judgement == expected, found.reason
+    assert words in found.reason or words in str(found.unit)
+
+
+def test_phases_that_are_not_of_their_step_bound_nothing() -> None:
+    """5 s of data in a step of 1.2 s are a slip, and no reason to doubt a true claim."""
+    rows = [
+        {"label": "a", "figures": {"seconds_per_step": "1.20"}, "phases": {"data": "5.0"}},
+        {"label": "b", "figures": {"seconds_per_step": "0.80"}, "settings": {"dataloader_num_workers": 4}},
+    ]
+    claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": "1.5", "factor": "dataloader_num_workers"}
+
+    assert report(rows=rows, claims=[claim]).claims[0].judgement != "contradicted"
+
+
+@pytest.mark.parametrize("said", [">>1", "1/>3", ">1e400", "<<2"])
+def test_a_size_that_is_none_is_refused_in_words(said: str) -> None:
+    with pytest.raises(SettingsError, match="speed_up"):
+        judged({"samples_per_second": "1.0"}, {"samples_per_second": "2.0"}, said)
+
+
+def test_a_share_behind_a_figure_is_a_share_of_it() -> None:
+    found = judged({"samples_per_second": "2.10 ± 5%"}, {"samples_per_second": "4.20 ± 5%"}, "4.0")
+    assert found.judgement == "contradicted"

@@ -923,3 +923,53 @@ def test_a_row_that_leads_by_steps_alone_is_told() -> None:
     assert "by steps/s it is 'a'; by samples/s it is 'a' and 'b'" in text
     assert ranked(32, 32, "0.470") == []
     assert ranked(32, 96, "0.158\nc,128,n/a") == [text]
+
+
+REMARKED = """\
+| run | s/it | notes |
+|---|---|---|
+| a | 1.20 | {} |
+| b | 0.60 | |
+"""
+
+
+@pytest.mark.parametrize("note", ["fixed the OOM", "no OOM", "OOM at batch 16, fits at 8", "OOM"])
+def test_a_remark_on_memory_takes_no_measurement_away(note: str) -> None:
+    found = audited(REMARKED.format(note))
+
+    assert [run.out_of_memory for run in found.runs] == [False, False]
+
+
+def test_rows_of_one_name_are_kept_apart_by_what_differs() -> None:
+    """Another model under the same name is no repeat; numbers that were measured may differ between repeats."""
+    table = "run,model,loss,samples/s\nbase,1B,2.1,100.0\nbase,8B,2.0,12.0\nsdpa,8B,2.0,24.0\nsdpa,8B,1.9,24.2\n"
+    found = {run.label: run.solved.known["samples_per_second"].middle for run in audited(table).runs}
+
+    assert found == {"base 1B": 100.0, "base 8B": 12.0, "sdpa": pytest.approx(24.1)}
+
+
+def test_trainers_last_words_count_where_the_loss_diverged(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    end = "'train_runtime': 120.0, 'train_samples_per_second': 10.0, 'train_steps_per_second': 2.0"
+    path.write_text("{" + end + ", 'train_loss': nan, 'epoch': 1.0}\n")
+    (run,) = audit(report(files=[str(path)])).runs
+
+    assert run.solved.known["seconds"].middle == 120.0
+
+
+def test_bars_over_what_comes_before_training_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    loading = "Loading training data: 100%|##########| 5000/5000 [00:05<00:00, 1000.00it/s]\n"
+    training = "".join(f"Epoch 1: {n}%|###| {n * 10}/1000 [15:00<15:00, 1.50s/it]\n" for n in range(10, 90, 5))
+    path.write_text(loading + training)
+    (run,) = audit(report(files=[str(path)])).runs
+
+    assert run.solved.known["seconds_per_step"].middle == 1.5
+
+
+def test_bars_of_two_processes_are_one_training(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    counts = [n + shift for n in range(1, 40) for shift in (1, 0)]
+    path.write_text("".join(f" {n}%|###| {n}/100 [00:{n:02d}<01:00, 1.00it/s]\n" for n in counts))
+
+    assert len(audit(report(files=[str(path)])).runs) == 1

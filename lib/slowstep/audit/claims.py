@@ -15,6 +15,7 @@ from slowstep.audit.equal_work import (
     faster_is_less,
     lengths_differ,
     padding_differs,
+    read_by,
     read_from,
     same_batch,
     work_done,
@@ -46,6 +47,9 @@ UNKNOWN = "this is a total time, and the figures don't say whether both runs did
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
 """Doubts that only the author of the report can resolve."""
 
+LARGEST_LOG = 100.0
+"""The logarithm of the largest ratio that is told."""
+
 NEVER = "; these figures are expected and were never measured"
 
 REPEATED = ("seconds_per_step", *WORK)
@@ -66,7 +70,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         *_noise(claim, a, b, gain, stated),
         *expectation(named, a, b, runs),
     ]
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt)
+    left_open = _left_open(gain, stated, _by_repeats(a, b, gain, _repeated(a, b))) if gain and stated else ""
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, left_open)
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -185,7 +190,7 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
     Where both rows were measured several times, Welch's t decides. Else it could if the figures with their rounding
     allow both a gain and a loss, and the claim does not.
     """
-    quantity = next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)
+    quantity = _repeated(a, b)
     values = [r.repeats[quantity] for r in (a, b)] if quantity else []
     if gain is None or gain.middle <= 0:
         return []
@@ -195,19 +200,36 @@ def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | N
             return []
         text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
         return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
-    sign = -1 if faster_is_less(quantity) else 1
-    before, after = ([sign * math.log(v) for v in each] for each in values)
-    shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
-    if len({*before}) == 1 and len({*after}) == 1:
+    interval = _by_repeats(a, b, gain, quantity)
+    if interval is None or not interval.low <= 1 <= interval.high:
         return []
-    from scipy.stats import ttest_ind  # importing it takes most of an audit's start, and it is seldom needed
-
-    interval = ttest_ind([v + shift for v in after], before, equal_var=False).confidence_interval(CONFIDENCE)
-    if not interval.low <= 0 <= interval.high:
-        return []
+    before, after = values
     counts = f"{len(before)} and {len(after)} repeats of {TITLES[quantity]}"
     text = f"{counts} differ among themselves as much as the two rows do"
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
+
+
+def _by_repeats(a: Run, b: Run, gain: Figure | None, quantity: str | None) -> Figure | None:
+    """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None without repeats."""
+    values = [r.repeats[quantity] for r in (a, b)] if quantity else []
+    if gain is None or gain.middle <= 0 or not values or min(map(min, values)) <= 0:
+        return None
+    sign = -1 if faster_is_less(str(quantity)) else 1
+    before, after = ([sign * math.log(v) for v in each] for each in values)
+    shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
+    if len({*before}) == 1 and len({*after}) == 1:
+        return None
+    from scipy.stats import ttest_ind  # importing it takes most of an audit's start, and it is seldom needed
+
+    interval = ttest_ind([v + shift for v in after], before, equal_var=False).confidence_interval(CONFIDENCE)
+    if not interval.low > -LARGEST_LOG or not interval.high < LARGEST_LOG:  # nan where one row has a single figure
+        return None
+    return Figure(math.exp(interval.low), math.exp(interval.high), gain.middle)
+
+
+def _repeated(a: Run, b: Run) -> str | None:
+    """Return the quantity that was measured several times in both rows; None if there is none."""
+    return next((q for q in a.repeats if q in b.repeats and q in REPEATED), None)
 
 
 def _no_speed(a: Run, b: Run) -> str:
@@ -219,7 +241,7 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str
+    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str, left_open: str
 ) -> tuple[Judgement, str]:
     """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
@@ -230,7 +252,7 @@ def _weigh(
         return Judgement.UNDECIDED, kinds[FindingKind.CONTROL] + unmeasured
     if gain is None or stated is None:
         return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
-    at = f"in {unit} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
+    at = f"{read_by(unit)} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
     at += "cheap" if unit.startswith("cost") else "fast"
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
@@ -238,17 +260,18 @@ def _weigh(
     if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
         otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
-    return _not_contradicted(at, kinds, _left_open(gain, stated))
+    return _not_contradicted(at, kinds, left_open)
 
 
-def _left_open(gain: Figure, stated: Figure) -> str:
-    """Return what rounding leaves open of a size that agrees; empty where all that the figures may mean agrees.
+def _left_open(gain: Figure, stated: Figure, by_repeats: Figure | None) -> str:
+    """Return what is left open of a size that agrees, by repeats or else by rounding; empty where nothing is.
 
     - A claim of a size is left open where rounding alone may change the effect by more than half of it: 2 % where it
       may be 0 to 6 %.
     - A claim of no change is left open where the change may be larger than the claim's own rounding allows.
     - A claim of a direction is left open where there may be no change.
     """
+    gain = by_repeats or gain
     of_a_size, equal = stated.low > 0 and stated.high < MOST, stated.low <= 1 <= stated.high
     if not of_a_size:
         within = stated.low * (1 + TOUCHING) < gain.low and gain.high * (1 + TOUCHING) < stated.high
@@ -257,7 +280,8 @@ def _left_open(gain: Figure, stated: Figure) -> str:
     else:
         room = max(stated.high - 1, 1 - stated.low) if equal else SURE * abs(math.log(stated.middle))
         within = math.log(gain.high / gain.low) / 2 <= room
-    return "" if within else f"rounding allows anything from {times(gain.low)} to {times(gain.high)}"
+    what = "rounding allows" if by_repeats is None else "the repeats allow"
+    return "" if within else f"{what} anything from {times(gain.low)} to {times(gain.high)}"
 
 
 def _not_contradicted(at: str, kinds: Mapping[FindingKind, str], left_open: str) -> tuple[Judgement, str]:

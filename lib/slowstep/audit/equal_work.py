@@ -24,6 +24,11 @@ def with_speed(runs: Iterable[Run]) -> list[Run]:
     return [r for r in runs if r.measured and r.solved.known.keys() & {*WORK}]
 
 
+def read_by(unit: str) -> str:
+    """Return in words what two runs are compared by."""
+    return "by total time" if unit == TITLES["seconds"] else f"in {unit}"
+
+
 def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | None, str]:
     """Return how many times as fast `b` is, and the unit: the one of the most equal work that both runs allow.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slowstep.audit.claims import UNKNOWN, doubt_of
 from slowstep.audit.differences import changed
-from slowstep.audit.equal_work import WHOLE, equal_work, with_speed, work_done
+from slowstep.audit.equal_work import WHOLE, equal_work, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import Claim
@@ -31,7 +31,7 @@ def compared(audit: Audit) -> list[str]:
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
-        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' in {unit}"
+        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))
     return found
 

@@ -28,8 +28,16 @@ OFF = 0.01
 MANY = 5
 """The most totals that a message names."""
 
+APART = 0.05
+"""The share of a training by which the bars of its processes may be apart in a log that all of them write to."""
+
 SETTLED = 0.5
 """The share of the bars, from the first on, that does not count, since the first ones include the start."""
+
+
+def begins_again(last: Stretch, stretch: Stretch) -> bool:
+    """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
+    return last.last - stretch.first > max(0, APART * stretch.total)
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Training:
         """Return the bars from each beginning to the next; if there are several, each is an epoch."""
         found: list[list[Stretch]] = []
         for stretch in self.stretches:
-            if not found or stretch.first < found[-1][-1].last:
+            if not found or begins_again(found[-1][-1], stretch):
                 found.append([])
             found[-1].append(stretch)
         return found
@@ -104,7 +112,7 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     found: list[Training] = []
     for stretch in (s for s in own if s.total in chosen):
         last = found[-1].stretches[-1] if found else None
-        again = last is None or stretch.first < last.last or stretch.total != last.total
+        again = last is None or begins_again(last, stretch) or stretch.total != last.total
         if again and (last is None or not last.name):  # a named bar that begins again is the next epoch
             found.append(Training([]))
         found[-1].stretches.append(stretch)

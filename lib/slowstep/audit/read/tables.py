@@ -50,6 +50,12 @@ UNSET = ("", "none", "null", "nan", "-")
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
+EACH_ITS_OWN = re.compile(
+    r"id\b|id$|uuid|seed|date|time|start|creat|updat|end|host|user|note|comment|remark|name|url|path|dir|commit|status|state",
+    re.IGNORECASE,
+)
+"""Words in the headers of columns that differ between repeats of one measurement."""
+
 DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
 
 
@@ -87,7 +93,18 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         for i, one in enumerate(held)
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
-    return _repeated([row | {"unread": unread} for row in found])
+    return _repeated([row | {"unread": unread} for row in _told_apart(found)])
+
+
+def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Name rows of one name by the words in which they differ as well, which stand in columns that are not read."""
+    found = []
+    for row in rows:
+        alike = [other["words"] for other in rows if other["label"] == row["label"]]
+        names = [name for name in row["words"] if len({words.get(name, "") for words in alike}) > 1]
+        label = " ".join([row["label"], *(row["words"][name] for name in names if row["words"][name])])
+        found.append({name: value for name, value in row.items() if name != "words"} | {"label": label})
+    return found
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -138,9 +155,12 @@ def _row(
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
+    words: dict[str, str] = {}
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
+        elif one.kind in ("ignored", "open") and not EACH_ITS_OWN.search(plain(name)) and _is_word(plain(text)):
+            words[plain(name)] = plain(text)
         if one.kind in ("label", "ignored"):
             continue
         setting = one.kind == "setting"
@@ -156,7 +176,16 @@ def _row(
     label = " ".join(filter(None, labels)) or f"row {number}"
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
-    return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
+    return known | {"words": words, "place": f"{source}:{cells[0][1]}", "cells": places}
+
+
+def _is_word(text: str) -> bool:
+    """Return whether a cell says something in words (`8B`, `A100`), and no number, which a measurement may be."""
+    try:
+        float(text)
+    except ValueError:
+        return any(c.isalpha() for c in text) and text.lower() not in UNSET
+    return False
 
 
 def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
