@@ -4,25 +4,34 @@ Two arms of the same run are compared: one maps the base that was built beforeha
 option of LoRA at its default, which the kit does not know to be harmless). Their pairs show whether mapped weights
 train as fast as a process's own; their launches, what is saved; their memory, what is shared. The results are written
 to bench/results/frozen_base.json.
+
+`--program` measures the same of a user's program that reads the model from a folder: its launches with weights that are
+built once, and with weights that each launch builds, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from bench.validation.results import here_and_now
+from slowstep.command.resolve import resolve
 from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
 from slowstep.judgement.comparison import change
 from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.throughput import throughput
 from slowstep.judgement.verdict import span
+from slowstep.launch import of_command
 from slowstep.launch.frozen_bases import is_shared
+from slowstep.launch.surveyed_run import write
+from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
@@ -55,7 +64,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.frozen_base", description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=9, help="the most pairs of each format")
     parser.add_argument("--minutes", type=float, default=5.5, help="after which no further pair is begun")
+    parser.add_argument("--program", action="store_true", help="measure launches of a program that reads the model")
     given = parser.parse_args()
+    if given.program:
+        known = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        known["a program, NF4"] = of_program() | here_and_now()
+        write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
+        print(json.dumps(known["a program, NF4"], indent=1))
+        return 0
     began, found = time.monotonic(), dict[str, Any]()
     for number, (name, changes) in enumerate(RUNS.items(), start=1):
         found[name] = measured(changes, given.pairs, began + 60 * given.minutes * number / len(RUNS))
@@ -118,6 +134,44 @@ def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], 
     rows["start-up, s"][name or key] |= trial.record.startup
     rows["frozen"] = {k: v for k, v in trial.record.observed.items() if k.startswith("frozen_bytes")}
     return trial
+
+
+PROGRAM = ROOT / "tests" / "programs" / "over_frozen_weights.py"
+
+LAUNCHES = 3
+"""The launches of a program that are measured of each kind, after the first, which builds what the others read."""
+
+
+def of_program() -> dict[str, Any]:
+    """Launches and memory of a program over frozen weights that it quantises to four bits."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with tempfile.TemporaryDirectory() as folder:
+        LlamaForCausalLM(LlamaConfig(**MODEL)).bfloat16().save_pretrained(Path(folder) / "model")
+        words = [sys.executable, str(PROGRAM), str(Path(folder) / "model"), "--built", "quantised"]
+        command = resolve(words, Path(folder), os.environ)
+        seen = survey(command, SurveyOrder(startup=300, seconds=60), os.environ)
+        arm = Arm(label="as it is", settings=load(write(seen, Path(folder) / "outputs")).settings)
+        rows: dict[str, Any] = {"built in the survey, s": seen.weights_seconds, "start-up, s": {}, "losses": {}}
+        with LocalMeasurer(arm.settings.budget, Path(folder) / "logs") as measurer:
+            decides = of_command._trains_over_frozen_weights
+            launched(measurer, arm, "first", rows)
+            measurer.pool.keep_only(set())
+            for number in range(LAUNCHES):
+                for kind, once in (("once", decides), ("each", lambda settings: False)):
+                    of_command._trains_over_frozen_weights = once
+                    trial = launched(measurer, arm, f"{kind}, {number}", rows)
+                    rows["losses"].setdefault(kind, trial.record.losses[:5])
+                    measurer.pool.keep_only(set())
+            for kind, once in (("once", decides), ("each", lambda settings: False)):
+                of_command._trains_over_frozen_weights = once
+                one = launched(measurer, arm, f"{kind}, memory", rows)
+                two = launched(measurer, arm, f"{kind}, memory beside", rows)
+                held = [trial.process.host_memory() for trial in (one, two)]
+                rows[f"memory of two arms, {kind}, bytes"] = sum(held)
+                measurer.pool.keep_only(set())
+        rows["losses equal"] = rows["losses"]["once"] == rows["losses"]["each"]
+        return rows
 
 
 if __name__ == "__main__":
