@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from slowstep.factors import Arm
 from slowstep.judgement.comparison import result_of
@@ -20,6 +21,8 @@ from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.schema import Budget, Model
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 FOUR_BIT = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
 FACTS = ("frozen_bytes_shared", "frozen_bytes_own", "frozen_bytes_written")
@@ -79,6 +82,23 @@ def test_training_on_a_shared_base_is_the_same_training(
     assert shared.observed.get("attn_implementation") == own.observed.get("attn_implementation")
     assert shared.startup["base"] > 0
     assert "base" not in own.startup
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("quantization", [None, FOUR_BIT, {"load_in_8bit": True}], ids=["plain", "4 bit", "8 bit"])
+def test_a_base_is_copied_to_a_device_as_it_would_be_built_there(
+    quantization: dict[str, Any] | None, launch: Launch, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All losses agree in all digits. The trial that builds its own says by its start that it does."""
+    copied = launch(quantization=quantization)
+    monkeypatch.setattr(frozen_bases, "is_shared", lambda settings: False)
+    own = launch(quantization=quantization)
+    common = min(len(copied.losses), len(own.losses))
+
+    assert copied.observed["device"] == "cuda"
+    assert copied.losses[:common] == own.losses[:common] != []
+    assert "base" in copied.startup.keys() - own.startup.keys()
 
 
 @pytest.mark.trials

@@ -57,7 +57,7 @@ def _parts(one: Any) -> Iterator[tuple[str, Any]]:
 def _is_open(one: Any) -> bool:
     if isinstance(one, io.IOBase):
         try:
-            return not one.closed and stat.S_ISREG(os.fstat(one.fileno()).st_mode)
+            return not one.closed and one.readable() and stat.S_ISREG(os.fstat(one.fileno()).st_mode)
         except (OSError, ValueError):
             return False
     kind = type(one)
