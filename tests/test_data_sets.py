@@ -28,6 +28,7 @@ class Rows(Dataset):
         return 32
     def __getitem__(self, i):
         self.asked += 1
+        EACH
         return self.rows[i] * (1 + self.level)
 
 def epochs(data, model, optimizer):
@@ -43,6 +44,8 @@ model = torch.nn.Linear(4, 1)
 epochs(Rows(), model, torch.optim.SGD(model.parameters(), lr=0.1))
 """
 
+ITEM = "self.file = self.file or open(__file__)"
+ARRAYS = "import numpy; numpy.savez('a.npz', x=1); self.x = numpy.load('a.npz')"
 OPEN = "self.file = open(__file__)"
 CASES = {
     "nothing of the kind": ({}, True, True),
@@ -55,6 +58,9 @@ CASES = {
     ),
     "a file that was closed": ({"BEGIN": OPEN + "; self.file.close()"}, True, True),
     "a file that each worker opens": ({"BEGIN": OPEN, "MORE": "worker_init_fn=print"}, True, True),
+    "a file that an item opens": ({"BEGIN": "self.file = None", "EACH": ITEM}, True, True),
+    "a value that is none": ({"BEGIN": "self.level, self.none = 0, float('nan')"}, True, True),
+    "an archive of arrays": ({"BEGIN": ARRAYS}, False, True),
     "changed between epochs": ({"BEFORE": "data.level = epoch"}, True, False),
     "changed within epochs": ({"WITHIN": "data.level = step"}, False, False),
 }
@@ -67,7 +73,14 @@ def test_workers_are_tried_where_they_see_what_the_program_sees(
 ) -> None:
     """What the data set changes itself, while it makes a batch, is its own affair."""
     text = TRAINING
-    for name, plain in {"BEGIN": "pass", "BEFORE": "pass", "WITHIN": "pass", "WRAPPED": "data", "MORE": ""}.items():
+    for name, plain in {
+        "BEGIN": "pass",
+        "EACH": "pass",
+        "BEFORE": "pass",
+        "WITHIN": "pass",
+        "WRAPPED": "data",
+        "MORE": "",
+    }.items():
         text = text.replace(name, parts.get(name, plain))
     (tmp_path / "train.py").write_text(text)
     command = resolve([sys.executable, "train.py"], tmp_path, os.environ)

@@ -32,6 +32,7 @@ UPLOADS = {
         from huggingface_hub import create_repo, upload_folder
         name = create_repo("somebody/something", token="t").repo_id
         assert name == "somebody/something"
+        assert create_repo(name, token="t").split("/")[-1] == "something"
         upload_folder(repo_id=name, folder_path=".", token="t", run_as_future=True).result()""",
     "methods": """
         from huggingface_hub import HfApi
@@ -47,6 +48,9 @@ UPLOADS = {
         before = mlflow.get_tracking_uri()
         mlflow.set_tracking_uri("http://tracker.of.the.team:5000")
         assert mlflow.get_tracking_uri() == before
+        mlflow.set_tracking_uri("postgresql://of.the.team/db")
+        assert mlflow.get_tracking_uri() == before
+        assert mlflow.MlflowClient("http://tracker.of.the.team:5000").tracking_uri == before
         mlflow.set_tracking_uri("sqlite:///here.db")
         assert mlflow.get_tracking_uri() == "sqlite:///here.db" """,
 }

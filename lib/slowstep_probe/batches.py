@@ -35,6 +35,10 @@ class Batches:
         """Numbers of the iterators that gave a batch since the last forward pass with gradients began."""
         self._sources: set[int] = set()
         """Those of the batches that the last such pass is made of: a step may draw from several loaders."""
+        self._before: set[int] = set()
+        """Those of the pass before it."""
+        self._looked_at: set[int] = set()
+        """Those of batches that only passes without gradients met since: a teacher's, or a validation's."""
         self._exhausted: set[int | None] = set()
         """Numbers of the iterators that have given their last batch."""
         self._loaders: dict[int, Any] = {}
@@ -74,11 +78,14 @@ class Batches:
 
     def pass_begins(self) -> None:
         """Take the batches that were given since the last forward pass with gradients for those of a new one."""
-        if self._given:
-            self._sources, self._given = self._given, set()
+        new = self._given or self._looked_at
+        if new:
+            self._before, self._sources = self._sources, new
+        self._given, self._looked_at = set(), set()
 
     def look_begins(self) -> None:
-        """Let go of batches that a pass without gradients looks at: those of a validation."""
+        """Put aside the batches that a pass without gradients looks at: they may be a validation's."""
+        self._looked_at |= self._given
         self._given = set()
 
     def take(self) -> Work | None:
@@ -90,8 +97,11 @@ class Batches:
         return self._source.popleft()
 
     def feed(self) -> None:
-        """Note that the batches of the last pass came to a backward pass."""
-        self._fed |= self._sources | {self._asked}
+        """Note that a batch of the iterator that was asked last came to a backward pass.
+
+        So did those of others that two passes in a row were made of. Once alone, somebody may have looked at a batch.
+        """
+        self._fed |= self._sources & self._before | {self._asked}
 
     @property
     def feeding(self) -> list[Any]:

@@ -6,14 +6,26 @@ import io
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 DEPTH, MOST = 4, 500
 """How deep a data set is looked into, and at how many objects."""
 
-FILES = ("h5py", "sqlite3", "zipfile", "tarfile", "lmdb", "netCDF4", "tables")
-"""Packages whose objects stand for a file that is open, with a place in it."""
+FILES: dict[tuple[str, str], Callable[[Any], bool]] = {
+    ("zipfile", "ZipFile"): lambda one: one.fp is not None,
+    ("tarfile", "TarFile"): lambda one: not one.closed,
+    ("numpy", "NpzFile"): lambda one: one.zip is not None,
+    ("sqlite3", "Connection"): lambda one: one.total_changes >= 0,
+    ("h5py", "File"): bool,
+    ("h5py", "Group"): bool,
+    ("h5py", "Dataset"): bool,
+    ("lmdb", "Environment"): lambda one: True,
+    ("netCDF4", "Dataset"): lambda one: one.isopen(),
+    ("tables", "File"): lambda one: bool(one.isopen),
+}
+"""Classes whose objects stand for a file with a place in it, each with a function that tells whether it is open."""
 
 WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.")
 """Packages whose objects are not looked into; but the data sets that PyTorch makes of others are."""
@@ -47,7 +59,11 @@ def _parts(one: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(one, (list, tuple)):
         yield from ((f"[{i}]", value) for i, value in enumerate(one[:20]) if not isinstance(value, PLAIN))
     elif isinstance(one, dict):
-        yield from ((f"[{key!r:.20}]", value) for key, value in list(one.items())[:20] if not isinstance(value, PLAIN))
+        yield from (
+            (f"[{key!r:.20}]", value)
+            for key, value in islice(list(one.items()) if len(one) < MOST else one.items(), 20)
+            if not isinstance(value, PLAIN)
+        )
     elif not module.startswith(WHOLE) or module.startswith(OF_OTHERS):
         own = getattr(one, "__dict__", None)
         if isinstance(own, dict) and not isinstance(one, type):
@@ -60,8 +76,11 @@ def _is_open(one: Any) -> bool:
             return not one.closed and one.readable() and stat.S_ISREG(os.fstat(one.fileno()).st_mode)
         except (OSError, ValueError):
             return False
-    kind = type(one)
-    return kind.__module__.partition(".")[0] in FILES and not isinstance(one, type) and bool(one)
+    is_open = FILES.get((type(one).__module__.lstrip("_").partition(".")[0], type(one).__name__))
+    try:
+        return is_open is not None and is_open(one)
+    except Exception:  # it was closed, and says so
+        return False
 
 
 class ChangesBetween:
@@ -71,6 +90,9 @@ class ChangesBetween:
     """
 
     def __init__(self) -> None:
+        self._own: dict[int, set[str]] = {}
+        """The attributes that a data set was seen to change itself while it made a batch."""
+        self._asked: dict[int, dict[str, Any]] = {}
         self.within: dict[int, str] = {}
         """The attribute that was changed between two batches, by the identity of the data set."""
         self.between: dict[int, str] = {}
@@ -79,30 +101,47 @@ class ChangesBetween:
 
     def epoch_begins(self, data: Any) -> None:
         """Look at a data set before its loader begins an epoch."""
+        data = innermost(data)
         self._compare(data, self.between)
-        self.made(data)
+        self._known[id(data)] = _values(data)
 
     def asked(self, data: Any) -> None:
         """Look at a data set before a batch is made of it."""
+        data = innermost(data)
         self._compare(data, self.within)
+        self._asked[id(data)] = _values(data)
 
     def made(self, data: Any) -> None:
         """Look at a data set after a batch was made of it."""
-        self._known[id(data)] = _values(data)
+        data = innermost(data)
+        now, asked = _values(data), self._asked.get(id(data), {})
+        self._own.setdefault(id(data), set()).update(_changed(asked, now) if asked else ())
+        self._known[id(data)] = now
 
     def _compare(self, data: Any, found: dict[int, str]) -> None:
         known = self._known.get(id(data))
         if known is None or id(data) in found:
             return
-        now = _values(data)
-        changed = [name for name in (*known, *now) if known.get(name, now) != now.get(name, known)]
+        changed = [name for name in _changed(known, _values(data)) if name not in self._own.get(id(data), ())]
         if changed:
             found[id(data)] = changed[0]
+
+
+def innermost(data: Any) -> Any:
+    """Return the data set within those that only select from another (torch's Subset)."""
+    seen = 0
+    while type(data).__module__.startswith(OF_OTHERS) and hasattr(data, "dataset") and seen < DEPTH:
+        data, seen = data.dataset, seen + 1
+    return data
 
 
 def _values(data: Any) -> dict[str, Any]:
     """Return the values of a data set's own attributes: plain ones, and the identities of others."""
     own = getattr(data, "__dict__", {})
-    values = {f".{key}": value if isinstance(value, PLAIN) else id(value) for key, value in list(own.items())}
-    inner = own.get("dataset")  # of torch's Subset
-    return values | {f".dataset{key}": value for key, value in (_values(inner) if inner is not None else {}).items()}
+    return {f".{key}": value if isinstance(value, PLAIN) else id(value) for key, value in list(own.items())}
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return the attributes whose values differ. What is no number (nan) differs from itself, and is none of them."""
+    names = dict.fromkeys((*before, *after))
+    return [n for n in names if (a := before.get(n, names)) is not (b := after.get(n, names)) and a != b and a == a]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -43,13 +43,20 @@ class Patches:
 
     def everywhere(self, module: ModuleType, name: str, function: Around) -> None:
         """As `around`, for a function of a module that other modules may have imported, by whatever name."""
-        original = getattr(module, name)
-        self.around(module, name, function)
-        patched = getattr(module, name)
+        self.all_everywhere(module, {name: function})
+
+    def all_everywhere(self, module: ModuleType, functions: Mapping[str, Around]) -> None:
+        """As `everywhere`, for several functions of a module: all modules are looked through once."""
+        originals = {name: getattr(module, name) for name in functions}
+        for name, function in functions.items():
+            self.around(module, name, function)
+        patched = {id(original): getattr(module, name) for name, original in originals.items()}
         for holder in list(sys.modules.values()):
             held = getattr(holder, "__dict__", None)
-            for own in [key for key, value in list(held.items()) if value is original] if type(held) is dict else ():
-                self._set(holder, own, patched)
+            found = [(key, id(value)) for key, value in list(held.items())] if type(held) is dict else []
+            for own, original in found:
+                if original in patched:
+                    self._set(holder, own, patched[original])
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         original = getattr(owner, name)

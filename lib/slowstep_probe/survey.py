@@ -24,7 +24,7 @@ from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.changing.sharding import FSDP1
-from slowstep_probe.data_sets import ChangesBetween, opened
+from slowstep_probe.data_sets import ChangesBetween, innermost, opened
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
@@ -82,6 +82,8 @@ class Survey:
         self._builds = False
         """True while one is."""
         self._changes = ChangesBetween()
+        self._opened: dict[int, str] = {}
+        """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
         self._patches, self._late = Patches(), LateImports()
         self._watching = False
 
@@ -162,11 +164,12 @@ class Survey:
     def data_set_facts(self, loader: Any) -> dict[str, str]:
         """Return what workers could not share of a loader's data set: an open file, and what the program changes."""
         data = loader.dataset
-        file = opened(data) if loader.worker_init_fn is None else ""  # that function may open it anew
+        # what was open before its first batch: worker_init_fn may open it anew, and an item may where it is asked for
+        file = self._opened.get(id(data), "") if loader.worker_init_fn is None else ""
         return {
             "opened_by_data_set": file,
-            "changed_within_epochs": self._changes.within.get(id(data), ""),
-            "changed_between_epochs": self._changes.between.get(id(data), ""),
+            "changed_within_epochs": self._changes.within.get(id(innermost(data)), ""),
+            "changed_between_epochs": self._changes.between.get(id(innermost(data)), ""),
         }
 
     def _batch_asked(self, original: Any, iterator: Any) -> Any:
@@ -177,6 +180,8 @@ class Survey:
             self._changes.made(iterator._dataset)
 
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
+        if id(loader.dataset) not in self._opened:
+            self._opened[id(loader.dataset)] = opened(loader.dataset)
         self._changes.epoch_begins(loader.dataset)
         return original(loader)
 

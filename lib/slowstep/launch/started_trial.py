@@ -15,6 +15,7 @@ from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import ALONE, EXTENSIONS, WEIGHTS, extensions, intervention, program_of
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
 from slowstep.processes.memory import available
+from slowstep.records import identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
 from slowstep_probe.plain import to_plain as message
@@ -52,7 +53,9 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
     settings, command = start.arm.settings, start.arm.settings.command
     start.log.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix("trial")))
-    built, weights = (start.cache.parent / name for name in (EXTENSIONS, WEIGHTS))
+    built, weights = start.cache.parent / EXTENSIONS, start.cache.parent / WEIGHTS
+    if command:  # another option, or another configuration file, may build another model by the same call
+        weights = weights / identity(settings.given)
     kept = [start.cache, built, weights]
     for made in kept:
         made.mkdir(parents=True, exist_ok=True)

@@ -31,4 +31,5 @@ def main(wire: Wire, settings: dict[str, Any], path: str) -> None:
         wire.send(encoded(Answer(value=None)))
         return
     arena.write((base, arena.draws()), Path(path))
+    arena.written_of(Path(path)).rename(arena.structure_of(Path(path)))
     wire.send(encoded(Answer(value=seconds)))

@@ -25,6 +25,7 @@ from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
 from slowstep_probe.trial.told import told
 from slowstep_probe.weights import arena
+from slowstep_probe.weights.built_once import adopt
 
 ENDLESS = 10**9
 
@@ -131,6 +132,7 @@ class FineTune:
 
     def _read(self, path: Path) -> torch.nn.Module:
         base, draws = arena.read(path)
+        adopt(base)
         arena.go_on_from(draws)  # adapters are drawn as if the base had been built here
         if self.settings.model.attn_implementation:
             base.set_attn_implementation(self.settings.model.attn_implementation)

@@ -7,70 +7,81 @@ from __future__ import annotations
 
 import inspect
 import re
+from concurrent.futures import Future
 from typing import Any
 
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 
-HUB = re.compile(r"(create|upload|delete|move|update|preupload|super_squash|add|duplicate|merge)_\w+")
-"""The names of those functions of huggingface_hub that change something on the Hub."""
+READS = re.compile(
+    r"_\w*|(get|list|is|has|fetch|inspect|parse|verify|search)_\w+|\w+_(info|exists)|\w*download\w*|whoami|auth_check|"
+    r"run_as_future"
+)
+"""The names of those functions of huggingface_hub that change nothing on the Hub."""
 
-SERVER = re.compile(r"https?:|databricks", re.IGNORECASE)
-"""The beginnings of the addresses of MLflow's servers."""
+OF_FILES = re.compile(r"(?!\w\w+:)|(file|sqlite):", re.IGNORECASE)
+"""The beginnings of MLflow's addresses that lead to files: those, and paths."""
+
+ADDRESS = "https://huggingface.co/"
 
 
-class Unsent:
-    """The answer of a service that was not asked. All that is asked of it is such an answer, too."""
-
-    def __init__(self, repo_id: str = ""):
-        self.repo_id = repo_id
+class Unsent(str):
+    """The answer of a service that was not asked: a text, as answers of the Hub are, with any attribute."""
 
     def __getattr__(self, name: str) -> Unsent:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Unsent()
+        return Unsent(self.removeprefix(ADDRESS)) if name == "repo_id" else Unsent()
 
     def __call__(self, *_: Any, **__: Any) -> Unsent:
         return self
-
-    def __str__(self) -> str:
-        return self.repo_id
 
 
 def attach(patches: Patches, late: LateImports) -> None:
     """Begin to keep everything here."""
     late.on("huggingface_hub.hf_api", lambda it: _hub(it, patches))
-    late.on(
-        "mlflow.tracking._tracking_service.utils", lambda it: patches.everywhere(it, "set_tracking_uri", _to_tracker)
-    )
+    late.on("mlflow.tracking._tracking_service.utils", lambda it: patches.everywhere(it, "set_tracking_uri", _to_files))
+    late.on("mlflow.tracking.client", lambda it: patches.around(it.MlflowClient, "__init__", _client))
     late.on("wandb.sdk.wandb_init", lambda it: patches.everywhere(it, "init", _offline))
 
 
 def _hub(module: Any, patches: Patches) -> None:
+    functions = {}
     for name, function in inspect.getmembers(module.HfApi, inspect.isfunction):
-        if HUB.fullmatch(name):
+        if not READS.fullmatch(name):
             names = list(inspect.signature(function).parameters)
             if inspect.ismethod(getattr(module, name, None)):
-                patches.everywhere(module, name, _unsent(names[1:]))
+                functions[name] = _unsent(names[1:])
             patches.around(module.HfApi, name, _unsent(names))
+    patches.all_everywhere(module, functions)
 
 
 def _unsent(names: list[str]) -> Any:
     """Return what is called in place of a function with these parameters."""
 
-    def unsent(_: Any, *args: Any, **kwargs: Any) -> Unsent:
+    def unsent(_: Any, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip(names, args, strict=False)) | kwargs
-        return Unsent(str(given.get("repo_id") or ""))
+        answer = Unsent(f"{ADDRESS}{given.get('repo_id') or ''}")
+        if not given.get("run_as_future"):
+            return answer
+        done: Future[Unsent] = Future()
+        done.set_result(answer)
+        return done
 
     return unsent
 
 
-def _to_tracker(original: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
-    if not SERVER.match(str(uri)):
+def _to_files(original: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
+    if OF_FILES.match(str(uri)):
         original(uri, *args, **kwargs)
 
 
+def _client(original: Any, client: Any, tracking_uri: Any = None, *args: Any, **kwargs: Any) -> None:
+    here = tracking_uri if tracking_uri is None or OF_FILES.match(str(tracking_uri)) else None
+    original(client, here, *args, **kwargs)
+
+
 def _offline(original: Any, *args: Any, **kwargs: Any) -> Any:
-    if kwargs.get("mode") == "online":
+    if kwargs.get("mode") != "disabled":
         kwargs["mode"] = "offline"
     return original(*args, **kwargs)

@@ -25,6 +25,9 @@ VIRTUAL = re.compile(
 )
 """File systems that hold no files of a user."""
 
+OF_SYSTEM = ("/proc", "/sys", "/dev")
+"""The folders whose files tell of the system, and are none of a user's."""
+
 DEVICES = "/dev"
 """It holds no files, but the shared memory of loader workers."""
 
@@ -79,7 +82,8 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None)
     # paths below an overlay lead into it, so what lies underneath is reached by descriptors
-    files = [path for path, (_, read_only) in mounted.items() if os.path.isfile(path) and not read_only]
+    files = [path for path, (kind, read_only) in mounted.items() if not (read_only or VIRTUAL.fullmatch(kind))]
+    files = [path for path in files if os.path.isfile(path) and not any(_below(path, top) for top in OF_SYSTEM)]
     inner = [path for path in mounted if path not in targets and any(_below(path, target) for target in targets)]
     for number, path in enumerate(files):
         copy = os.path.join(found.folder, f"{number}.file")

@@ -11,6 +11,7 @@ import io
 import mmap
 import pickle
 import shutil
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,35 +27,43 @@ ROOM = 3
 STRUCTURE = "structure"
 """The ending of the file beside the arena. It is written last, so where it is, the arena is whole."""
 
-_mapped: list[tuple[int, int]] = []
-"""The first address of each arena that this process has mapped, and the one after its last."""
+_mapped: list[weakref.ref[mmap.mmap]] = []
+"""The arenas that this process has mapped."""
 
 
 def write(what: Any, arena: Path, given: Sequence[Any] = ()) -> None:
-    """Write an object to `arena` and the file beside it. Objects in `given` are left out: the reader has his own."""
+    """Write an object to `arena` and the file beside it. Objects in `given` are left out: the reader has his own.
+
+    The file beside it is that of `written_of`; whoever renames it to `structure_of` says that others may read.
+    """
     structure = io.BytesIO()
     with arena.open("wb") as file:
         _Packer(structure, file, given).dump(what)
-    structure_of(arena).write_bytes(structure.getvalue())
+    written_of(arena).write_bytes(structure.getvalue())
 
 
-def read(arena: Path, given: Sequence[Any] = (), pages: mmap.mmap | None = None) -> Any:
+def read(arena: Path, given: Sequence[Any] = (), pages: mmap.mmap | None = None, structure: Path | None = None) -> Any:
     """Return the object that `write` wrote, with the reader's own `given` objects where the writer's were.
 
     Its tensors on the CPU lie in pages that all readers share, or in `pages` that `mapped` has returned. Each has a
     storage of its own, so that saving or copying one takes no other along.
     """
     pages = pages or mapped(arena)
-    return _Unpacker(io.BytesIO(structure_of(arena).read_bytes()), pages, given).load()
+    return _Unpacker(io.BytesIO((structure or structure_of(arena)).read_bytes()), pages, given).load()
 
 
 def mapped(arena: Path) -> mmap.mmap:
     """Return the pages of an arena, which this process may write to without changing the file."""
     with arena.open("rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    begin = torch.frombuffer(pages, dtype=torch.uint8).data_ptr()
-    _mapped.append((begin, begin + len(pages)))
+    _mapped.append(weakref.ref(pages))
     return pages
+
+
+def _ranges() -> list[tuple[int, int]]:
+    """Return the first address of each arena that is still mapped, and the one after its last."""
+    alive = [pages for one in _mapped if (pages := one()) is not None]
+    return [(at := torch.frombuffer(pages, dtype=torch.uint8).data_ptr(), at + len(pages)) for pages in alive]
 
 
 def tensors_of(model: torch.nn.Module) -> list[torch.Tensor]:
@@ -71,6 +80,11 @@ def fits(model: torch.nn.Module, folder: Path) -> bool:
 def structure_of(arena: Path) -> Path:
     """Return the path of the file beside an arena."""
     return arena.with_suffix(f".{STRUCTURE}")
+
+
+def written_of(arena: Path) -> Path:
+    """Return the path of the file beside an arena until others may read it."""
+    return arena.with_suffix(".written")
 
 
 def draws() -> list[torch.Tensor]:
@@ -91,13 +105,14 @@ def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     The last is None where the system does not tell it. Pages of parameters that are trained are none of these. {}
     where nothing was mapped.
     """
+    ranges = _ranges()
     if not _mapped:
         return {}
     every = {p.data_ptr(): p for model in models for p in model.parameters()}
-    mapped = {at for at in every if any(begin <= at < end for begin, end in _mapped)}
+    mapped = {at for at in every if any(begin <= at < end for begin, end in ranges)}
     shared = [every[at] for at in mapped if not every[at].requires_grad]
     trained = sum(_size([every[at]]) + 2 * mmap.PAGESIZE for at in mapped if every[at].requires_grad)
-    copied = [_copied(begin, end) for begin, end in _mapped]
+    copied = [_copied(begin, end) for begin, end in ranges]
     return {
         "frozen_bytes_shared": _size(shared),
         "frozen_bytes_own": _size(p for p in every.values() if not p.requires_grad) - _size(shared),
@@ -154,13 +169,24 @@ class _Unpacker(pickle.Unpickler):
     def __init__(self, structure: io.BytesIO, arena: mmap.mmap, given: Sequence[Any]):
         super().__init__(structure)
         self._arena, self._given = arena, given
+        self._parts: dict[tuple[int, torch.dtype, str], torch.Tensor] = {}
 
     def persistent_load(self, number: str | int) -> Any:
-        return self._arena if number == "arena" else self._given[int(number)]
+        return self if number == "arena" else self._given[int(number)]
+
+    def part(self, place: int, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Tensor:
+        """Return a part of the arena, on its device: what is asked for twice is one."""
+        size = torch.Size(shape).numel() * dtype.itemsize
+        if not size:
+            return torch.empty(shape, dtype=dtype, device=device)
+        if (place, dtype, device) not in self._parts:
+            values = torch.frombuffer(self._arena, dtype=torch.uint8, count=size, offset=place).view(dtype)
+            self._parts[place, dtype, device] = values.to(device)
+        return self._parts[place, dtype, device].view(shape)
 
 
 def _tensor(
-    arena: mmap.mmap,
+    arena: _Unpacker,
     kind: type[torch.Tensor],
     place: int,
     shape: tuple[int, ...],
@@ -168,12 +194,10 @@ def _tensor(
     device: str,
     requires_grad: bool,
 ) -> torch.Tensor:
-    """Return a part of the arena as a tensor of its own class, on its device."""
-    size = torch.Size(shape).numel() * dtype.itemsize
-    values = torch.frombuffer(arena, dtype=torch.uint8, count=size, offset=place) if size else torch.empty(0)
-    values = values.view(dtype).view(shape).to(device)
+    """Return a part of the arena as a tensor of its own class."""
+    values = arena.part(place, shape, dtype, device)
     if kind is torch.Tensor:
-        return values.requires_grad_(requires_grad)
+        return values.detach().requires_grad_(requires_grad)
     return torch.Tensor._make_subclass(kind, values, requires_grad)
 
 

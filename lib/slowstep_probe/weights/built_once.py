@@ -14,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import mmap
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +39,12 @@ MOST = 4
 
 KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are known to be whole; those of `QUANTISING` are, too."""
+
+PACKAGES = ("torch.", "transformers.", "bitsandbytes.")
+"""The beginnings of the modules of classes that leave nothing in the process but what `adopt` restores."""
+
+ATTENTION = (None, "eager", "sdpa", "flex_attention")
+"""The kinds of attention that need nothing which a model's constructor would have to fetch."""
 
 QUANTISING = "bitsandbytes."
 """The beginning of the modules of quantised tensors that hold all of their state."""
@@ -78,24 +86,25 @@ class BuiltOnce:
             return model
         states = arena.draws()
         with self._alone() as alone:
-            if not alone or len(list(self.folder.glob(f"*.{arena.STRUCTURE}"))) >= MOST:
+            taken = arena.structure_of(kept).exists()  # by a rank that was faster, and trains over its pages
+            if not alone or taken or len(list(self.folder.glob(f"*.{arena.STRUCTURE}"))) >= MOST:
                 return model
             try:
                 arena.write((model, seconds, [vars(one) for one in given], states), kept, given)
                 pages = arena.mapped(kept)
-                same = _read(kept, given, pages)
+                same = _read(kept, given, pages, arena.written_of(kept))
                 # both beside each other would count as memory that the program takes
                 if not _equal(model, same, lambda: pages.madvise(mmap.MADV_DONTNEED)):
                     raise ValueError("it is not what was written")
+                os.replace(arena.written_of(kept), arena.structure_of(kept))  # now others may read it
             except Exception:  # it holds what can't be pickled, or the disk is full
-                arena.structure_of(kept).unlink(missing_ok=True)
+                arena.written_of(kept).unlink(missing_ok=True)
                 kept.unlink(missing_ok=True)
                 return model
             finally:
                 arena.go_on_from(states)
         told.beforehand.pop(PART, None)  # this trial has built it itself
-        on_device = any(t.device.type != "cpu" for t in arena.tensors_of(model))  # nothing is shared there
-        return model if on_device else same
+        return same
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -109,8 +118,16 @@ class BuiltOnce:
             yield True
 
     def _may_be_kept(self, model: Any) -> bool:
-        """Return whether a model is whole and plain, and the disk has room for it."""
+        """Return whether a model is whole, plain and on the CPU, and the disk has room for it.
+
+        On a device a second copy would stand beside it while they are compared.
+        """
         if not isinstance(model, torch.nn.Module):
+            return False
+        if not all(type(module).__module__.startswith(PACKAGES) for module in model.modules()):
+            return False  # of others it is not known what they leave in the process
+        attention = getattr(getattr(model, "config", None), "_attn_implementation", None)
+        if attention not in ATTENTION or any(t.device.type != "cpu" for t in arena.tensors_of(model)):
             return False
         if any(t.is_meta or not t.is_contiguous() or not _is_known(type(t)) for t in arena.tensors_of(model)):
             return False
@@ -127,9 +144,20 @@ def watch(kind: type, function: Callable[..., Any], patches: Patches) -> None:
             patches.class_method(kind, name, function)
 
 
-def _read(kept: Path, given: list[Any], pages: mmap.mmap | None = None) -> torch.nn.Module:
+def adopt(model: torch.nn.Module) -> None:
+    """Leave in this process what the constructors of a model of transformers leave there."""
+    known = getattr(sys.modules.get("transformers.modeling_utils"), "_CAN_RECORD_REGISTRY", None)
+    for module in model.modules() if known is not None else ():
+        if hasattr(module, "_can_record_outputs"):
+            known[module] = module._can_record_outputs
+
+
+def _read(
+    kept: Path, given: list[Any], pages: mmap.mmap | None = None, structure: Path | None = None
+) -> torch.nn.Module:
     """Return a kept model, with its reader's configurations and random numbers as the call would have left them."""
-    model, seconds, changed, states = arena.read(kept, given, pages)
+    model, seconds, changed, states = arena.read(kept, given, pages, structure)
+    adopt(model)
     for one, left in zip(given, changed, strict=True):
         vars(one).update(left)
     arena.go_on_from(states)

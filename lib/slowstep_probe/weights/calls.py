@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return [[_plain(name), _plain(one)] for name, one in value.items()]
     if _is_configuration(value):
-        return [type(value).__qualname__, _plain(value.to_dict()), _plain(getattr(value, "_attn_implementation", None))]
+        return [type(value).__qualname__, _plain(vars(value))]
     raise TypeError(f"{type(value).__name__} may be anything")
 
 
