@@ -135,7 +135,7 @@ def test_weights_that_are_trained_are_their_trials_own(launch: Launch) -> None:
 def test_what_can_not_be_read_is_built(launch: Launch, pool: TrialPool) -> None:
     """A file that was damaged costs the time of building, and nothing else."""
     first = launch()
-    (structure,) = Path(pool._caches.name, started_trial.WEIGHTS).glob(f"*.{arena.STRUCTURE}")
+    (structure,) = Path(pool._caches.name, started_trial.WEIGHTS).rglob(f"*.{arena.STRUCTURE}")
     structure.write_bytes(structure.read_bytes()[:-100])
     second = launch()
 
