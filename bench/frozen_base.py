@@ -66,13 +66,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.5, help="after which no further pair is begun")
     parser.add_argument("--program", action="store_true", help="measure launches of a program that reads the model")
     given = parser.parse_args()
+    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else dict[str, Any]()
     if given.program:
-        known = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        known["a program, NF4"] = of_program() | here_and_now()
-        write_atomically(RESULTS, json.dumps(known, indent=1) + "\n")
-        print(json.dumps(known["a program, NF4"], indent=1))
+        found[OF_PROGRAM] = of_program() | here_and_now()
+        write_atomically(RESULTS, json.dumps(found, indent=1) + "\n")
+        print(json.dumps(found[OF_PROGRAM], indent=1))
         return 0
-    began, found = time.monotonic(), dict[str, Any]()
+    began = time.monotonic()
     for number, (name, changes) in enumerate(RUNS.items(), start=1):
         found[name] = measured(changes, given.pairs, began + 60 * given.minutes * number / len(RUNS))
         write_atomically(RESULTS, json.dumps(found | here_and_now(), indent=1) + "\n")
@@ -137,6 +137,8 @@ def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], 
 
 
 PROGRAM = ROOT / "tests" / "programs" / "over_frozen_weights.py"
+OF_PROGRAM = "a program, NF4"
+"""The results of `--program`, which tell their own machine and date."""
 
 LAUNCHES = 3
 """The launches of a program that are measured of each kind, after the first, which builds what the others read."""
