@@ -1,6 +1,11 @@
-"""A workload that does to its frozen base what none should do. It is imported by its trials alone."""
+"""Workloads that do to their frozen base what none should do, or find no room beside it.
+
+They are imported by their trials alone.
+"""
 
 from __future__ import annotations
+
+import torch
 
 from slowstep.workloads.finetune import FineTune
 
@@ -12,6 +17,13 @@ class MergesItsAdapter(FineTune):
         super().build_trainer()
         frozen = next(p for p in self.model.parameters() if not p.requires_grad)
         frozen.data.add_(1.0)
+
+
+class ShortOfMemory(FineTune):
+    """Finds no room on its device."""
+
+    def build_trainer(self) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
 class MergesItLate(MergesItsAdapter):

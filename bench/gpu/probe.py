@@ -13,7 +13,12 @@ from slowstep.environment.home import ROOT
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 
 INSIDE = "bench.gpu.inside"
-FILES = ("tests/test_workload.py", "tests/test_probe.py", "tests/test_frozen_base.py")
+FILES = (
+    "tests/test_workload.py",
+    "tests/test_probe.py",
+    "tests/test_frozen_base.py",
+    "tests/test_weights_on_device.py",
+)
 """The files with tests marked `gpu`. A test holds that there are no others."""
 
 TESTS_TIMEOUT = 300.0

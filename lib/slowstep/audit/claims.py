@@ -61,16 +61,18 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
+    repeated = _repeated(a, b)
+    by_repeats = _by_repeats(a, b, gain, repeated) if gain and repeated else None
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
-        *_noise(claim, a, b, gain, stated),
+        *(_noise_of_repeats(claim, a, b, str(repeated), by_repeats) if by_repeats else _rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
     ]
-    left_open = _left_open(gain, stated, _by_repeats(a, b, gain, _repeated(a, b))) if gain and stated else ""
+    left_open = _left_open(gain, stated, by_repeats) if gain and stated else ""
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, left_open)
     return Judged(
         claim=claim,
@@ -184,37 +186,31 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
 
 
-def _noise(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> list[Finding]:
-    """Find out whether the spread of the figures alone could make the gain.
+def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[Finding]:
+    """Find out whether the figures with their rounding allow both a gain and a loss, and the claim does not."""
+    if gain is None or gain.middle <= 0 or stated is None or stated.low < 1 < stated.high:
+        return []
+    if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING):
+        return []
+    text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
+    return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
-    Where both rows were measured several times, Welch's t decides. Else it could if the figures with their rounding
-    allow both a gain and a loss, and the claim does not.
-    """
-    quantity = _repeated(a, b)
-    values = [r.repeats[quantity] for r in (a, b)] if quantity else []
-    if gain is None or gain.middle <= 0:
+
+def _noise_of_repeats(claim: Claim, a: Run, b: Run, quantity: str, interval: Figure) -> list[Finding]:
+    """Find out whether the repeats of both rows differ among themselves as much as the rows do."""
+    if not interval.low <= 1 <= interval.high:
         return []
-    if not values or min(map(min, values)) <= 0:
-        either = gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING
-        if stated is None or stated.low < 1 < stated.high or not either:
-            return []
-        text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
-        return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
-    interval = _by_repeats(a, b, gain, quantity)
-    if interval is None or not interval.low <= 1 <= interval.high:
-        return []
-    before, after = values
-    counts = f"{len(before)} and {len(after)} repeats of {TITLES[quantity]}"
+    counts = f"{len(a.repeats[quantity])} and {len(b.repeats[quantity])} repeats of {TITLES[quantity]}"
     text = f"{counts} differ among themselves as much as the two rows do"
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def _by_repeats(a: Run, b: Run, gain: Figure | None, quantity: str | None) -> Figure | None:
-    """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None without repeats."""
-    values = [r.repeats[quantity] for r in (a, b)] if quantity else []
-    if gain is None or gain.middle <= 0 or not values or min(map(min, values)) <= 0:
+def _by_repeats(a: Run, b: Run, gain: Figure, quantity: str) -> Figure | None:
+    """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None if they tell none."""
+    values = [r.repeats[quantity] for r in (a, b)]
+    if gain.middle <= 0 or min(map(min, values)) <= 0:
         return None
-    sign = -1 if faster_is_less(str(quantity)) else 1
+    sign = -1 if faster_is_less(quantity) else 1
     before, after = ([sign * math.log(v) for v in each] for each in values)
     shift = math.log(gain.middle) - (statistics.fmean(after) - statistics.fmean(before))  # from this unit to equal work
     if len({*before}) == 1 and len({*after}) == 1:

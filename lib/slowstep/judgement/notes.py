@@ -43,10 +43,15 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
     for which, trial in (("baseline", record.baseline), ("changed run", record.treatment)):
         written = trial.observed.get("frozen_bytes_written")
-        if written:
+        if written and trial.memory.reserved is None:
             notes.append(
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
+            )
+        elif written:
+            notes.append(
+                f"while the {which} trained, a trial wrote into the frozen weights that trials share on the device, so "
+                "losses of both arms say nothing about each other"
             )
     interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if interrupted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from slowstep.settings.schema import Model, Settings
 
 BUILD = "slowstep.workloads.build_base:main"
 """What builds a base, in a process of its own."""
+
+HOLD = "slowstep.workloads.hold_base:main"
+"""What holds a base on a device, in a process of its own."""
 
 WORKLOADS = ("finetune", "plain_loop")
 """The workloads that can train over a mapped base."""
@@ -49,7 +52,7 @@ class FrozenBase:
 def is_shared(settings: Settings) -> bool:
     """Return whether trials of these settings have one base: they only read it, for all that is known, and it is large.
 
-    On the CPU they share its pages. To a device each trial copies it, unless each rank has a device of its own.
+    On the CPU they share its pages, and on a device its memory, unless each rank has a device of its own.
     """
     if settings.command or settings.workload not in WORKLOADS or not settings.peft:
         return False
@@ -101,24 +104,52 @@ def _only_reads(option: str, value: Any) -> bool:
 
 
 class FrozenBases:
-    """Builds bases when a trial first needs them."""
+    """Builds bases when a trial first needs them, and has them held on the device for trials that live together.
+
+    What is held takes up memory of the device that another arm may need. It is let go when no trial maps it.
+    """
 
     def __init__(self, folder: Path, logs: Path):
         self.folder, self.logs = folder, logs
         self._built: dict[str, FrozenBase | None] = {}
         """The bases by the identity of what each follows from; None for one that could not be built."""
+        self._held: dict[str, tuple[Guarded, Path]] = {}
+        """The processes that hold bases on the device, and the files by which trials find what they hold."""
+        self._can_be_held = bool(this_machine().gpu_count)
 
-    def of(self, settings: Settings, seconds: float, limit: int) -> FrozenBase | None:
+    def of(self, settings: Settings, seconds: float, limit: int, alone: bool = False) -> FrozenBase | None:
         """Return the base of these settings; None if a trial is to build its own, and to say what fails with it.
 
-        It may take so many `seconds` to build, and `limit` bytes of host memory.
+        It may take so many `seconds` to build, and `limit` bytes of host memory. A trial that lives `alone` is to have
+        the device for itself.
         """
         key = base_of(settings)
         if key is None:
             return None
         if key not in self._built:
             self._built[key] = self._build(_alone(settings), key, seconds, limit)
-        return self._built[key]
+        base = self._built[key]
+        if base and self._can_be_held and not alone and key not in self._held and not settings.training("use_cpu"):
+            self._hold(key, base, seconds, limit)
+        return base
+
+    def keep_only(self, needed: Collection[str | None]) -> bool:
+        """Let go of what is held on the device but for the bases that are needed. Return whether there was any."""
+        over = self._held.keys() - set(needed)
+        for process, handle in map(self._held.pop, over):
+            handle.unlink(missing_ok=True)
+            process.end()
+        return bool(over)
+
+    def _hold(self, key: str, base: FrozenBase, seconds: float, limit: int) -> None:
+        """Have a base held on the device. What fails here, trials do without: they copy it."""
+        log = self.logs / f"base-{key}-held.log"
+        process = Guarded(own_interpreter(), HOLD, [base.arena], log=log, limit=limit, path=own_path())
+        try:
+            self._held[key] = process, Path(process.receive(seconds).value)
+        except (EOFError, TimeoutError):
+            process.end()
+            self._can_be_held = False
 
     def _build(self, settings: Settings, key: str, seconds: float, limit: int) -> FrozenBase | None:
         arena = self.folder / f"base-{key}"

@@ -170,7 +170,7 @@ class InterleavedComparison:
     def _launch(self, side: int) -> LiveTrial:
         if self.by_turns:
             self.pool.keep_only({self.keys[side]})
-        trial = self.pool.launch(self.arms[side], self.keys[side])
+        trial = self.pool.launch(self.arms[side], self.keys[side], alone=self.by_turns)
         self._see(side, trial)
         needs = self.needs.get(side)
         if needs is None:

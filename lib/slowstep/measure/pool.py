@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.factors import Arm
-from slowstep.launch.frozen_bases import FrozenBases
+from slowstep.launch.frozen_bases import FrozenBases, base_of
 from slowstep.launch.started_trial import memory_limit
-from slowstep.launch.trial_process import TrialProcess
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
-from slowstep.records import Steps, TrialRecord
+from slowstep.records import Status, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
+
+SHARED = "frozen_bytes_shared"
+"""The name by which a trial tells how much of its frozen weights it maps: of those where it trains, host or device."""
 
 HEADROOM = 0.9
 """The share of the memory that resident trials may fill."""
@@ -53,17 +57,32 @@ class TrialPool:
     def close(self) -> None:
         """End every trial."""
         self.keep_only(set())
+        self._bases.keep_only(set())
         self._caches.cleanup()
         signals.unwatch(self)
 
-    def launch(self, arm: Arm, key: str) -> LiveTrial:
-        """Return the live trial of `key`, or a new one of `arm` once it is warm; TrialEnded if it fails."""
+    def launch(self, arm: Arm, key: str, alone: bool = False) -> LiveTrial:
+        """Return the live trial of `key`, or a new one of `arm` once it is warm; TrialEnded if it fails.
+
+        One that is to live `alone`, as it needs the whole device, finds no base held there.
+        """
         if key in self.live:
             return self.live[key]
+        mapped = {base_of(trial.process.arm.settings) for trial in self.live.values()}
+        self._bases.keep_only(mapped if alone else mapped | {base_of(arm.settings)})
+        try:
+            return self._launched(arm, key, alone)
+        except TrialEnded as ended:
+            if ended.failed.status is not Status.OUT_OF_MEMORY or self.live or not self._bases.keep_only(set()):
+                raise
+        return self._launched(arm, key, alone=True)  # what holds the base takes up room of its own
+
+    def _launched(self, arm: Arm, key: str, alone: bool) -> LiveTrial:
         self.launches += 1
         log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
         self.log_of[key] = log
-        base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, memory_limit(self.budget))
+        limit = memory_limit(self.budget)
+        base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, limit, alone)
         process = TrialProcess(arm, log, self.budget, cache=Path(self._caches.name) / key, base=base)
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
@@ -81,13 +100,22 @@ class TrialPool:
         trials = list(self.live.values())
         on_device = [t.record.memory for t in trials if t.record.memory.reserved is not None]
         reserved = sum(memory.reserved for memory in on_device) * (1 + len(to_come) / len(trials))
-        if on_device and reserved > HEADROOM * on_device[0].limit:
+        once = self._held_once(to_come) * (len(trials) + len(to_come) - 1)
+        if on_device and reserved - once > HEADROOM * on_device[0].limit:
             return False
         held, limit = sum(t.process.host_memory() for t in trials), memory_limit(self.budget)
         more = sum(t.process.memory_beside(one) for one in to_come for t in trials) / len(trials)
         # a limit that was set is for all that is resident; what is available now comes on top of what is held
         room = limit if self.budget.memory_limit_gib is not None else limit + held
         return held + more <= HEADROOM * room
+
+    def _held_once(self, to_come: Sequence[Settings]) -> int:
+        """Return the bytes of a frozen base on the device that all trials map, those to come, too; else 0."""
+        trials = list(self.live.values())
+        every = {base_of(one) for one in (*(trial.process.arm.settings for trial in trials), *to_come)}
+        if len(every) != 1 or None in every:
+            return 0
+        return min((trial.record.observed.get(SHARED) or 0 for trial in trials), default=0)
 
     def end(self, key: str) -> None:
         """End the trial of `key`, if there is one, and keep its steps and its times."""

@@ -26,6 +26,8 @@ def main(wire: Wire, settings: dict[str, Any], path: str) -> None:
     arguments = training_arguments(described, Path(path).parent)
     set_seed(arguments.seed)
     base = model.base(described, arguments.device).requires_grad_(False)
+    if not described.quantization:
+        base = base.to(arguments.device)  # as Trainer would do with it, so that trials find it there
     seconds = time.perf_counter() - began
     if not arena.fits(base, Path(path).parent):
         wire.send(encoded(Answer(value=None)))

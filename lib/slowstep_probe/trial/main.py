@@ -66,6 +66,7 @@ from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.told import NotTestable, told
+from slowstep_probe.weights import on_device
 
 EARLY = 4
 """The steps after whose each it is looked at whether random numbers were drawn."""
@@ -386,9 +387,10 @@ def memory() -> Memory:
         free, total = torch.cuda.mem_get_info()
     except RuntimeError:  # after some device errors nothing more can be asked
         return Memory(host=host)
+    mapped = on_device.size()  # it counts as if this process had it alone, as it will in the real job
     return Memory(
-        allocated=torch.cuda.max_memory_allocated(),
-        reserved=torch.cuda.max_memory_reserved(),
+        allocated=torch.cuda.max_memory_allocated() + mapped,
+        reserved=torch.cuda.max_memory_reserved() + mapped,
         device=total - free,
         host=host,
         limit=total,

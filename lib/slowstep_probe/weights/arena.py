@@ -2,7 +2,8 @@
 
 A process writes the arena, and beside it pickles all but the values of the tensors. Who reads it maps the arena
 privately: whoever writes to a page gets a copy of his own, so no process can disturb another, and the kernel tells how
-much was copied. A tensor that lay on a device is copied to it.
+much was copied. A tensor that lay on a device is copied to it, or mapped where a process holds the arena on that device
+(`slowstep_probe.weights.on_device`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from slowstep_probe.weights import on_device
 
 ALIGN = 64
 """The bytes of which each tensor's place in the arena is a multiple, as PyTorch's allocator has it."""
@@ -49,7 +52,7 @@ def read(arena: Path, given: Sequence[Any] = (), pages: mmap.mmap | None = None,
     storage of its own, so that saving or copying one takes no other along.
     """
     pages = pages or mapped(arena)
-    return _Unpacker(io.BytesIO((structure or structure_of(arena)).read_bytes()), pages, given).load()
+    return _Unpacker(io.BytesIO((structure or structure_of(arena)).read_bytes()), arena, pages, given).load()
 
 
 def mapped(arena: Path) -> mmap.mmap:
@@ -105,18 +108,20 @@ def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     The last is None where the system does not tell it. Pages of parameters that are trained are none of these. {}
     where nothing was mapped.
     """
-    ranges = _ranges()
     if not _mapped:
         return {}
+    pages = _ranges()
+    ranges = [*pages, *on_device.ranges()]
     every = {p.data_ptr(): p for model in models for p in model.parameters()}
     mapped = {at for at in every if any(begin <= at < end for begin, end in ranges)}
     shared = [every[at] for at in mapped if not every[at].requires_grad]
     trained = sum(_size([every[at]]) + 2 * mmap.PAGESIZE for at in mapped if every[at].requires_grad)
-    copied = [_copied(begin, end) for begin, end in ranges]
+    copied = [_copied(begin, end) for begin, end in pages]
+    known = None if None in copied else max(0, sum(filter(None, copied)) - trained) + on_device.written()
     return {
         "frozen_bytes_shared": _size(shared),
         "frozen_bytes_own": _size(p for p in every.values() if not p.requires_grad) - _size(shared),
-        "frozen_bytes_written": None if None in copied else max(0, sum(copied) - trained),  # type: ignore[arg-type]
+        "frozen_bytes_written": known,
     }
 
 
@@ -166,9 +171,9 @@ class _Packer(pickle.Pickler):
 class _Unpacker(pickle.Unpickler):
     """Unpickles what was packed over a mapped arena."""
 
-    def __init__(self, structure: io.BytesIO, arena: mmap.mmap, given: Sequence[Any]):
+    def __init__(self, structure: io.BytesIO, arena: Path, pages: mmap.mmap, given: Sequence[Any]):
         super().__init__(structure)
-        self._arena, self._given = arena, given
+        self._arena, self._pages, self._given = arena, pages, given
         self._parts: dict[tuple[int, torch.dtype, str], torch.Tensor] = {}
 
     def persistent_load(self, number: str | int) -> Any:
@@ -180,8 +185,12 @@ class _Unpacker(pickle.Unpickler):
         if not size:
             return torch.empty(shape, dtype=dtype, device=device)
         if (place, dtype, device) not in self._parts:
-            values = torch.frombuffer(self._arena, dtype=torch.uint8, count=size, offset=place).view(dtype)
-            self._parts[place, dtype, device] = values.to(device)
+            held = on_device.mapped(self._arena, device)
+            if held:
+                values = on_device.part(held, place, size)
+            else:
+                values = torch.frombuffer(self._pages, dtype=torch.uint8, count=size, offset=place).to(device)
+            self._parts[place, dtype, device] = values.view(dtype)
         return self._parts[place, dtype, device].view(shape)
 
 
