@@ -12,7 +12,7 @@ from typing import Any
 
 from slowstep.environment.machine import this_machine
 from slowstep.factors import comparison_family
-from slowstep.investigation.results import Summary
+from slowstep.investigation.results import PlanRun, Summary
 from slowstep.records import Store
 from slowstep.settings import LEVEL_SECTIONS, load
 
@@ -24,7 +24,9 @@ def measure(params: Path, outputs: Path) -> dict[str, Any]:
     settings = load(params).settings
     store = Store(outputs / settings.name / "records")
     summaries = [store.read(Summary, "summaries", p.stem) for p in sorted((store.folder / "summaries").glob("*.json"))]
-    kit = sum(s.steps for s in summaries if s)
+    steps = {s.notebook: s.steps for s in summaries if s}
+    steps["the hypotheses of all notebooks"] = sum(plan.steps for plan in store.every(PlanRun, "plans"))
+    kit = sum(steps.values())
     contrasts = {c.name: c for s in LEVEL_SECTIONS for c in comparison_family(settings, s, this_machine())}
     arms = 1 + sum(not c.untestable for c in contrasts.values())
     grid = arms * GRID_STEPS
@@ -33,5 +35,5 @@ def measure(params: Path, outputs: Path) -> dict[str, Any]:
         "steps_kit": kit,
         "steps_grid": grid,
         "ratio": grid / kit if kit else 0.0,
-        "steps_kit_by_notebook": {s.notebook: s.steps for s in summaries if s},
+        "steps_kit_by_part": steps,
     }
