@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
 from slowstep.audit.terminal_lines import claim_lines, finding_lines
+from slowstep.environment.home import ROOT
 from slowstep.report.reported import reported_conclusion, reported_rows, reported_speeds
 from slowstep.settings.load import validate
 
@@ -35,6 +39,30 @@ def test_an_impossible_row_is_in_no_comparison() -> None:
     assert "b" not in {row["run"] for row in reported_speeds(found).rows}
     assert "b (impossible)" in str(reported_rows(found).rows)
     assert "'b' is" not in reported_conclusion(found, None).markdown
+
+
+def test_speeds_are_over_a_row_that_is_named() -> None:
+    """The first row is left out if it can't be true, so "the first row" would say nothing."""
+    found = reported_speeds(of_table("run,samples/s,s/it,MFU (%)\na,40,2.0,417\nb,3.0,1.0,31\nc,3.1,1.02,32\n"))
+
+    assert found.json["layout"]["xaxis"]["title"]["text"] == "times as fast as 'b'"
+    assert "over that of 'b'" in found.description
+    assert {row["times as fast as 'b'"] for row in found.rows if row["run"] == "b"} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        (ROOT / "outputs", "make diagnose PARAMS=outputs/own/own_experiment.yaml"),
+        (Path("/data/own"), "make diagnose PARAMS=/data/own/own/own_experiment.yaml"),
+        (Path("/data/a b"), "make diagnose PARAMS=" + shlex.quote("'/data/a b/own/own_experiment.yaml'")),
+    ],
+)
+def test_an_experiment_is_named_by_a_path_that_leads_to_it(outputs: Path, said: str) -> None:
+    """Relative to the kit's folder if it lies there, and else as it is; make and its shell each take off quotes."""
+    found = of_table("run,samples/s\na,3.0\nb,3.1\n")
+
+    assert f"`{said}`" in reported_conclusion(found, outputs / "own" / "own_experiment.yaml").markdown
 
 
 def test_what_the_model_needs_makes_a_row_impossible() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slowstep.batch import investigations
 from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.cli import measure as by_command
 from slowstep.investigation import Unmeasurable
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
+from slowstep.measure.slurm.jobs import NoNode
 from slowstep.records import Store
 from slowstep.settings import load
 from slowstep.settings.sections import BASELINE, FINAL, SECTIONS, TESTED
@@ -75,6 +78,34 @@ def test_a_section_that_fails_is_asked_again_by_its_notebook(
     assert (ASKED[:1], False) in drawn
     assert drawn[-2:] == [([ASKED[0], *rest], False), ([name], True)]
     assert any(line.startswith(name) and "somewhere" in line for line in said)
+
+
+def test_measuring_without_notebooks_goes_on_after_a_section_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says which one failed and why, and its exit status tells that not all was measured."""
+    passed: list[str] = []
+
+    def steps(sections: list[Concluded]) -> Iterator[Concluded]:
+        for one in sections:
+            yield one
+            passed.append(one.section.notebook)
+
+    def measured(sections: list[Concluded]) -> int:
+        monkeypatch.setattr(by_command, "measured", lambda *_: steps(sections))
+        return by_command.measure(LOADED, tmp_path)
+
+    name = "40_compute"
+    assert measured(concluded(name)) == 1
+    assert passed == ASKED
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "somewhere" in told
+    assert told.startswith(next(section.title for section in SECTIONS if section.notebook == name))
+    again = [replace(one, failed=None) for one in concluded(moved=("data",)) if one.section in TESTED]
+    assert measured([*concluded(name), *again]) == 0
+    no_node = [replace(one, failed=NoNode("no node is free")) for one in concluded() if one.section is FINAL]
+    with pytest.raises(NoNode, match="no node is free"):
+        measured(no_node)
 
 
 def test_a_baseline_that_fails_now_leaves_nothing_that_was_concluded_before(

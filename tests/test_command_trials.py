@@ -120,6 +120,17 @@ def test_what_makes_batches_beside_the_training_waits_with_it(
     goes_on(goes_on(settled(said)))
 
 
+def test_a_dataset_that_asks_another_process_is_looked_at(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """While a trial waits, that process stands still with it; who looks at the dataset then would wait for ever."""
+    trial = started(surveyed("list_in_another_process.py"))
+    block(trial, 5)
+
+    assert trial.ask(Observe(), SOON).facts["examples"] == 64
+    assert trial.ask(Run(steps=5), SOON).block.steps == 5
+
+
 def settled(look: Callable[[], Any]) -> Any:
     """What is seen as soon as it stays the same for a while; an error if it never does."""
     for _ in range(40):
@@ -146,6 +157,42 @@ def test_nothing_of_the_users_is_changed(
     assert before == content(home)
     assert not folder.exists()
     assert "whole.pt" in Path(settings.surveyed.record).read_text(encoding="utf-8")  # the survey says what it writes
+
+
+TRACKS = """
+import os, sqlite3
+import torch
+place = os.environ["MLFLOW_TRACKING_URI"].removeprefix("sqlite:///")
+sqlite3.connect(place).execute("create table runs (name)")  # which it can't if another one has done so
+print("tracks in", place, flush=True)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_tracker_has_a_database_of_its_own_in_each_trial(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Nobody else may enter its folder, so no other user can be in its way; it is thrown away, the survey's too."""
+    (home / "tracks.py").write_text(TRACKS)
+    settings = surveyed("tracks.py")
+    (of_survey,) = re.findall("tracks in (.*)", json.loads(Path(settings.surveyed.record).read_text())["output"])
+    trials, places = [], []
+    for _ in range(2):
+        trials.append(started(settings))
+        block(trials[-1], 2)
+        places.append(Path(re.findall("tracks in (.*)", trials[-1].log.read_text())[-1]))
+
+    assert len({Path(of_survey), *places}) == 3
+    assert [place.parent for place in places] == [trial.folder for trial in trials]
+    assert all(place.is_file() and not place.parent.stat().st_mode & 0o077 for place in places)
+    for trial in trials:
+        trial.end()
+    assert not any(place.exists() for place in (Path(of_survey), *places))
 
 
 PLAIN = ("plain_loop.py", "--lr", "0.01")
@@ -545,6 +592,54 @@ def test_what_a_run_writes_beside_a_changed_configuration_stays(writes: bool, ho
     assert all(str(path) in done.stderr for path in left)
     assert bool(list(tmp_path.glob("cache/slowstep/run-*"))) == writes
     assert (home / "own.json").read_text() == '{"a": 1}'
+
+
+UPLOADS = """
+import json, os, pathlib, subprocess, sys, time
+print(json.loads(pathlib.Path(sys.argv[1]).read_text()), flush=True)
+folder, fails, silent = pathlib.Path(sys.argv[2]), sys.argv[3:], subprocess.DEVNULL
+if os.environ["RANK"] == "0":
+    own = [sys.executable, "upload.py", str(os.getppid()), str(folder / "uploaded")]
+    (folder / "half").write_text(str(subprocess.Popen(own, stdout=silent, stderr=silent).pid))
+    (folder / "half").rename(folder / "upload")
+elif fails:
+    while not (folder / "upload").exists():
+        time.sleep(0.02)
+    sys.exit(3)
+"""
+UPLOAD = """
+import pathlib, sys, time
+while pathlib.Path("/proc", sys.argv[1]).exists():
+    time.sleep(0.02)
+pathlib.Path(sys.argv[2]).touch()
+"""
+
+
+@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_what_ranks_of_a_run_leave_running_goes_on_if_all_succeed(
+    fails: bool, home: Path, tmp_path: Path, alive: Callable[[list[int]], list[int]]
+) -> None:
+    """An upload outlives the program, as it would without the kit, and ends with a rank that fails. No copy is left."""
+    changes = {"values": {}, "feeding": [], "given": {"own.json:a": 2}, "freed_memory": "returned"}
+    (tmp_path / CHANGES).write_text(json.dumps(changes | {"processes": 2, "launcher": "environment"}))
+    (home / "own.json").write_text('{"a": 1}')
+    (home / "uploads.py").write_text(UPLOADS)
+    (home / "upload.py").write_text(UPLOAD)
+    words = [sys.executable, "-m", "slowstep.cli", "run", "--with", str(tmp_path), "--", sys.executable]
+    words += ["uploads.py", "own.json", str(tmp_path), *["fails"] * fails]
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(words, cwd=home, env=env, capture_output=True, text=True, check=False)
+    upload = int((tmp_path / "upload").read_text())
+
+    assert (done.returncode, done.stdout) == (3 if fails else 0, "{'a': 2}\n" * 2), done.stderr
+    assert not list(tmp_path.glob("cache/slowstep/run-*"))
+    if fails:
+        assert not alive([upload])
+    else:
+        deadline = time.monotonic() + SOON
+        while alive([upload]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (tmp_path / "uploaded").exists()
 
 
 def test_a_program_that_fails_with_the_changes_fails_as_it_would(home: Path, tmp_path: Path) -> None:

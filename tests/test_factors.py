@@ -199,6 +199,7 @@ def test_changes_that_undo_each_other_are_not_had_together(changes: dict, one: d
         ({"precision": "bf16"}, {"weights": "4bit"}),
         ({"weights": "16bit"}, {"optim": "adamw_bnb_8bit"}),
         ({"torch_compile_mode": "reduce-overhead"}, {"padding": "max_length"}),
+        ({"tf32": True}, {"torch_compile": True}),
     ],
 )
 def test_changes_that_bear_each_other_are_had_together(one: dict, other: dict) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import math
 import os
 import re
@@ -14,10 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from simulated import around, contrast, pairs, record
+from slowstep import report
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm, Contrast, Meaning, combine, in_code, label
 from slowstep.final.alternatives import options
@@ -38,6 +41,7 @@ from slowstep.report.prose import conclusion, final_conclusion
 from slowstep.settings import Loaded, Settings, override
 
 GIB = 2**30
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -96,6 +100,31 @@ def test_a_level_seen_only_with_another_is_not_taken_alone(supported: Callable[.
 
     assert labels(ranked([cell], [cell], 100 * GIB)) == [
         "gradient_checkpointing=false + per_device_train_batch_size=16"
+    ]
+
+
+def test_what_was_measured_has_shown_that_it_fits(supported: Callable[..., Measured]) -> None:
+    """A batch that needs checkpointing is a candidate with it, and not alone. A device that is full speaks against
+    neither."""
+    batch = supported(0.3, 0, per_device_train_batch_size=16)
+    alone = replace(batch, verdict=replace(batch.verdict, effect=None, status=Status.OUT_OF_MEMORY))
+    cell = supported(0.3, 13.5, gradient_checkpointing=False, per_device_train_batch_size=16)
+    workers = supported(0.2, 0, dataloader_num_workers=2)
+    found = labels(ranked([cell, workers], [alone, cell, workers], 13 * GIB))
+
+    both = "gradient_checkpointing=false + per_device_train_batch_size=16"
+    assert found == [both, "dataloader_num_workers=2"]
+    assert f"dataloader_num_workers=2 + {both}" in labels(ranked([workers, cell], [alone, cell, workers], 14 * GIB))
+
+
+def test_of_too_many_combinations_those_of_the_best_levels_are_left(supported: Callable[..., Measured]) -> None:
+    found = [supported(0.1 + n / 1e5, 0, dataloader_num_workers=n + 1) for n in range(70)]
+    found += [supported(0.2 + n / 1e5, 0, per_device_train_batch_size=n + 3) for n in range(70)]
+
+    assert labels(ranked(found, found, math.inf)) == [
+        "dataloader_num_workers=70 + per_device_train_batch_size=72",
+        "per_device_train_batch_size=72",
+        "dataloader_num_workers=70",
     ]
 
 
@@ -400,6 +429,56 @@ def test_a_challenger_is_judged_by_all_in_which_they_differ(quick: Settings) -> 
     rival = Contrast(levels=exact.levels, against=rounded.levels, baseline=rounded.treatment, treatment=exact.treatment)
 
     assert (exact.meaning, rival.meaning) == (Meaning.EXACT, Meaning.NUMERICS)
+
+
+def test_a_finalist_of_a_program_is_told_with_its_opponent(
+    quick: Settings, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of a program name one of the two alone, so the row of a head-to-head comparison has the names."""
+    lab = bench(lambda names: 0.3)
+    compare = lab.compare
+
+    def of_a_program(*asked: Any) -> Measured:
+        found = compare(*asked)
+        return replace(found, verdict=replace(found.verdict, lines=["train.py:8 DataLoader(…): num_workers=2"]))
+
+    monkeypatch.setattr(lab, "compare", of_a_program)
+    rivals = [contrast(quick, dataloader_num_workers=n).levels for n in (1, 2)]
+    found: list[Measured] = []
+    head_to_head(lab, [Candidate(picks=picks, gain=0.3) for picks in rivals], found)
+
+    assert ["dataloader_num_workers=2 against dataloader_num_workers=1"] == [m.verdict.title_in_full for m in found]
+
+
+@pytest.mark.parametrize("levels", [{}, {"per_device_train_batch_size": 16}])
+def test_how_the_choice_was_measured_is_told_as_it_was(supported: Callable[..., Measured], levels: dict) -> None:
+    """One change is measured once more; only of several is it said that gains don't add. What was left out may not
+    have been confirmed, which is no word on what it brings."""
+    chosen = supported(0.3, 0, gradient_checkpointing=False, **levels).verdict
+    told = str(final_conclusion(chosen, [chosen], ["optim=sgd (too noisy to tell)"], []))
+
+    assert ("measured together" in told) == ("since gains don't add" in told) == bool(levels)
+    assert ("measured once more in fresh pairs" in told) == (not levels)
+    assert "Left out, not missed in combination or not confirmed: optim=sgd (too noisy to tell)." in told
+    assert "brought nothing" not in told
+
+
+def test_the_last_notebook_draws_a_change_in_two_families_once(quick: Settings, tmp_path: Path) -> None:
+    """And beside it what new pairs said of it."""
+    levels = {"per_device_train_batch_size": [16]}
+    settings = replace(quick, data_loading={}, gradient_checkpointing=levels, sequence_length=levels)
+    settings = override(replace(settings, compute={}, overheads={}), {"allow.semantics": True})
+    truth = Truth(gain=lambda arm, purpose: 0.4 * (arm.label != "baseline"), noise=0.001)
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, settings.budget))
+    choice = choose(lab)
+    cells = json.loads((ROOT / "notebooks" / "90_final_config.ipynb").read_text(encoding="utf-8"))["cells"]
+    (source,) = (text for cell in cells if "report.intervals" in (text := "".join(cell["source"])))
+    chart = eval(source, {"report": report, "lab": lab, "choice": choice})
+
+    assert ["per_device_train_batch_size=16", "per_device_train_batch_size=16, measured again"] == sorted(
+        row["arm"] for row in chart.rows
+    )
 
 
 JOB = {"job.samples": 64, "job.epochs": 1.0, "training_arguments.eval_strategy": "no"}

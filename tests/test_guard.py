@@ -291,6 +291,15 @@ def test_a_limit_that_imports_alone_exceed_is_told(started: Callable[..., TrialP
     assert "0.05 GiB are allowed" in failed.reason
 
 
+def test_a_file_that_is_mapped_takes_no_memory(started: Callable[..., TrialProcess], arm: Make) -> None:
+    """As much data as there is memory can be read through a mapping: the kernel takes its pages back."""
+    trial = started(arm(w.ReadsAMappedFile), limit=0.75)
+    trial.ask(None, SOON)
+    trial.ask(Run(steps=3), SOON)
+
+    assert trial.host_peak() < 0.75 * GIB
+
+
 def test_memory_that_is_shared_counts_once(started: Callable[..., TrialProcess], arm: Make) -> None:
     """Loader workers share what the trial holds; eight of them are no reason to end it."""
     trial = started(arm(w.Tiny, {"training_arguments.dataloader_num_workers": 8}), limit=1.2)

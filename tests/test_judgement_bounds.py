@@ -114,6 +114,15 @@ def test_the_ceiling_overrules_the_wait() -> None:
     assert bound("data", known, 2, None).ratio == pytest.approx(known.cached_batch_ceiling.high)
 
 
+def test_a_ceiling_that_was_shown_raises_the_bound_by_all_that_it_may_bring() -> None:
+    """A test that stops when something is shown has a low lower end: that does not leave the wait as the most."""
+    shown, open_one = (replace(facts(), cached_batch_ceiling=interval(gains)) for gains in ([0.01, 0.2], [-0.1, 0.3]))
+    shown = replace(shown, cached_batch_ceiling=replace(shown.cached_batch_ceiling, lower=0.01, upper=0.9))
+
+    assert bound("data", shown, 2, None).ratio == pytest.approx(shown.cached_batch_ceiling.high)
+    assert bound("data", open_one, 2, None) == bound("data", facts(), 2, None)
+
+
 def test_a_lower_ceiling_does_not_lower_the_bound() -> None:
     """A few pairs may have met none of the waits that the steps of the whole investigation have."""
     known = replace(facts(), cached_batch_ceiling=interval([-0.02, -0.019, -0.018]))

@@ -42,6 +42,13 @@ def test_the_change_is_over_the_same_samples() -> None:
     assert found == pytest.approx((6.0 + 4.5) / 2 / 5.0 - 1)
 
 
+def test_samples_of_all_processes_count() -> None:
+    """A step of two processes trains on twice the samples of a step of one."""
+    found = losses.change(compared([6.0, 6.0, 4.0, 4.0], [6.0, 4.5, 0.1], world_size=2))
+
+    assert found == pytest.approx((6.0 + 4.5) / 2 / 5.0 - 1)
+
+
 @pytest.mark.parametrize("fact", [{"padding": "packing"}, {"max_length": 64}])
 def test_other_samples_are_not_compared(fact: dict[str, object]) -> None:
     """Packed or cut examples are not the samples that the baseline saw."""

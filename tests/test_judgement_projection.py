@@ -11,7 +11,7 @@ from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
-from slowstep.wording.words import hours
+from slowstep.wording.words import duration, hours
 
 STARTED = TrialRecord(
     arm="baseline",
@@ -140,6 +140,7 @@ def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     [
         ((8640, 7140, 10440), "2.4 h [2.0, 2.9]"),
         ((6060, 3780, 8280), "101 min [63, 138]"),
+        ((201, 180, 660), "3.4 min [3.0, 11]"),
         ((100, 80, 130), "100.0 s [80.0, 130.0]"),
     ],
 )
@@ -149,3 +150,20 @@ def test_an_interval_of_hours_has_one_unit(seconds: tuple[float, float, float], 
     job = Projection(parts={}, seconds=middle, low=low, high=high, steps=100, price_per_hour=None, currency="USD")
 
     assert words == hours(job)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "beside", "words"),
+    [
+        (145.0, 207.0, "2.4 min"),
+        (207.0, None, "3.5 min"),
+        (597.0, None, "10 min"),
+        (500.0, 9000.0, "0.14 h"),
+        (0.0036, 0.115, "3.6 ms"),
+        (0.03, 2.0, "0.03 s"),
+        (0.0, None, "0 ms"),
+    ],
+)
+def test_a_duration_has_two_digits_at_least(seconds: float, beside: float | None, words: str) -> None:
+    """Two jobs that differ by 43 % are not both told as 2 min, nor is a small part of a step as nothing."""
+    assert words == duration(seconds, beside=beside)

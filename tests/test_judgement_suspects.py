@@ -203,6 +203,19 @@ def test_a_change_explains_what_it_takes_away() -> None:
         assert stays == [share for _, share in unexplained(waiting, [left], MINIMUM)]
 
 
+def test_the_ordinary_time_between_phases_is_no_loss_that_stays() -> None:
+    """Beside a line that took 20 %, Python's ordinary way of 8 % stays when the line is gone; so does a met stall's."""
+    (line,) = found(other=0.2)
+    assert line.ordinary == pytest.approx(0.03 / 1.2, abs=0.01)
+    line = replace(line, ordinary=0.08)
+    gone_with_it = Left(least={"other": 0.07}, most={"other": 0.09}, before={"other": 0.25})
+    never_met = replace(gone_with_it, before={"other": 0.09})
+
+    assert [] == unexplained([line], [gone_with_it], MINIMUM)
+    assert [line] == [s for s, _ in unexplained([line], [never_met], MINIMUM)]
+    assert (True, False) == (gone(line, gone_with_it), gone(line, never_met))
+
+
 def test_pairs_that_met_no_stall_explain_none() -> None:
     """Where the baseline of the same pairs did not wait either, that nobody waits there says nothing of the change."""
     (waiting,) = found(data=0.6)

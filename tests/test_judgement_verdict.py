@@ -71,6 +71,17 @@ def test_inconclusive_says_what_could_have_been_seen(tokenize: Contrast) -> None
     assert f"an effect below {percent(np.exp(found.effect.half))} could not have been seen" in found.reason
 
 
+def test_a_gain_that_may_be_too_small_is_told_as_a_gain(tokenize: Contrast) -> None:
+    """Where the interval excludes no gain, only its size is open."""
+    found = judged(tokenize, took(around(0.045, noise=0.02, n=12)))
+
+    assert found.effect.low > 1
+    assert Outcome.INCONCLUSIVE == found.outcome
+    assert found.reason == (
+        "there is a gain, and after 12 pairs it is not known whether it reaches the minimum effect of +5.0 %"
+    )
+
+
 def test_two_pairs_support_nothing(tokenize: Contrast) -> None:
     """A comparison that broke off before the first look is inconclusive, however clear it looks."""
     found = judged(tokenize, took([0.5, 0.5]))

@@ -18,7 +18,7 @@ from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
 from slowstep.cli.main import main
-from slowstep.export.exported import exported, metrics_of
+from slowstep.export.exported import exported, keys, metrics_of
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
@@ -410,6 +410,18 @@ def test_hostile_names_stay_text(concluded: Concluded) -> None:
     assert evil in "".join(ElementTree.fromstring(drawn).itertext())
 
 
+def test_of_a_change_in_two_families_the_first_verdict_counts(concluded: Concluded) -> None:
+    """Holm's correction can part them, and the final choice goes by the first."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    store = Store(folder / "records")
+    verdict = replace(overview(folder).verdicts[0], name="max_length=96")
+    for notebook, outcome in (("20_first", Outcome.INCONCLUSIVE), ("30_second", Outcome.SUPPORTED)):
+        store.write(Summary(notebook=notebook, verdicts=[replace(verdict, outcome=outcome)]), "summaries", notebook)
+    found = [v.outcome for v in overview(folder).verdicts if v.name == verdict.name]
+
+    assert found == [Outcome.INCONCLUSIVE]
+
+
 def test_objects_show_themselves_and_measure_nothing(quick: Settings, tmp_path: Path) -> None:
     """A verdict, a comparison, an arm and the lab have cards; showing the lab starts no trial."""
     settings = override(quick, ASKED)
@@ -529,6 +541,16 @@ def test_what_a_tracker_gets_is_finite_and_the_kits_own(concluded: Concluded) ->
     assert [path for path in exported(folder).files if "secret" in path.name] == []
     assert any(name.startswith("throughput_ratio_low/") for name in metrics)
     assert not any(name.startswith("throughput_ratio_high/") for name in metrics)
+
+
+def test_every_level_has_a_key_that_trackers_take() -> None:
+    """MLflow refuses a name that reads as a path with empty parts, and one of more than 250 characters."""
+    names = ["data=/data//text", "data=_data_text", "optim=sgd", *(f"data={'x' * 300}{end}" for end in "ab"), "//"]
+    found = keys(names)
+
+    assert found["optim=sgd"] == "optim_sgd"
+    assert len(set(found.values())) == len(names)
+    assert all(re.fullmatch(r"[\w.\-]{1,200}", key) for key in found.values())
 
 
 def test_wandb_gets_an_offline_run_once(concluded: Concluded, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -32,6 +32,29 @@ print(json.dumps(told | {"names": found.written()}))
 """
 
 
+HIDDEN = """
+import ctypes, sys
+from slowstep_probe.processes import protection
+inner, outer, other, folder = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(protection.NEW_MOUNTS) == 0
+assert libc.mount(b"none", b"/", None, protection.RECURSIVE | protection.PRIVATE, None) == 0
+for what, where in ((other, inner), (other, outer)):
+    assert libc.mount(what.encode(), where.encode(), None, protection.BIND, None) == 0
+print(protection.protect(folder, [folder]).open)
+"""
+
+
+def test_a_mount_that_can_not_be_reached_is_left_alone(tmp_path: Path) -> None:
+    """One lies under another, or in a folder of another user, as the mounts of his containers do."""
+    for name in ("outer/inner", "other", "trial"):
+        (tmp_path / name).mkdir(parents=True)
+    folders = [str(tmp_path / name) for name in ("outer/inner", "outer", "other", "trial")]
+    done = subprocess.run([sys.executable, "-c", HIDDEN, *folders], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
 @pytest.mark.parametrize("largest", [protection.LARGEST_COPY, 3])
 def test_a_file_that_is_a_mount_of_its_own_is_safe(largest: int, tmp_path: Path) -> None:
     """As with `docker run -v results.csv:/app/results.csv`: it is written in a copy, or can only be read."""

@@ -162,10 +162,14 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     home: Path,
     alive: Callable[[list[int]], list[int]],
 ) -> None:
-    """Blocks hold the work of both ranks, the program finds its group, the user's folder stays, no process is left."""
+    """Blocks hold the work of both ranks, the program finds its group, the user's folder stays, no process is left.
+
+    A block that is asked for in samples has as many steps as both ranks need for them.
+    """
     before = content(home)
     trial = started(surveyed(*TORCHRUN, "together.py"))
     measured = block(trial, 6)
+    in_samples = trial.ask(Run(samples=10 * 32), SOON)
     facts = trial.ask(Observe(), SOON).facts
     processes = descendants(trial.guard)
     trial.end()
@@ -173,6 +177,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     assert measured.block.steps == 6
     assert measured.block.work.samples == 6 * 32
     assert len(measured.block.ranks) == 2
+    assert in_samples.block.steps == 10
     assert (facts["world_size"], facts["parallelism"]) == (2, "DDP")
     assert "unlike_ranks" not in facts
     assert content(home) == before
@@ -262,6 +267,17 @@ def test_changes_of_the_exchange_are_seen_in_effect(
     ((name, value),) = expected.items()
     seen = settings.surveyed.values.get(name if "." in name else f"fsdp.{name}")
     assert seen is None or seen.value != value
+
+
+def test_fewer_processes_train_than_a_program_spawns(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """It asks for three, and the two that the arm has go on as its ranks. It starts no others."""
+    spawning = {"command.arguments": ["spawned.py", "3"], "command.processes": 3}
+    trial = started(override(surveyed(sys.executable, "spawned.py"), spawning), processes=2)
+
+    assert block(trial).block.work.samples == 4 * 32
+    assert trial.ask(Observe(), SOON).facts["world_size"] == 2
 
 
 def failed(settings: Settings, started: Callable[..., TrialProcess]) -> TrialEnded:

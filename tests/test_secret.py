@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from slowstep.command.resolve import resolve
+from slowstep.factors import Arm
+from slowstep.final.choice import choose
+from slowstep.final.files import write_files
+from slowstep.investigation import open_lab
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, mattering, survey
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
-from slowstep.settings import load
+from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep_probe.secret import hidden, is_secret, without_secrets
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,40 @@ def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.
         "HF_HOME": "here",
         "TOKENIZERS_PARALLELISM": "false",
     }
+
+
+def test_a_secret_of_a_parameter_file_is_in_no_report_and_no_file_to_share(tmp_path: Path) -> None:
+    """Neither in the table of settings, nor on the card of an arm, nor in final/, whose files still say the rest."""
+    given = {"hub_token": "hf_abcdefgh", "gradient_checkpointing_kwargs": {"api_key": "of_a_part"}}
+    loaded = load(ROOT / "params" / "quick.yaml", ["training_arguments.hub_token=hf_abcdefgh"])
+    settings = replace(loaded.settings, training_arguments=loaded.settings.training_arguments | given)
+    settings = replace(settings, **{key: {} for key in LEVEL_SECTIONS})
+    measurer = SimulatedMeasurer(Truth(gain=lambda arm, purpose: 0.0), settings.budget)
+    lab = open_lab(replace(loaded, settings=settings), tmp_path, "90_final_config", measurer)
+    written = {path.name: path.read_text(encoding="utf-8") for path in write_files(lab, choose(lab))}
+    rows = {row["key"]: row["value"] for row in settings_table(lab.loaded).rows}
+    arm = card(lab.arm)
+    shown = str(rows) + arm + str(written)
+
+    assert "hf_abcdefgh" not in shown
+    assert "of_a_part" not in shown
+    assert rows["training_arguments.hub_token"] == "***"
+    assert "training_arguments.hub_token</td>" in arm
+    assert written["training_args.yaml"].startswith("# Secrets are left out")
+    assert yaml.safe_load(written["training_args.yaml"])["optim"] == settings.training("optim")
+    assert "train.py" in written
+
+
+def test_a_card_hides_the_secrets_of_a_command(quick: Settings, tmp_path: Path) -> None:
+    """As the command itself does where it is shown."""
+    (tmp_path / "train.py").write_text("")
+    words = [sys.executable, "train.py", "--api-key", "of_the_command", "--lr", "1"]
+    command = replace(resolve(words, tmp_path, os.environ), env={"HF_TOKEN": "of_its_environment"})
+    shown = card(Arm(label="own", settings=replace(quick, command=command)))
+
+    assert "--lr" in shown
+    assert "of_the_command" not in shown
+    assert "of_its_environment" not in shown
 
 
 PROGRAM = """

@@ -243,6 +243,30 @@ def test_the_word_no_means_no(tmp_path: Path) -> None:
     assert "no" == loaded.settings.training("save_strategy")
 
 
+@pytest.mark.parametrize("module", ["my_own.py", "my_own_package/__init__.py"])
+def test_the_code_of_a_workload_of_ones_own_counts(
+    module: str, quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it trained before its author changed it is no figure of what it trains now. Nothing of it is imported."""
+    (code := tmp_path / module).parent.mkdir(exist_ok=True)
+    code.write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = dataclasses.replace(quick, workload=f"{module.partition('.')[0].partition('/')[0]}:Mine")
+    before = settings.local_content()
+    code.write_text("raise SystemExit  # changed")
+
+    assert settings.local_content() != before
+
+
+def test_saving_the_best_needs_no_strategy_of_its_own(quick: Settings) -> None:
+    """transformers saves after each evaluation that is the best so far."""
+    arguments = {"load_best_model_at_end": True, "save_strategy": "best", "eval_strategy": "epoch"}
+    arguments["metric_for_best_model"] = "loss"
+
+    asked = to_plain(quick) | {"training_arguments": quick.training_arguments | arguments}
+    assert validate(asked, "my.yaml").training("save_strategy") == "best"
+
+
 def test_an_argument_that_is_not_given_has_its_default() -> None:
     """What a file leaves out is what the installed transformers does, and what it says wins."""
     settings = validate(changed({"training_arguments": {"logging_steps": 7}}), "x")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.mailbox import HOME, Mailbox
 from slowstep.measure.slurm.measurer import SlurmMeasurer
+from slowstep.measure.slurm.messages import Request
 from slowstep.measure.slurm.server import Server
 from slowstep.records import Pair, Status
 from slowstep.settings import SettingsError, load
@@ -134,6 +137,56 @@ def test_a_job_that_dies_fails_what_it_had(cluster: SlurmMeasurer, arm: Make, al
     assert (Status.OK, 3) == (after.treatment.status, len(after.pairs))
 
 
+def test_an_error_on_a_node_fails_what_it_had_and_no_more(cluster: SlurmMeasurer, arm: Make) -> None:
+    """As a full disk does: the records hold the error, and the job measures the next comparison."""
+    cluster.describe()
+    (started,) = starts(cluster)
+    logs = cluster.folder / "records" / "logs" / started
+    with contextlib.suppress(FileNotFoundError):
+        logs.rmdir()
+    logs.touch()  # a file is in the way of its logs
+    failed = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
+    logs.unlink()
+    after = compare(cluster, arm(w.Tiny), arm(w.Twin), pairs=1)
+
+    assert (Status.CRASHED, []) == (failed.treatment.status, failed.pairs)
+    assert failed.treatment.reason.startswith("FileExistsError: ")
+    assert failed.treatment.reason.endswith(f"(on node {after.node})")
+    assert "measure/local.py" in failed.treatment.log_tail  # the log says where it came from
+    assert (Status.OK, 1) == (after.treatment.status, len(after.pairs))
+    assert {started} == starts(cluster).keys()
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_is_not_requeued_at_its_time_limit_ends(budget: Budget, tmp_path: Path, arm: Make) -> None:
+    """submitit ends it by an ordinary exception, which is no error of what is measured: nothing is answered."""
+    import submitit
+
+    box = Mailbox(tmp_path / "mail" / "0")
+    box.open()
+    (tmp_path / "mail" / HOME).touch()
+    executor = submitit.AutoExecutor(tmp_path / "jobs", cluster="local", local_max_num_timeout=0)
+    executor.update_parameters(timeout_min=1)  # so that submitit takes each notice for that of the time limit
+    job = executor.submit(Server(mailbox=box.folder, budget=budget, logs=tmp_path, idle_seconds=1e6))
+    (start,) = [box.take(name) for name in appear(box, "start.")]
+    asked = [request(arm(w.Tiny), arm(w.Twin), 10**6)]
+    box.put(f"{start.name}.0001.request", Request(verb="compare_together", arguments=(asked,), left=1e6))
+    assert appear(box, f"{start.name}.0001.told")
+    os.kill(start.pid, signal.SIGUSR2)
+
+    assert gone([start.pid], lambda pids: [pid for pid in pids if psutil.pid_exists(pid)])
+    assert not [name for name in box.names() if "answer" in name]
+    assert "timed-out too many times" in str(job.exception())
+
+
+def appear(box: Mailbox, beginning: str) -> list[str]:
+    """The messages with names that begin so, as soon as there are any; none if that takes too long."""
+    deadline = time.monotonic() + SOON
+    while not (found := [name for name in box.names() if name.startswith(beginning)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
 @pytest.mark.exhaustive
 def test_a_requeued_job_begins_its_comparison_anew(cluster: SlurmMeasurer, arm: Make) -> None:
     """After a preemption no pair of before is kept: all pairs are of the launches of the second start."""
@@ -220,6 +273,39 @@ def test_what_can_not_be_submitted_is_said_in_a_sentence(budget: Budget, tmp_pat
 
     with pytest.raises(NoNode, match="has no sbatch; start slowstep on a machine that submits"):
         measurer.describe()
+
+
+def test_nobody_else_can_change_what_jobs_run(budget: Budget, tmp_path: Path) -> None:
+    """The investigation's folders are closed to others, who left nothing; an open folder of outputs is refused."""
+    outputs = tmp_path / "outputs"
+    mine = [outputs / "x" / name for name in (".", "records", "records/logs", "records/logs/slurm")]
+    mine[-1].mkdir(parents=True)
+    (mine[-1] / "1234_submitted.pkl").write_bytes(b"of somebody else")
+    for folder in mine:
+        folder.chmod(0o777)
+    with SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]) as measurer:
+        folders = [*mine, measurer.crew.root]
+        modes = [stat.S_IMODE(folder.stat().st_mode) for folder in folders]
+        left = list(mine[-1].iterdir())
+
+    assert [0o755, 0o755, 0o755, 0o700, 0o700] == modes
+    assert [] == left
+    outputs.chmod(0o777)
+    with pytest.raises(NoNode, match=r"others may write to .*outputs \(mode 777\).*`chmod \+t"):
+        _ = SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]).crew
+    outputs.chmod(0o1777)
+    with SlurmMeasurer(Slurm(cluster="local"), budget, mine[0]) as measurer:
+        assert measurer.crew.root.is_dir()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
+def test_a_folder_of_somebody_else_is_refused(budget: Budget, tmp_path: Path) -> None:
+    """He could change what the jobs run, whatever the mode says."""
+    (tmp_path / "x").mkdir(mode=0o755)
+    os.chown(tmp_path / "x", 12345, -1)
+
+    with pytest.raises(NoNode, match=r"x belongs to user 12345, who could .*; give a folder of your own by --outputs"):
+        _ = SlurmMeasurer(Slurm(cluster="local"), budget, tmp_path / "x").crew
 
 
 @pytest.mark.parametrize(

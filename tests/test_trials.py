@@ -162,6 +162,22 @@ def test_launches_are_spread_over_the_looks(measurer: LocalMeasurer, arm: Make) 
     assert 2 * 3 == launches
 
 
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(
+    measurer: LocalMeasurer, arm: Make, monkeypatch: Any
+) -> None:
+    """A cell that was interrupted in a block (Jupyter's stop button) leaves its answer behind: the trial is ended."""
+    one = measurer.pool.launch(arm(w.Tiny), "interrupted")
+    with monkeypatch.context() as broken:
+        broken.setattr(one.process.guarded, "receive", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            one.block(2 * w.BATCH)
+    again = measurer.pool.launch(arm(w.Tiny), "interrupted")
+
+    assert again is not one
+    assert again is measurer.pool.launch(arm(w.Tiny), "interrupted")
+    assert again.block(4 * w.BATCH).steps == 4
+
+
 def test_no_launch_follows_the_last_pair(measurer: LocalMeasurer, arm: Make) -> None:
     """A look that decides ends the comparison; nothing is launched for pairs that nobody needs."""
     with LocalMeasurer(measurer.budget, measurer.logs) as own:

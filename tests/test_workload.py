@@ -391,6 +391,17 @@ def test_a_model_beyond_the_device_is_out_of_memory(measurer: LocalMeasurer, arm
     assert record.treatment.memory.limit >= torch.cuda.get_device_properties(0).total_memory * 0.9
 
 
+@pytest.mark.parametrize("schedule", ["reduce_lr_on_plateau", "linear"])
+def test_a_schedule_that_looks_at_evaluations_is_tried(schedule: str, smoke: Settings, tmp_path: Path) -> None:
+    """Evaluations that are rare are kept out of a trial, where Trainer would refuse a schedule without them."""
+    rare = {"eval_strategy": "epoch", "lr_scheduler_type": schedule}
+    asked = override(smoke, {f"training_arguments.{name}": value for name, value in rare.items()})
+    held = training_arguments(asked, tmp_path)
+
+    assert str(held.eval_strategy.value) == "no"
+    assert held.lr_scheduler_type.value == ("linear" if schedule == "linear" else "constant")
+
+
 def test_a_warm_up_is_as_long_as_the_jobs(smoke: Settings, tmp_path: Path) -> None:
     """A tenth of the job's 100 steps; of a trial's endless ones it would keep the learning rate at 0."""
     job = {"job.samples": 400, "job.epochs": 1, "training_arguments.warmup_steps": 0.1}

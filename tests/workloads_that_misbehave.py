@@ -101,6 +101,18 @@ class HoardsWhileIdle(Tiny):
         return psutil.Process().memory_info().rss
 
 
+class ReadsAMappedFile(Tiny):
+    """Reads a GiB of data that is mapped from a file, of which most is empty."""
+
+    def build_model(self) -> None:
+        super().build_model()
+        path = self.folder / "data"
+        with path.open("wb") as file:
+            file.truncate(1024 * MIB)
+        self.mapped = torch.from_file(str(path), size=1024 * MIB, dtype=torch.uint8)
+        assert not self.mapped.max()
+
+
 class HoardsInAWorker(Tiny):
     """Another process than the trial's own takes the memory."""
 

@@ -15,14 +15,16 @@ from typing import Any
 def main(order: str) -> None:
     """Run the program of an order with its changes, as its command would. What was changed is said at the end.
 
-    Several processes are forked here. Each goes on where the program's launcher would have started it.
+    Several processes are forked here. Each goes on where the program's launcher would have started it, and the one that
+    waits for them tidies.
     """
     asked: dict[str, Any] = json.loads(order)
     own = None
     if asked["processes"]:
         from slowstep_probe.ranks.on_their_own import rank_of
 
-        own = rank_of(asked["processes"], named=asked["launcher"] == "environment")
+        named = asked["launcher"] == "environment"
+        own = rank_of(asked["processes"], named=named, at_end=lambda: _tidy(asked["copies"]))
     from slowstep_probe.changing.alone import changed
     from slowstep_probe.program import Program
 
@@ -40,8 +42,8 @@ def main(order: str) -> None:
                 _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")
             if not made and asked["values"] and (own is None or own.number == 0):
                 _say("nothing was changed: the program made none of these objects")
-            if asked["copies"] and own is None:
-                _tidy(**asked["copies"])
+            if own is None:
+                _tidy(asked["copies"])
 
 
 def files_in(folder: str) -> dict[str, int]:
@@ -50,16 +52,18 @@ def files_in(folder: str) -> dict[str, int]:
     return {path: os.stat(path).st_mtime_ns for path in files if not os.path.islink(path)}
 
 
-def _tidy(folder: str, files: dict[str, int]) -> None:
-    """Remove the changed copies of configuration files, and the links beside them; say so if the program wrote there.
+def _tidy(copies: dict[str, Any] | None) -> None:
+    """Remove the changed copies of configuration files, if there are any, and the links beside them.
 
-    Then all stays.
+    All of them stay if the program wrote there, and this is said.
     """
-    written = [path for path, changed in files_in(folder).items() if files.get(path) != changed]
+    if copies is None:
+        return
+    written = [path for path, changed in files_in(copies["folder"]).items() if copies["files"].get(path) != changed]
     if written:
         _say(f"the program wrote beside the changed copy of its configuration: {written[0]}")
     else:
-        shutil.rmtree(os.path.dirname(folder), ignore_errors=True)
+        shutil.rmtree(os.path.dirname(copies["folder"]), ignore_errors=True)
 
 
 def _say(text: str) -> None:

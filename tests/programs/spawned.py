@@ -1,6 +1,7 @@
-"""Training in processes that the program spawns itself, which meet at a port that it names."""
+"""Training in processes that the program spawns itself, two or as many as it is told, which meet at a port it names."""
 
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -22,4 +23,5 @@ def train(rank, size):
 
 
 if __name__ == "__main__":
-    mp.spawn(train, args=(2,), nprocs=2)
+    processes = int(sys.argv[1]) if sys.argv[1:] else 2
+    mp.spawn(train, args=(processes,), nprocs=processes)

@@ -174,7 +174,7 @@ def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: R
     An example is accumulation: the same samples a step in fewer and larger parts.
     """
     levels = differences(a.settings, b.settings)
-    sets = {key.rpartition(".")[2] for _, level in levels for key in level.overrides}
+    sets = {key.rpartition(".")[2] for _, level in levels for key in level.changes}
     return [f.name for f, _ in levels] == [factor] and differ.keys() <= sets
 
 

@@ -79,7 +79,7 @@ def _acting_settings(claim: Claim, a: Run, b: Run) -> set[str]:
     """
     of_a_step = claim.quantity in ("seconds_per_step", "steps_per_second") and not (a.from_file or b.from_file)
     idle = (level for f, level in differences(a.settings, b.settings) if f.event and of_a_step)
-    return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.overrides}
+    return {*changed(a.settings, b.settings)} - {key.rpartition(".")[2] for level in idle for key in level.changes}
 
 
 def room(factor: str | None, a: Run, b: Run, names: Collection[str]) -> Figure | None:

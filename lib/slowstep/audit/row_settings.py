@@ -69,7 +69,7 @@ def _with_level(own: Settings, name: str, value: Any, key: str) -> Settings:
     if wrong:
         raise SettingsError(f"{key}: {wrong}.")
     level = factor.level(value, own.run)
-    return override(own, level.held_constant | level.overrides, key)
+    return override(own, level.held_constant | level.changes, key)
 
 
 def _unknown(name: str) -> str:

@@ -10,21 +10,27 @@ from slowstep.audit.terminal_lines import claim_lines
 from slowstep.batch.cleanup import forget_unfinished, unusable_records
 from slowstep.batch.measuring import Concluded, measured, sections_asked
 from slowstep.cli.progress import Terminal
+from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
 from slowstep.judgement.verdict import Verdict
+from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
-from slowstep.settings import Loaded
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.settings import Loaded, SettingsError
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 from slowstep.text.terminal import say
 from slowstep.wording.causes import causes
 from slowstep.wording.words import SIGNS, effect
 
 
 def measure(loaded: Loaded, outputs: Path) -> int:
-    """Measure one investigation, print its verdicts, and return 0; 1 if the baseline can't be trained."""
+    """Measure one investigation, print its verdicts, and return 0.
+
+    A section that fails stops no other, and its reason is printed. It returns 1 then, or if the baseline can't be
+    trained. NoNode if there is no node to measure on.
+    """
     folder = outputs / loaded.settings.name
-    terminal, said = Terminal(loaded.settings.name), {}
+    terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
     with locked(folder):
         forget_unfinished(Store(folder / "records"), loaded.settings.budget.minutes)
         for line in unusable_records(folder):
@@ -34,15 +40,27 @@ def measure(loaded: Loaded, outputs: Path) -> int:
         try:
             with contextlib.closing(steps):
                 for one in steps:
-                    if one.failed is not None:
+                    if isinstance(one.failed, NoNode):  # no other section would get one, either
                         raise one.failed
+                    if one.failed is not None:
+                        failed.add(one.section)
+                        say(f"{one.section.title}: {_reason(one.failed)}", error=True)
+                        continue
+                    failed.discard(one.section)
                     _say(one, said)
                     said |= {v.name: v for v in one.verdicts}
         except Unmeasurable as error:
             say(f"{loaded.settings.name}: {error}", error=True)
             return 1
     say(f"records: {folder / 'records'}; `slowstep report {folder}` draws them, on any machine")
-    return 0
+    return 1 if failed else 0
+
+
+def _reason(error: Exception) -> str:
+    """Return why a section failed, in words. An error that the kit does not know is named by its kind, too."""
+    if isinstance(error, OSError):
+        return explained(error)
+    return str(error) if isinstance(error, SettingsError | RuntimeError) else f"{type(error).__name__}: {error}"
 
 
 def _say(one: Concluded, said: dict[str, Verdict]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from slowstep.report.summary import NAME, as_json, write_summary
 
 PROJECT = "slowstep"
 """The name of the experiment or project that investigations go to."""
+
+
+LONGEST = 200
+"""The most characters of a level's key. MLflow takes 250 in the name of a metric, which begins with what it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +44,8 @@ def exported(folder: Path) -> Exported:
     write_summary(folder, found)
     summary = as_json(found)
     tags = {"machine": found.machine, "answer": found.answer, "slowstep": summary["slowstep"]}
-    tags |= {f"verdict.{key(v.name)}": str(v.outcome) for v in found.verdicts}
+    key = keys(v.name for v in found.verdicts)
+    tags |= {f"verdict.{key[v.name]}": str(v.outcome) for v in found.verdicts}
     told = {name: value for name, value in summary.items() if name not in ("seconds", "reports")}
     return Exported(
         name=found.name,
@@ -52,9 +58,21 @@ def exported(folder: Path) -> Exported:
     )
 
 
-def key(name: str) -> str:
-    """Return a level's name with the characters alone that all trackers take in names."""
-    return re.sub(r"[^\w.\-/]+", "_", name).strip("_") or "unnamed"
+def keys(names: Iterable[str]) -> dict[str, str]:
+    """Return the key of each level: its name in characters that all trackers take, and not too long for them.
+
+    Two levels never have the same key. A `/` is none of the characters, since trackers read it as a folder.
+    """
+    plain = {name: re.sub(r"[^\w.\-]+", "_", name).strip("_") or "unnamed" for name in names}
+    often = Counter(plain.values())
+    as_it_is = {name: len(key) <= LONGEST and often[key] == 1 for name, key in plain.items()}
+    return {name: key if as_it_is[name] else _marked(key, name) for name, key in plain.items()}
+
+
+def _marked(key: str, name: str) -> str:
+    """Return a key that ends with the digest of its whole name."""
+    end = f"_{identity(name)}"
+    return f"{key[: LONGEST - len(end)]}{end}"
 
 
 def metrics_of(found: Overview) -> dict[str, float]:
@@ -63,11 +81,12 @@ def metrics_of(found: Overview) -> dict[str, float]:
 
 
 def _figures(found: Overview) -> Iterator[tuple[str, float]]:
+    key = keys(v.name for v in found.verdicts)
     for v in found.verdicts:
         if v.effect:
-            yield f"throughput_ratio/{key(v.name)}", v.effect.ratio
-            yield f"throughput_ratio_low/{key(v.name)}", v.effect.low
-            yield f"throughput_ratio_high/{key(v.name)}", v.effect.high
+            yield f"throughput_ratio/{key[v.name]}", v.effect.ratio
+            yield f"throughput_ratio_low/{key[v.name]}", v.effect.low
+            yield f"throughput_ratio_high/{key[v.name]}", v.effect.high
     decision = found.decision
     if decision.adopted and decision.adopted.effect:
         yield "throughput_ratio/adopted", decision.adopted.effect.ratio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue import BY_SECTION, CATALOGUE
@@ -63,7 +64,7 @@ class Contrast:
     @property
     def overrides(self) -> dict[str, object]:
         """Return every value that differs from the investigation's baseline. A chosen value replaces a given one."""
-        return self.held_constant | {k: v for _, level in self.levels for k, v in level.overrides.items()}
+        return self.held_constant | changes_of(self.levels)
 
     @property
     def meaning(self) -> Meaning:
@@ -139,7 +140,7 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
     """Return the contrast that changes `levels` together; SettingsError if such settings can't be."""
     levels = tuple(levels)
     held_constant = {k: v for _, level in levels for k, v in level.held_constant.items()}
-    changed = {k: v for _, level in levels for k, v in level.overrides.items()}
+    changed = changes_of(levels)
     held_constant = {k: v for k, v in held_constant.items() if k not in changed}
     name = label(levels)
     base = override(settings, held_constant, name)
@@ -153,6 +154,13 @@ def combine(settings: Settings, levels: Iterable[tuple[Factor, Level]], machine:
         untestable=next((r for r in reasons if r), None),
         unmet=next((r for r in (f.unmet(settings.run) for f, _ in levels) if r), None),
     )
+
+
+def changes_of(levels: Iterable[tuple[Factor, Level]]) -> dict[str, Any]:
+    """Return all that levels set together in the treatment, by key."""
+    levels = tuple(levels)
+    kept = {key: value for _, level in levels for key, value in level.keeps.items()}
+    return kept | {key: value for _, level in levels for key, value in level.overrides.items()}
 
 
 def label(levels: Iterable[tuple[Factor, Level]]) -> str:
@@ -217,7 +225,7 @@ def _level_problems(factor: Factor, value: object, settings: Settings, key: str)
     if factor.event and settings.command and (why := _not_made_to_happen(factor.event, settings)):
         return [f"{key}: {why}."]
     try:
-        override(settings, level.held_constant | level.overrides, key)
+        override(settings, level.held_constant | level.changes, key)
     except SettingsError as error:
         return error.problems
     return []

@@ -71,16 +71,23 @@ BINDS = {
 class Level:
     """One value of a factor as a change of settings.
 
-    `overrides` make the treatment. `held_constant` is set in both arms, for a factor that exists only beside it
+    `overrides` make the treatment. `keeps` is set with them, so that nothing else changes (compiling would switch TF32
+    on); another level may say otherwise. `held_constant` is set in both arms, for a factor that exists only beside it
     (persistent workers need workers). `expects` holds the facts that the trial must observe if the change took effect.
     `meaning` is set where this level costs less than the factor's costliest.
     """
 
     value: Any
     overrides: dict[str, Any]
+    keeps: dict[str, Any] = field(default_factory=dict)
     held_constant: dict[str, Any] = field(default_factory=dict)
     expects: dict[str, Any] = field(default_factory=dict)
     meaning: Meaning | None = None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Return all that it sets in the treatment, by key, if no other level stands beside it."""
+        return self.keeps | self.overrides
 
     @property
     def binds(self) -> frozenset[Binding]:

@@ -23,7 +23,7 @@ def impossible(level: Level, run: Run) -> str | None:
     """Return why a level can't be had in a command's program, or None. Described runs can have all levels."""
     if run.objects is None:
         return None
-    changes = level.held_constant | level.overrides
+    changes = level.held_constant | level.changes
     return next((why for key, value in changes.items() if (why := _refusal(key, value, run, run.objects))), None)
 
 

@@ -8,6 +8,7 @@ from slowstep.command import given
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings import Settings, SettingsError
+from slowstep.settings.convert import as_number
 from slowstep.settings.run import Run
 from slowstep.settings.schema import OwnLevels
 from slowstep_probe.changing.intervention import given_key
@@ -17,7 +18,7 @@ def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
     """Return a factor with its levels for each option and each value of a file that the parameter file lists."""
     named = dict(settings.arguments)
     named |= {f"{file}:{key}": levels for file, keys in settings.files.items() for key, levels in keys.items()}
-    return [(own_factor(settings, name, levels), list(levels.levels)) for name, levels in named.items()]
+    return [(own_factor(settings, name, levels), _values(settings, name, levels)) for name, levels in named.items()]
 
 
 def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
@@ -38,6 +39,21 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
         refuses=lambda value, run: _problem(settings, name),
         requires=_nothing,
     )
+
+
+def _values(settings: Settings, name: str, levels: OwnLevels) -> list[Any]:
+    """Return the levels. What stands for a number of a file is one: `1e-4` and `1e8` come from YAML as texts."""
+    now = _now(settings, name) if given.split(name)[0] else None
+    if isinstance(now, bool) or not isinstance(now, int | float):
+        return list(levels.levels)
+    return [_number_like(now, value) for value in levels.levels]
+
+
+def _number_like(now: float, value: Any) -> Any:
+    number = as_number(value) if isinstance(value, str) else None
+    if number is None:
+        return value
+    return int(number) if isinstance(now, int) and number.is_integer() else number
 
 
 def _nothing(value: Any, run: Run, machine: Machine) -> str | None:

@@ -75,10 +75,11 @@ def options(lab: Lab, choice: Choice) -> list[Option]:
     verdicts = [m.verdict for m in own]
     best = {v.name for v in (*best_levels(verdicts), *best_together(verdicts))} | allowed
     single = {m.verdict.name: m for m in (*own, *choice.allowed) if m.verdict.name in best}
+    open_ones = {m.verdict.name for m in choice.allowed}
     whole = {choice.chosen.verdict.name: choice.chosen} if choice.chosen else {}
     found = [_option(lab, before, m) for m in (single | whole).values() if m.record and m.verdict.effect]
     found = [
-        replace(o, chosen=choice.adopted and o.name in whole, barred=o.name not in {as_is.name, *allowed, *whole})
+        replace(o, chosen=choice.adopted and o.name in whole, barred=o.name not in {as_is.name, *open_ones, *whole})
         for o in (as_is, *found)
     ]
     return sorted(found, key=lambda o: -o.saved)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slowstep.command import given
-from slowstep.factors import in_code
+from slowstep.factors import Meaning, in_code
 from slowstep.factors.factor import Factor, show
 from slowstep.final.choice import Choice
 from slowstep.investigation.lab import Lab
@@ -48,7 +48,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         parts += ["## Code to look at", "\n".join(lines)]
     taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()
     paying = {v.name for v in choice.verdicts if v.outcome is Outcome.SUPPORTED and v.factor not in taken}
-    others = [m for m in choice.tested if m.verdict.name in paying]
+    others = [m for m in choice.tested if m.verdict.name in paying and m.verdict.meaning is not Meaning.DIAGNOSTIC]
     if others:
         parts += ["## Shown to bring something, and not taken"]
         for one in others:
@@ -100,7 +100,7 @@ def made_in(measured: Measured) -> list[Mapping[str, Any]]:
 def _lines(measured: Measured, command: Command) -> Iterator[str]:
     """Return a line for each change that was made: place, object, before and after."""
     for factor, level in measured.contrast.levels:
-        for key, value in level.overrides.items():
+        for key, value in level.changes.items():
             if given_name(key):
                 yield _given(factor, value, measured.contrast.baseline.settings)
     by_option = {one["option"]: one for one in made_in(measured) if one.get("option")}  # each is one change

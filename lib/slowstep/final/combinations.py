@@ -2,7 +2,7 @@
 
 Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by
 their expected gain: the measured one of levels that were measured together, else the product of the single gains.
-Combinations that the memory can't hold are left out.
+Combinations that the memory is not expected to hold are left out. What was measured has shown that it fits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from slowstep.environment.machine import Machine
 from slowstep.factors import Factor, Level, clash, label
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdicts_together import best_levels
 from slowstep.records import ComparisonRecord, Status
 from slowstep.settings import Settings
 
@@ -63,13 +64,12 @@ def ranked(
     """Return the combinations of the levels in `allowed` that fit into `room`, the most promising first.
 
     `room` is in bytes beyond the baseline's. What was `measured` together counts as measured, also where it was not
-    supported. The levels in a set of `apart` (as labels name them) are not combined. `beside` holds what levels bring
-    beside a condition that both arms had. That counts where the rest of a combination meets the condition; else a level
-    brings what it does together with its condition.
+    supported, or where a part of it did not fit alone. The levels in a set of `apart` (as labels name them) are not
+    combined. `beside` holds what levels bring beside a condition that both arms had. That counts where the rest of a
+    combination meets the condition; else a level brings what it does together with its condition.
     """
     known, more = (_all_known(found) for found in (measured, beside))
     too_big = [names_of(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
-    excluded = [*too_big, *apart]
     axes: dict[str, list[Pick]] = {}
     for m in allowed:
         for factor, level in m.contrast.levels:
@@ -77,16 +77,23 @@ def ranked(
             if not any(level.value == other.value for _, other in axes[factor.name]):
                 axes[factor.name].append((factor, level))
     if math.prod(len(levels) + 1 for levels in axes.values()) > MOST_COMBINATIONS:
-        top = {label(m.contrast.levels) for m in allowed if len(m.contrast.levels) == 1}
+        best = {v.name for v in best_levels([m.verdict for m in allowed])}
+        top = {label(m.contrast.levels) for m in allowed if m.verdict.name in best}
         axes = {name: [p for p in picks if label([p]) in top] for name, picks in axes.items()}
     combinations = [
         tuple(p for p in picks if p)
         for picks in itertools.product(*([None, *levels] for levels in axes.values()))
         if any(picks)
     ]
-    combinations = [picks for picks in combinations if not any(part <= names_of(picks) for part in excluded)]
-    expected = [(_expected(picks, known, more), picks) for picks in combinations]
-    fitting = [Candidate(picks=picks, gain=k.gain) for k, picks in expected if k is not None and k.memory <= room]
+    fitting = []
+    for picks in combinations:
+        names, found = names_of(picks), _expected(picks, known, more)
+        shown = [one for one in known if one <= names]
+        too_large = any(part <= names and not any(part < one for one in shown) for part in too_big)
+        if found is None or too_large or any(part <= names for part in apart):
+            continue
+        if found.memory <= room or names in known:
+            fitting.append(Candidate(picks=picks, gain=found.gain))
     return sorted(fitting, key=lambda c: -c.gain)
 
 

@@ -17,7 +17,7 @@ from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
-from slowstep.wording.words import effect, hours, loss_change, money, proviso
+from slowstep.wording.words import effect, hours, left_out, loss_change, measured_again, money, proviso
 
 
 def decision(lab: Lab, choice: Choice) -> str:
@@ -58,7 +58,7 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
     verdict = choice.verdict
     if choice.adopted:
         lines = [
-            f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, measured together.",
+            f"{escape(verdict.order)}: {effect(verdict.effect)} throughput, {measured_again(verdict)}.",
             "",
         ]
         lines += [f"- {code(f'{key}: {value}')}" for key, value in verdict.overrides.items()]
@@ -70,7 +70,7 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
         in_code = next((c.headline for c in lost if c.headline), "")
         lines = [f"Change {'no setting' if in_code else 'nothing'}: {why} {escape(in_code)}".rstrip()]
     if choice.left_out:
-        lines += [f"- left out, not missed in combination or not trainable: {', '.join(map(escape, choice.left_out))}"]
+        lines += [f"- {left_out([*map(escape, choice.left_out)])}"]
     kept = {v.factor for v in choice.candidates}
     refused = [v for v in best_levels(choice.verdicts) if v.factor not in kept and v.meaning is not Meaning.DIAGNOSTIC]
     allowed = [m.verdict.name for m in choice.allowed]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -14,12 +16,14 @@ from slowstep.final.choice import Choice
 from slowstep.final.code_changes import changes_page, changes_record, edits
 from slowstep.final.decision_record import decision
 from slowstep.final.patch import patch
-from slowstep.final.script import script
+from slowstep.final.script import can_be_written, script
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.command import CHANGES, COPIES
 from slowstep.settings.convert import to_plain
+from slowstep.settings.schema import Settings
+from slowstep_probe.secret import without_secrets
 
 
 def write_files(lab: Lab, choice: Choice) -> list[Path]:
@@ -47,13 +51,25 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     if s.quantization:
         values["quantization_config.yaml"] = s.quantization
     values[f"{s.name}.yaml"] = to_plain(without_refused(s))
-    texts = {
-        name: yaml.safe_dump(to_plain(content), sort_keys=False, allow_unicode=True) for name, content in values.items()
-    }
-    if s.workload == "finetune":  # only the code of a user's own workload knows what it trains
-        texts["train.py"] = script(s)
+    texts = {name: _as_yaml(content) for name, content in values.items()}
+    if can_be_written(s):
+        texts["train.py"] = script(_without_secrets(s))
     texts["decision.md"] = decision(lab, choice)
     return _written(folder, texts)
+
+
+def _as_yaml(content: Mapping[str, Any]) -> str:
+    """Return the text of a YAML file without secrets, since what is in final/ is shared and exported."""
+    plain = to_plain(content)
+    shared = without_secrets(plain)
+    note = "" if shared == plain else "# Secrets are left out: this file may be shared. Add them where you train.\n"
+    return note + yaml.safe_dump(shared, sort_keys=False, allow_unicode=True)
+
+
+def _without_secrets(s: Settings) -> Settings:
+    """Return the settings without the secrets among what they hand on to libraries by name."""
+    handed_on = {one.name: value for one in fields(s) if isinstance(value := getattr(s, one.name), dict)}
+    return replace(s, **{name: without_secrets(value) for name, value in handed_on.items()})
 
 
 def _written(folder: Path, texts: Mapping[str, str]) -> list[Path]:

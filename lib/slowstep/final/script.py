@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from slowstep.final.literal import literal, name
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import happens
+from slowstep.settings.schema import Ddp, ZeroOptimization
 from slowstep.workloads import stdlib_text
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -26,6 +27,15 @@ BACKENDS = {
     "efficient": "EFFICIENT_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
 }
+
+
+def can_be_written(s: Settings) -> bool:
+    """Return whether a script can say all of a run.
+
+    Only the code of a user's own workload knows what it trains. Trainer takes few of the options by which ranks
+    exchange gradients, and not by arguments alone.
+    """
+    return s.workload == "finetune" and s.ddp == Ddp() and s.zero_optimization == ZeroOptimization()
 
 
 def script(s: Settings) -> str:
@@ -53,6 +63,7 @@ def _values(s: Settings) -> dict[str, Any]:
     """Return the values that the template asks for."""
     return {
         "name": s.name,
+        "ranks": s.ranks,
         "job": s.job,
         "samples": s.job.samples,
         "epochs": s.job.epochs,

@@ -49,7 +49,8 @@ def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Mea
             continue  # a level with its condition, and the same two by their names
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
         found = lab.compare(contrast, f"{label(picks)} against {label(champion)}")
-        head_to_heads.append(found)
+        both_named = replace(found.verdict, lines=[])  # a program's lines would name the challenger alone
+        head_to_heads.append(replace(found, verdict=both_named))
         told = found.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
         if told and found.verdict.effect and found.verdict.effect.low > 1:
             champion = picks

@@ -234,7 +234,7 @@ class Evidence:
             unprofiled=profile.failed,
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
-            projection=None if self._courses else self._job(facts),
+            projection=None if self._courses else self._job(facts, self.settings),
         )
 
     def _why_not(self, record: ComparisonRecord) -> str:
@@ -264,11 +264,17 @@ class Evidence:
     def at_one_pace(self, change: Measured | None = None) -> Projection | None:
         """Return the job, or that after a change, as if its steps kept the pace that was measured."""
         if change is not None:
-            return project(change.contrast.treatment.settings, self.noise, self.events, change.record)
-        return self._job(self.baseline.facts)
+            return self._job(self.baseline.facts, change.contrast.treatment.settings, change.record)
+        return self._job(self.baseline.facts, self.settings)
 
-    def _job(self, facts: BaselineFacts) -> Projection | None:
-        return project(self.settings, self.noise, self.events, stalls=facts.stalls_beyond_blocks)
+    def _job(
+        self, facts: BaselineFacts, settings: Settings, change: ComparisonRecord | None = None
+    ) -> Projection | None:
+        """Return the job of `settings`. The stalls that blocks missed count before a change and after it alike.
+
+        A change that removes them shows that in its pairs, as far as these met any.
+        """
+        return project(settings, self.noise, self.events, change, stalls=facts.stalls_beyond_blocks)
 
     @cached_property
     def stall_samples(self) -> float:

@@ -188,7 +188,7 @@ class Lab(Shown):
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
             late = name in TESTED_SECTIONS and not known and self._left(self.for_hypotheses) <= 0
-            if self._needs_no_trial(contrast, prior, known):
+            if self._needs_no_trial(contrast, prior, known or bool(purpose)):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif unknown or late:
                 found.append(Measured(contrast=contrast, verdict=self._not_reached(prior), record=None))
@@ -202,9 +202,12 @@ class Lab(Shown):
         known = self._was_measured(contrast, "")
         return not known and not self._needs_no_trial(contrast, self.evidence.prior(contrast), known)
 
-    def _needs_no_trial(self, contrast: Contrast, prior: Verdict, known: bool) -> bool:
-        """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it."""
-        anyway = self.settings.budget.exhaustive or known
+    def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
+        """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.
+
+        No bound takes the place of what was `measured`, or is measured once more.
+        """
+        anyway = self.settings.budget.exhaustive or measured
         refuted = prior.outcome is Outcome.REFUTED and not (anyway and not contrast.unmet)
         return refuted or prior.outcome is Outcome.NOT_TESTABLE
 
@@ -362,8 +365,9 @@ class Lab(Shown):
         if self.settings.budget.minutes is None or self.measurer is None:
             return math.inf
         plan = self.evidence.store.read(PlanRun, "plans", self._plan)
-        known = sum(minutes.took(self.evidence.store, section.notebook) for section in SECTIONS) - self._counted[0]
-        spent = known + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
+        arm = identity(self.arm.determinants())
+        known = sum(minutes.took(self.evidence.store, section.notebook, arm) for section in SECTIONS)
+        spent = known - self._counted[0] + (plan.seconds if plan else 0.0) + minutes.drawing(self.evidence.store)
         return 60 * self.settings.budget.minutes * part - spent - self._elapsed()
 
     @property

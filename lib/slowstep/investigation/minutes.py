@@ -44,7 +44,8 @@ def drawing(store: Store) -> float:
     return len(waiting) / drawn_at_once() * first.seconds if first else 0.0
 
 
-def took(store: Store, notebook: str) -> float:
-    """Return the seconds in which a notebook's questions were measured, and in which its report was drawn."""
+def took(store: Store, notebook: str, arm: str) -> float:
+    """Return the seconds in which a notebook's questions on `arm` were measured, and in which its report was drawn."""
     measured, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
-    return (measured.seconds if measured else 0.0) + (drawn.seconds if drawn else 0.0)
+    of_arm = measured is not None and measured.arm == arm
+    return (measured.seconds if of_arm else 0.0) + (drawn.seconds if drawn else 0.0)

@@ -49,6 +49,7 @@ def comparison(request: ComparisonRequest, budget: Budget, title: str) -> Needed
     asked = replace(
         budget,
         exhaustive=False,
+        find_batch=False,
         minutes=None,
         noise_pairs=3,
         max_pairs=max(request.stop.max_pairs, 3),

@@ -13,7 +13,7 @@ from slowstep.judgement.comparison import ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.projection import Projection
+from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import ComparisonRecord, Memory
@@ -44,11 +44,11 @@ class Baseline:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilisation, 0 to 1: the FLOPs that the useful tokens need, over the device's peak."""
+        """Model FLOPs utilisation, 0 to 1: the FLOPs that the useful tokens need, over the peak of all devices."""
         rate, flops = self.facts.throughput.useful_tokens_per_second, self.facts.flops
         if rate is None or flops is None or self.peak is None:
             return None
-        return rate * flops.needed / (self.peak.tflops * 1e12)
+        return rate * flops.needed / (self.peak.tflops * 1e12 * devices(self.record))
 
 
 @dataclass(frozen=True, kw_only=True)

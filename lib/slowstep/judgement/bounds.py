@@ -101,7 +101,7 @@ def _waiting(phases: Sequence[str], words: str) -> Callable[[BaselineFacts, Aske
 
 
 def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
-    """Return the bound by the measured wait, unless batches ready in memory bring more than that wait explains.
+    """Return the bound by the measured wait, unless batches ready in memory bring something, and maybe more than that.
 
     They do when preparing data slows the computation although nothing waits for it: it holds the interpreter's lock,
     or workers take cores that training computes on. No phase shows this; only the cached-batch ceiling does.
@@ -110,10 +110,10 @@ def _data(facts: BaselineFacts, asked: Asked) -> Bound | None:
     if ceiling is None or ceiling.n < 2:
         competes = facts.observed.get("device") == "cpu" and facts.observed.get("dataloader_num_workers")
         return None if competes else waiting
-    if ceiling.low <= waiting.ratio:
+    if ceiling.low <= 1 or ceiling.high <= waiting.ratio:
         return waiting  # many steps met waits that these few pairs may have missed
     why = "that is the most that batches ready in memory bring"
-    return replace(waiting, ratio=max(1.0, ceiling.high), why=why)
+    return replace(waiting, ratio=ceiling.high, why=why)
 
 
 def _recomputation(facts: BaselineFacts, asked: Asked) -> Bound:

@@ -83,6 +83,6 @@ def change(record: ComparisonRecord) -> float | None:
 
 def _ends(trial: TrialRecord) -> list[int]:
     """Return the number of samples trained on by the end of each step."""
-    names = ("per_device_train_batch_size", "gradient_accumulation_steps")
-    batch, parts = (int(trial.observed.get(name) or 1) for name in names)
-    return list(accumulate([batch * parts] * len(trial.losses)))
+    names = ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size")
+    step = math.prod(int(trial.observed.get(name) or 1) for name in names)
+    return list(accumulate([step] * len(trial.losses)))

@@ -26,7 +26,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         notes.append(f"measured beyond its bound ({bound}), so the bound's assumption is wrong here")
     if read.stall:
         notes.append(
-            f"totals give {percent(read.effect.ratio)} and medians {percent(read.median_ratio)}: "
+            f"totals give {percent(read.total_ratio)} and medians {percent(read.median_ratio)}: "
             "one arm stalls now and then"
         )
     if read.effect.median and abs(math.log(read.total_ratio) - read.effect.mean) > STALL:
@@ -93,5 +93,6 @@ def _start_notes(record: ComparisonRecord, ratio: float) -> list[str]:
 
 def _untrained(trial: TrialRecord, blocks: Sequence[Block]) -> float:
     """Return the seconds of a trial's start that trained nothing; warm-up steps train, at the pace of its blocks."""
-    pace = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
+    trained = sum(b.seconds - sum(b.amortised.values()) for b in blocks)  # no rare event fell into the warm-up
+    pace = trained / sum(b.steps for b in blocks)
     return sum(trial.startup.values()) - trial.warmup_steps * pace

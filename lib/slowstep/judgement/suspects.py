@@ -43,8 +43,8 @@ KNOWN_TO = 1.15
 loses is widened by it."""
 
 BINDS = 0.5
-"""The share of the measured rate from which on a pass is bound by its arithmetic. Then the other pass is compared with
-it."""
+"""The share of what the device computes at most (`devices.Peak.most`) from which on a pass is bound by its arithmetic.
+Then the other pass is compared with it."""
 
 NAMED = 0.5
 """The share of the least time that matters from which on a place or an operator is named."""
@@ -69,6 +69,8 @@ class Suspect:
     """The rank that the others wait for; None if that is no matter of one rank."""
     node: int | None = None
     """The node of that rank."""
+    ordinary: float = 0.0
+    """The share of the wall time that the phase takes beside the lost one. It stays when the loss is gone."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -134,7 +136,10 @@ def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) 
 
     `left` says what each supported change leaves.
     """
-    stays = [(s, min([s.share.mean, *(one.least[s.phase] for one in left if eased(s, one))])) for s in found]
+    stays = [
+        (s, min([s.share.mean, *(max(0.0, one.least[s.phase] - s.ordinary) for one in left if eased(s, one))]))
+        for s in found
+    ]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
 
 
@@ -143,17 +148,17 @@ def met(suspect: Suspect, left: Left) -> bool:
 
     Only then does it mean something that the changed run does not lose it.
     """
-    return suspect.comparable and left.before.get(suspect.phase, 1.0) >= LITTLE * suspect.share.lower
+    return suspect.comparable and left.before.get(suspect.phase, 1.0) - suspect.ordinary >= LITTLE * suspect.share.lower
 
 
 def eased(suspect: Suspect, left: Left) -> bool:
     """Return whether a changed run is shown to lose less than the suspect does."""
-    return met(suspect, left) and left.most.get(suspect.phase, 1.0) < suspect.share.lower
+    return met(suspect, left) and left.most.get(suspect.phase, 1.0) - suspect.ordinary < suspect.share.lower
 
 
 def gone(suspect: Suspect, left: Left) -> bool:
     """Return whether a changed run is shown to lose little of what the suspect loses."""
-    return met(suspect, left) and left.most.get(suspect.phase, 1.0) <= LITTLE * suspect.share.lower
+    return met(suspect, left) and left.most.get(suspect.phase, 1.0) - suspect.ordinary <= LITTLE * suspect.share.lower
 
 
 def achieved(facts: BaselineFacts, phase: str) -> float | None:
@@ -200,11 +205,13 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
         lower, upper = known / PROFILED_TO, min(known * PROFILED_TO, share.upper)
         share = share if known >= share.mean else replace(share, mean=known, lower=min(lower, share.lower), upper=upper)
     else:
-        share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - (share.mean - in_stalls)))
+        rest = share.mean - in_stalls
+        share = replace(share, mean=in_stalls, lower=max(0.0, share.lower - rest), upper=share.upper - rest)
     if share.mean < least:
         return None
     why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
-    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named))
+    ordinary = max(0.0, facts.shares["other"].mean - share.mean)
+    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named), ordinary=ordinary)
 
 
 def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:

@@ -205,17 +205,17 @@ def judge(
             f"the median pair shows {percent(read.effect.ratio)}, and over all the time measured the change is "
             f"{percent(read.total_ratio)}, since waits of the run grow shorter: they come too rarely for these pairs"
         )
-    missed = [
-        phase
-        for phase in contrast.touched(device)
-        if phase in (stalls or {}) and stalls[phase] * LITTLE > verdict.before.get(phase, 0.0)
-    ]
+    missed = {
+        phase: share
+        for phase, share in sorted((stalls or {}).items())
+        if phase in contrast.touched(device) and share * LITTLE > verdict.before.get(phase, 0.0)
+    }
     if outcome is Outcome.REFUTED and missed:
         outcome = Outcome.INCONCLUSIVE
         reason = (
-            f"the baseline stalls now and then in {' and '.join(sorted(missed))}, where it spends "
-            f"{percentage(stalls[missed[0]])} of its time, and these pairs met too little of that to say what the "
-            "change brings"
+            f"the baseline stalls now and then in {' and '.join(missed)}, where it spends "
+            f"{' and '.join(map(percentage, missed.values()))} of its time, and these pairs met too little of that to "
+            "say what the change brings"
         )
     most = {phase: share.upper for phase, share in left.items()}
     return replace(verdict, outcome=outcome, reason=reason, left_at_most=most, tells=outcome is weighed)
@@ -234,6 +234,12 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
         return (
             Outcome.SUPPORTED,
             f"the interval excludes no gain, and the gain reaches the minimum effect of {percent(least)}",
+        )
+    if effect.low > 1:
+        return (
+            Outcome.INCONCLUSIVE,
+            f"there is a gain, and after {effect.n} pairs it is not known whether it reaches the minimum effect of "
+            f"{percent(least)}",
         )
     return (
         Outcome.INCONCLUSIVE,

@@ -133,6 +133,11 @@ class FrozenBases:
             self._hold(key, base, seconds, limit)
         return base
 
+    @property
+    def guards(self) -> list[int]:
+        """The numbers of the processes from which those descend that hold bases."""
+        return [process.guard for process, _ in self._held.values()]
+
     def keep_only(self, needed: Collection[str | None]) -> bool:
         """Let go of what is held on the device but for the bases that are needed. Return whether there was any."""
         over = self._held.keys() - set(needed)

@@ -24,22 +24,29 @@ from slowstep.settings.schema import Settings
 from slowstep_probe.changing.intervention import Intervention
 from slowstep_probe.program import Program
 
-ALONE = {
+OFFLINE = {
     "WANDB_MODE": "offline",
     "NEPTUNE_MODE": "offline",
     "CLEARML_OFFLINE_MODE": "1",
     "SWANLAB_MODE": "offline",
-    "MLFLOW_TRACKING_URI": "sqlite:////tmp/mlflow_of_a_trial.db",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "COMET_MODE": "disabled",
 }
-"""Environment variables that keep a trial, and a survey, from telling the world. What a tracker writes goes to files,
-which are thrown away."""
+"""Environment variables by which trackers tell nobody what a trial or a survey does. They write to files, which are
+thrown away."""
 
 
 OF_NOTEBOOKS = re.compile(r"MPLBACKEND=module://.*|PYDEVD_.*|CLICOLOR(_FORCE)?=1|FORCE_COLOR=1|(GIT_)?PAGER=cat")
 """Environment variables that a notebook's kernel has set, and that the command would not find."""
+
+
+def offline(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the environment variables that keep a trial, or a survey, from telling the world.
+
+    MLflow is given a database in `folder`, the trial's own: another user could own a file at a path that all share.
+    """
+    return OFFLINE | {"MLFLOW_TRACKING_URI": f"sqlite:///{os.fspath(folder)}/mlflow.db"}
 
 
 def program_of(command: Command, given: Mapping[str, object], folder: Path) -> Program:

@@ -15,12 +15,17 @@ def run_in_subprocess(target: str, *arguments: Any, timeout: float = 600.0) -> A
     `target` is `package.module:name`. RuntimeError if it ends without an answer, or if none comes within `timeout`
     seconds.
     """
-    process = Guarded(own_interpreter(), target, [to_plain(one) for one in arguments], path=own_path())
+    interpreter, process = own_interpreter(), None
     try:
+        process = Guarded(interpreter, target, [to_plain(one) for one in arguments], path=own_path())
         return process.receive(timeout).value
     except TimeoutError:
         raise RuntimeError(f"{target}: no answer within {timeout:.0f} s") from None
     except EOFError:
-        raise RuntimeError(f"{target} ended without an answer") from None
+        said = "" if process else f" while it made its imports; its last words: {interpreter.last_words or 'none'}"
+        raise RuntimeError(f"{target} ended without an answer{said}") from None
+    except BlockingIOError as error:
+        raise RuntimeError(f"{target} could not be started: {error}") from None
     finally:
-        process.end()
+        if process:
+            process.end()

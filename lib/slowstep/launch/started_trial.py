@@ -12,7 +12,7 @@ from slowstep.factors import Arm
 from slowstep.launch.environment import devices_of
 from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.of_command import ALONE, EXTENSIONS, WEIGHTS, extensions, intervention, program_of
+from slowstep.launch.of_command import EXTENSIONS, WEIGHTS, extensions, intervention, offline, program_of
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
 from slowstep.processes.memory import available
 from slowstep.records import identity
@@ -59,7 +59,7 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
     kept = [start.cache, built, weights]
     for made in kept:
         made.mkdir(parents=True, exist_ok=True)
-    own = ALONE | extensions(settings, built) if command else devices_of(settings.ranks)
+    own = offline(folder) | extensions(settings, built) if command else devices_of(settings.ranks)
     program = program_of(command, settings.given, folder / "given") if command else described(start, folder)
     launch = Launch(
         program=program,
@@ -67,6 +67,7 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
         env={"TORCHINDUCTOR_CACHE_DIR": str(start.cache)} | own,
         group=start.group,
         launcher=command.launcher if command else ENVIRONMENT,
+        processes=command.processes if command else 0,
         meeting=str(folder),
         freed_memory=settings.freed_memory,
         started=start.asked,

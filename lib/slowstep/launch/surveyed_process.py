@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from slowstep.command.resolve import CommandError
-from slowstep.launch.of_command import ALONE
+from slowstep.launch.of_command import offline
 from slowstep.launch.probe_entry import entry
 from slowstep.processes.signals import held
 from slowstep.settings.command import Command
@@ -103,6 +103,7 @@ def _told_from(
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     mark = f"{MARKED}={uuid.uuid4()}"
+    own = dict(env) | dict([mark.split("=")]) | command.env | (offline(scratch) if command.protected else {})
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told, open(write, "wb") as theirs:
         process = None
         try:
@@ -110,7 +111,7 @@ def _told_from(
                 process = subprocess.Popen(
                     words,
                     cwd=command.folder,
-                    env=dict(env) | dict([mark.split("=")]) | command.env | (ALONE if command.protected else {}),
+                    env=own,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

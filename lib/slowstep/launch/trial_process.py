@@ -54,10 +54,16 @@ class TrialProcess:
             self.guarded = started(start, self._warm(arm.settings))
         except NodeFailed as failed:
             raise TrialEnded(Failed(status=Status(failed.status), reason=str(failed))) from None
+        except (EOFError, TimeoutError, BlockingIOError) as error:
+            self._far.close()
+            reason = f"its process could not be started: {error or 'the interpreter that starts it has ended'}"
+            raise TrialEnded(Failed(status=Status.CRASHED, reason=reason)) from None
         except BaseException:
             self._far.close()
             raise
         self._far.hand_over(self.guarded.connection)
+        self.unanswered = False
+        """True if a request was interrupted (Ctrl-C) before its answer came. The next answer would be that one."""
 
     def _warm(self, settings: Settings) -> WarmInterpreter:
         """Return the interpreter that the trial is forked from, with its imports made; TrialEnded if it can't be."""
@@ -93,12 +99,14 @@ class TrialProcess:
 
         None as the request sends nothing, and waits for the trial's first message.
         """
+        self.unanswered = True
         if request is not None:
             try:
                 self.guarded.send(request)
             except OSError:
                 raise self._ended() from None
         reply = self._receive(timeout)
+        self.unanswered = False
         if isinstance(reply, Failed):
             raise self._failed(reply)
         if self.host_peak() > self.limit:  # it may have been taken and given back since the guard looked

@@ -139,8 +139,9 @@ class WarmInterpreter:
         self._preloaded = found
 
     def fork(self, order: Order, connection: Wire, report: Wire) -> int:
-        """Fork a guard that carries out an order; return its number. EOFError if the interpreter has ended.
+        """Fork a guard that carries out an order; return its number.
 
+        EOFError if the interpreter has ended, BlockingIOError if the system lets it have no more processes.
         `connection` and `report` are handed over, and closed here.
         """
         _ = self.preloaded
@@ -148,14 +149,16 @@ class WarmInterpreter:
         try:
             message = {"fork": to_plain(order), "request": self._requests}
             self._wire.send(message, descriptors=[connection.fileno(), report.fileno()])
-            guard = int(self._reply(self._requests)["guard"])
+            reply = self._reply(self._requests)
         except OSError:
             raise EOFError from None
         finally:
             connection.close()
             report.close()
-        self.guards.add(guard)
-        return guard
+        if "refused" in reply:
+            raise BlockingIOError(reply["refused"])
+        self.guards.add(int(reply["guard"]))
+        return int(reply["guard"])
 
     def _reply(self, request: int, seconds: float = END_SECONDS) -> dict[str, Any]:
         """Return the reply to a request. Replies to earlier ones, which nobody waited for in the end, are let go."""

@@ -24,7 +24,6 @@ A trial that fails is part of the record and never an exception: the pairs measu
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import time
@@ -252,6 +251,7 @@ class InterleavedComparison:
                 return None
             if self.again(block, side):
                 self._trial(side).timed.pop()  # what disturbed it is no stall of the run's own
+                self.alike = False  # it could have been a pair
                 return None
             blocks[side] = block
         return blocks
@@ -305,7 +305,7 @@ class InterleavedComparison:
 
     def _own_processes(self) -> set[int]:
         """Return the numbers of all processes that the live trials have."""
-        return {process.pid for trial in self.pool.live.values() for process in process_tree(trial.process.guard)}
+        return {process.pid for guard in self.pool.guards for process in process_tree(guard)}
 
     def _own_cpu(self) -> float:
         """Return the processor seconds that all live trials have used so far."""
@@ -344,9 +344,11 @@ class InterleavedComparison:
     def _record(self) -> ComparisonRecord:
         for side, key in enumerate(self.keys):
             if (trial := self.pool.live.get(key)) and side not in self.failed:
-                with contextlib.suppress(TrialEnded):  # its pairs are measured
+                try:
                     trial.look_again()
                     self._see(side, trial)
+                except TrialEnded:  # its pairs are measured
+                    self.pool.end(key)
         return ComparisonRecord(
             baseline=self._side(0),
             treatment=self._side(1),

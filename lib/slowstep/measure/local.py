@@ -18,7 +18,7 @@ from slowstep.judgement.devices import MEASURED, Peak
 from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
-from slowstep.measure.live_trial import OBSERVED
+from slowstep.measure.live_trial import OBSERVED, PATIENCE
 from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
@@ -235,7 +235,8 @@ class LocalMeasurer:
                 looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
                 written = trial.process.folder / trace.name
                 request = Profile(steps=PROFILED_STEPS, trace=str(written), looks=looks)
-                found = trial.process.ask(request, self.budget.startup_timeout_seconds)
+                expected = (PROFILED_STEPS + looks) * trial.step_seconds
+                found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(written, trace)
                 return replace(found.record, arm=identity(arm.determinants()), start=start)

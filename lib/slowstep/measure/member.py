@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.launch.trial_process import TrialEnded
-from slowstep.measure.interleaved import InterleavedComparison, Needs
+from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
@@ -38,10 +38,6 @@ class Member(InterleavedComparison):
     def over(self) -> bool:
         """Return whether it needs no more pairs, or there is no time for them."""
         return self.request.stop.met(self.pairs) or self._late()
-
-    def needs_of(self, side: int) -> Needs:
-        """Return what the arm of a side needs in a block, known once it was launched."""
-        return self.needs[side]
 
     def trial(self, side: int) -> LiveTrial:
         """Return the trial of a side, launched if it does not live."""

@@ -66,8 +66,9 @@ class TrialPool:
 
         One that is to live `alone`, as it needs the whole device, finds no base held there.
         """
-        if key in self.live:
+        if key in self.live and not self.live[key].process.unanswered:
             return self.live[key]
+        self.end(key)
         mapped = {base_of(trial.process.arm.settings) for trial in self.live.values()}
         self._bases.keep_only(mapped if alone else mapped | {base_of(arm.settings)})
         try:
@@ -126,6 +127,11 @@ class TrialPool:
         self._trained += trial.trained
         self._left.setdefault(key, []).append(trial.take_steps())
         trial.process.end()  # harmless where it ended by itself
+
+    @property
+    def guards(self) -> list[int]:
+        """The guards' processes, from which all descends that the live trials started, and what holds their bases."""
+        return [*(trial.process.guard for trial in self.live.values()), *self._bases.guards]
 
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""

@@ -29,9 +29,11 @@ from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Status, Steps
-from slowstep_probe.trial.messages import ROUNDING
 
 T = TypeVar("T")
+
+UNLIKE = 0.25
+"""The share by which the samples of a step may differ between two arms of a round: batches may vary in size."""
 
 
 class Rounds:
@@ -110,7 +112,7 @@ class Rounds:
             except TrialEnded as ended:
                 self._ended(member, ended)
                 continue
-            if abs(trial.step_samples - base.step_samples) > ROUNDING:
+            if abs(trial.step_samples / base.step_samples - 1) > UNLIKE:
                 self._leave(member)
 
     def _spread_launches(self) -> None:
@@ -184,7 +186,7 @@ class Rounds:
 
     def _needs(self, part: str) -> list[float]:
         """Return a part of what the arms need, that of the baseline first."""
-        arms = [self.live[0].needs_of(BASELINE), *(member.needs_of(TREATMENT) for member in self.live)]
+        arms = [self.live[0].needs[BASELINE], *(member.needs[TREATMENT] for member in self.live)]
         return [getattr(needs, part) for needs in arms]
 
     def _treatment(self, member: Member, start: float, samples: float) -> dict[Member, Block]:

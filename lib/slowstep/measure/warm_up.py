@@ -7,7 +7,7 @@ import time
 from statistics import median_high
 
 from slowstep.launch.trial_process import TrialProcess
-from slowstep.measure.live_trial import START_UP, LiveTrial, host_peak
+from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
 from slowstep_probe.trial.messages import BlockDone, Observe, Ready, Run
 
@@ -43,7 +43,8 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     trained = steps
     if workers:  # what they made while the first steps were slow would feed the next ones
         request = Run(steps=CHUNK, discard=workers + 1, drain=True)
-        chunk = process.ask(request, budget.startup_timeout_seconds)
+        expected = (CHUNK + 2 * (workers + 1)) * previous
+        chunk = process.ask(request, max(budget.startup_timeout_seconds, PATIENCE * expected))
         previous = chunk.block.seconds / CHUNK
         trained += chunk.trained
         held.append(_samples_a_step(chunk.block))

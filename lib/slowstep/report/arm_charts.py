@@ -12,10 +12,11 @@ from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.records import Status
-from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart
+from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart, Table
+from slowstep.report.tables import NO_COMBINATION
 from slowstep.settings import Settings
 from slowstep.text.numbers import percent
-from slowstep.wording.words import SIGNS, effect, size
+from slowstep.wording.words import SIGNS, effect, rate, size
 
 MARKERS = {
     Outcome.SUPPORTED: (GREEN, "circle"),
@@ -89,22 +90,26 @@ def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
     if not told:
         return f"Effects on {judged} with their intervals: no change here was shown to bring the minimum effect."
     name, v = told[0]
-    others = f"; {len(told)} changes here were shown to bring something" if len(told) > 1 else ""
+    changes = {v.name for _, v in told}  # one that was measured again has two rows
+    others = f"; {len(changes)} changes here were shown to bring something" if len(changes) > 1 else ""
     return f"Effects on {judged} with their intervals: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
 
 
-def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart:
+def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, baseline: Baseline) -> Chart | Table:
     """Draw the throughput of every combination of two factors' levels. A cell without a measurement says why."""
-    settings = measured[0].contrast.baseline.settings if measured else None
+    if not measured:
+        return Table([], empty=NO_COMBINATION)
+    settings = measured[0].contrast.baseline.settings
     cells: dict[tuple[str, str], tuple[float | None, str]] = {}
-    rate = baseline.facts.throughput.useful_tokens_per_second or baseline.facts.throughput.samples_per_second
+    speed, judged = _judged(baseline)
+    short = judged.removeprefix("useful ")  # a cell has little room; the description has the whole name
 
     def position(m: Measured | None) -> tuple[str, str]:
         found = {f.name: level.value for f, level in m.contrast.levels} if m else {}
         row, column = (show(found.get(f, _current(f, settings))) for f in (rows_factor, columns_factor))
         return row, column
 
-    cells[position(None)] = (0.0, f"baseline<br>{rate:,.0f}/s")
+    cells[position(None)] = (0.0, f"baseline<br>{rate(speed)}<br>{short}")
     for m in measured:
         verdict = m.verdict
         if verdict.effect is None:
@@ -112,7 +117,8 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
         else:
             value = 100 * (verdict.effect.ratio - 1)
             half = 50 * (verdict.effect.high - verdict.effect.low)
-            cells[position(m)] = (value, f"{value:+.0f} % ± {half:.0f}<br>{rate * verdict.effect.ratio:,.0f}/s")
+            there = rate(speed * verdict.effect.ratio)
+            cells[position(m)] = (value, f"{value:+.0f} % ± {half:.0f}<br>{there}<br>{short}")
     ys, xs = (sorted({key[i] for key in cells}, key=_natural) for i in (0, 1))
     grid = [[cells.get((y, x), (None, "not measured")) for x in xs] for y in ys]
     extreme = max([abs(v) for row in grid for v, _ in row if v is not None] + [1.0])
@@ -134,16 +140,27 @@ def matrix(measured: Sequence[Measured], rows_factor: str, columns_factor: str, 
     figure.update_xaxes(title=columns_factor, type="category", range=[-0.5, len(xs) - 0.5], showgrid=False)
     figure.update_yaxes(title=rows_factor, type="category", range=[-0.5, len(ys) - 0.5], showgrid=False)
     table = [
-        {rows_factor: y, columns_factor: x, "change of the judged throughput": grid[i][j][1].replace("<br>", ", ")}
+        {rows_factor: y, columns_factor: x, f"change, and {judged}": _on_one_line(grid[i][j][1])}
         for i, y in enumerate(ys)
         for j, x in enumerate(xs)
     ]
     return Chart(
         figure,
-        f"{rows_factor} by {columns_factor}: throughput against the baseline.",
+        f"{rows_factor} by {columns_factor}: {judged}, and their change against the baseline.",
         table,
         max(280, 120 + 80 * len(ys)),
     )
+
+
+def _on_one_line(cell: str) -> str:
+    """Return the text of a matrix's cell on one line: the change, then the throughput with its unit."""
+    return cell.replace("<br>", ", ", 1).replace("<br>", " ")
+
+
+def _judged(baseline: Baseline) -> tuple[float, str]:
+    """Return the baseline's throughput in the judged unit, and the unit's name."""
+    name, found = unit(baseline.facts.blocks), baseline.facts.throughput
+    return found.samples_per_second if name == "samples/s" else found.useful_tokens_per_second, name
 
 
 def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
@@ -176,9 +193,9 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
 
 
 def _label(m: Measured) -> str:
-    """Return the arm's name with its condition below. Arms measured again for the final choice are marked."""
+    """Return the arm's name with its condition below. Arms that the final choice measured again are marked."""
     name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
-    return f"{name}, confirmed" if m.family == "final" else name
+    return f"{name}, measured again" if m.family == "final" else name
 
 
 def _row(name: str, v: Verdict) -> str:
@@ -213,8 +230,8 @@ def _unmeasured(verdict: Verdict) -> str:
     return "refuted by its bound, no trial" if refuted else str(verdict.outcome)
 
 
-def _current(factor: str, settings: Settings | None) -> object:
-    return CATALOGUE[factor].current(settings.run) if settings else ""
+def _current(factor: str, settings: Settings) -> object:
+    return CATALOGUE[factor].current(settings.run)
 
 
 def _natural(text: str) -> tuple[bool, float, str]:

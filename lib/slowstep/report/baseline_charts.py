@@ -108,7 +108,7 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         chosen = [v for v in known if (v.outcome is not Outcome.REFUTED) is is_worth]
         figure.add_bar(
             y=[v.name for v in chosen],
-            x=[min(100 * (v.bound.ratio - 1), BAR_END) for v in chosen],
+            x=[_bar(v) for v in chosen],
             name=name,
             orientation="h",
             marker={"color": colour, "pattern": {"shape": shape}},
@@ -119,7 +119,7 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
         )
     figure.update_yaxes(categoryorder="array", categoryarray=[v.name for v in known])
     figure.update_layout(showlegend=True)
-    top = min(max((100 * (v.bound.ratio - 1) for v in known), default=1.0), BAR_END)
+    top = max(map(_bar, known), default=1.0)
     figure.add_vline(x=100 * minimum_effect, line={"color": GREEN, "dash": "dash", "width": 1})
     figure.update_xaxes(title="at most, % (dashed: minimum effect)", range=[0, 1.2 * max(top, 100 * minimum_effect)])
     rows = [
@@ -139,6 +139,11 @@ def bounds(verdicts: Sequence[Verdict], minimum_effect: float) -> Chart:
     ]
     text = f"The most that each change could bring, before any trial; bars end at {BAR_END:.0f} %."
     return Chart(figure, text, rows, 130 + 30 * max(len(known), 1))
+
+
+def _bar(v: Verdict) -> float:
+    """Return the length of a bound's bar, in per cent. One of a loss has none, so that its label stays free."""
+    return min(max(100 * (v.bound.ratio - 1), 0.0), BAR_END)
 
 
 def _why_not(v: Verdict, minimum_effect: float) -> str:

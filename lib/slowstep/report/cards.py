@@ -12,6 +12,7 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.report.arm_charts import effects
 from slowstep.report.chart import Table
 from slowstep.report.drawing import svg
+from slowstep.report.masked import masked
 from slowstep.report.overview import KINDS, overview
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
@@ -49,16 +50,16 @@ def _(shown: Measured) -> str:
 
 @card.register
 def _(shown: Arm) -> str:
-    """Show what an arm sets beside the defaults."""
+    """Show what an arm sets beside the defaults, without secrets."""
     default, own = to_plain(Settings(name="")), to_plain(shown.settings)
     rows = []
     for section, values in own.items():
         usual = default.get(section)
         if isinstance(values, dict):
             changed = {key: value for key, value in values.items() if (usual or {}).get(key) != value}
-            rows += [{"key": f"{section}.{key}", "value": str(value)} for key, value in changed.items()]
+            rows += [{"key": f"{section}.{key}", "value": str(masked(key, value))} for key, value in changed.items()]
         elif values != usual and section != "name":
-            rows.append({"key": section, "value": str(values)})
+            rows.append({"key": section, "value": str(masked(section, values))})
     return f"<p><strong>{_text(shown.label)}</strong></p>{Table(rows, 'Everything is as by default.')._repr_html_()}"
 
 

@@ -1,7 +1,8 @@
 """Charts and tables for notebooks: JupyterLab shows them natively, and one output holds all that a report needs.
 
 A chart has its description and its data in the figure's own `layout.meta`. From there the HTML template takes an
-accessible name and a data table, without a second output beside the figure.
+accessible name and a data table, without a second output beside the figure. The data lies there as lists, since a
+notebook sorts the keys of what it keeps.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ LONG_CELL = 60
 """The number of characters beyond which a cell holds a sentence and gets more width."""
 
 
+def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the keys of all rows, in the order in which they come."""
+    return list(dict.fromkeys(chain.from_iterable(rows)))
+
+
+def cells_of(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    """Return the cells of each row in the order of the columns. A row's cell is empty if it lacks the key."""
+    return [[row.get(name, "") for name in columns_of(rows)] for row in rows]
+
+
 class Chart:
     """A plotly figure with a description and the rows it draws."""
 
@@ -56,7 +67,7 @@ class Chart:
             margin={"l": 10, "r": 20, "t": 30, "b": 40},
             legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
             height=height,
-            meta={"description": description, "rows": self.rows},
+            meta={"description": description, "columns": columns_of(self.rows), "rows": cells_of(self.rows)},
         )
         figure.update_xaxes(automargin=True)
         figure.update_yaxes(automargin=True)
@@ -110,8 +121,8 @@ class Table:
         def line(cells: Iterable[Any]) -> str:
             return "| " + " | ".join(map(escape_cell, cells)) + " |"
 
-        divider = "|---" * len(self.rows[0]) + "|"
-        return "\n".join([line(self.rows[0]), divider, *(line(row.values()) for row in self.rows)])
+        columns = columns_of(self.rows)
+        return "\n".join([line(columns), "|---" * len(columns) + "|", *map(line, cells_of(self.rows))])
 
 
 def _shown(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -28,10 +28,10 @@ def operators(profiles: Profiles) -> Chart:
         for operator, ms in steps.items():
             largest[operator] = max(largest.get(operator, 0.0), ms)
     names = sorted(largest, key=lambda n: -largest[n])[:SHOWN]
-    figure = go.Figure()
+    labels, figure = _labels(names), go.Figure()
     for (name, steps), (colour, pattern) in zip(found.items(), COLOURS, strict=False):
         figure.add_bar(
-            y=[_short(n) for n in names],
+            y=[labels[n] for n in names],
             x=[steps.get(n, 0.0) for n in names],
             name=name,
             orientation="h",
@@ -72,6 +72,15 @@ def _per_step(p: ProfileRecord) -> dict[str, float]:
 
 def _milliseconds(operator: Operator, p: ProfileRecord) -> float:
     return 1e3 * operator.seconds / p.steps
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Return a short label for each name. Names that become the same one are numbered, since a label is a row."""
+    labels: dict[str, str] = {}
+    for name in names:
+        alike = sum(_short(other) == _short(name) for other in labels)
+        labels[name] = f"{_short(name)} ({alike + 1})" if alike else _short(name)
+    return labels
 
 
 def _short(name: str) -> str:

@@ -231,7 +231,8 @@ def overview(folder: Path) -> Overview:
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
-        verdicts |= {v.name: v for v in summaries[name].verdicts if name != FINAL.notebook or v.name not in verdicts}
+        for v in summaries[name].verdicts:
+            verdicts.setdefault(v.name, v)  # of a change in two families the first counts, as for the final choice
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
     about = store.read(Description, *DESCRIPTION)
     ended = {run.notebook: run for run in runs}

@@ -12,7 +12,8 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.records import PHASES
 from slowstep.report.arm_charts import effects
 from slowstep.report.baseline_charts import PHASE_COLOURS
-from slowstep.report.chart import BLUE, GREEN, GREY, ON_COLOUR, Chart
+from slowstep.report.chart import GREEN, GREY, Chart
+from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
 from slowstep.wording.words import PHASE_NAMES, duration, hours, money, share
 
@@ -98,7 +99,7 @@ def _stacked(sides: Mapping[str, Mapping[str, float]], title: str, said: str, sh
             marker={"color": colour},
             text=[PHASE_NAMES[phase] if value >= SMALL * whole else "" for value in parts.values()],
             textposition="inside",
-            textfont={"color": "#FFFFFF" if colour == BLUE else ON_COLOUR},
+            textfont={"color": text_on(colour)},
             hoverinfo="skip",
         )
     figure.update_layout(barmode="stack", showlegend=True)

@@ -15,7 +15,7 @@ from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
-from slowstep.wording.words import PHASE_NAMES, hours, money, proviso, share, strength
+from slowstep.wording.words import PHASE_NAMES, hours, left_out, measured_again, money, proviso, share, strength
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",
@@ -121,10 +121,11 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
         whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
         why = escape(sentence(chosen.reason))
         return f"**Change nothing yet.** {whole}: measured once more in new pairs, and not confirmed. {why}"
-    dropped = f" Left out because it brought nothing in combination: {', '.join(map(escape, left))}." if left else ""
+    why = "" if chosen.alone else ", since gains don't add"
+    dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
     return (
-        f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, measured together "
-        f"({strength(chosen)}), since gains don't add. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
+        f"**{escape(chosen.order)}: {span(chosen.effect)} throughput against the baseline**, {measured_again(chosen)} "
+        f"({strength(chosen)}){why}. {ADVICE[chosen.meaning].rstrip('.')}.{dropped} "
         "The files in final/ hold this configuration."
     )
 

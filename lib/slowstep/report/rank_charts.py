@@ -10,7 +10,8 @@ from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.ranks import Skew, collectives, moved, shares_of_ranks, skew, unlike_ranks
 from slowstep.records import PHASES
 from slowstep.report.baseline_charts import PHASE_COLOURS
-from slowstep.report.chart import ON_COLOUR, Chart, Table
+from slowstep.report.chart import Chart, Table
+from slowstep.report.contrast import text_on
 from slowstep.wording.words import NOT_MEASURED, PHASE_NAMES, effect, share, share_span, size
 
 ONE_PROCESS = "This run trains in one process."
@@ -36,7 +37,8 @@ def rank_times(baseline: Baseline) -> Chart | Table:
             name=PHASE_NAMES[phase],
             marker_color=colour,
             text=[PHASE_NAMES[phase] if part >= 0.1 else "" for part in parts],
-            textfont={"color": ON_COLOUR},
+            textposition="inside",
+            textfont={"color": text_on(colour)},
             insidetextanchor="middle",
             hoverinfo="skip",
         )
@@ -59,10 +61,11 @@ def _unlike(baseline: Baseline) -> str:
 
 def _rows(baseline: Baseline, ranks: dict[int, dict[str, float]]) -> list[dict[str, str]]:
     last = next(block for block in reversed(baseline.facts.blocks) if block.ranks)
+    seen = [phase for phase in PHASES if max(shares[phase] for shares in ranks.values()) >= LEAST]
     return [
         {
             "rank": str(rank),
-            **{PHASE_NAMES[phase]: share(part) for phase, part in shares.items() if part >= LEAST},
+            **{PHASE_NAMES[phase]: share(shares[phase]) for phase in seen},
             "memory": size(last.ranks[rank].memory),
         }
         for rank, shares in ranks.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from slowstep.audit.findings import NOTES, times
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE, Run
 from slowstep.audit.terminal_lines import SIGNS, compared
+from slowstep.environment.home import ROOT
 from slowstep.report.chart import BLACK, BLUE, GREEN, ORANGE, Chart, Table, Text
-from slowstep.text.markdown import escape
+from slowstep.text.markdown import code, escape
 from slowstep.text.sentences import sentence
 
 ONLY_IF_GIVEN = (
@@ -49,12 +51,13 @@ def reported_rows(audit: Audit) -> Table:
 
 
 def reported_speeds(audit: Audit) -> Chart:
-    """Draw each measured row's speed over the first row's, in every unit.
+    """Draw each measured row's speed over that of the first one that can be true, in every unit.
 
     Where the marks of a row lie apart, the answer depends on the unit.
     """
     possible = [r for r in audit.runs if r.label not in audit.impossible]
     measured = [r for r in possible if not r.projected] or possible
+    first = f"'{measured[0].label}'" if measured else "the first row"
     figure, rows = go.Figure(), []
     for unit, (colour, symbol) in SPEEDS.items():
         points = [(r, ratio) for r in measured if (ratio := _ratio(unit, measured[0], r))] if measured else []
@@ -68,11 +71,11 @@ def reported_speeds(audit: Audit) -> Chart:
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1, "color": BLACK}},
         )
-        rows += [{"run": r.label, "unit": name, "times the first row": f"{f.middle:.3g}"} for r, f in points]
+        rows += [{"run": r.label, "unit": name, f"times as fast as {first}": f"{f.middle:.3g}"} for r, f in points]
     figure.add_vline(x=1, line={"color": BLACK, "width": 1})
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title="times as fast as the first row", rangemode="tozero")
-    description = "Speed of each reported run over the first one's, in steps, samples and tokens a second"
+    figure.update_xaxes(title=f"times as fast as {first}", rangemode="tozero")
+    description = f"Speed of each reported run over that of {first}, in steps, samples and tokens a second"
     return Chart(figure, description, rows, height=140 + 34 * len(measured))
 
 
@@ -129,12 +132,18 @@ def reported_conclusion(audit: Audit, experiment: Path | None) -> Text:
         parts += [escape(sentence(f.text)) for f in audit.everything if f.kind is FindingKind.RANKING]
         parts.append("No claim was given to judge.")
     if experiment:
-        place = "/".join(experiment.parts[-3:])  # as seen from the kit's folder
+        place = shlex.quote(_seen_from_root(experiment))
+        command = code(f"make diagnose PARAMS={shlex.quote(place)}")  # make's own shell reads the place once more
         parts.append(
-            f"A controlled experiment on these claims is ready to run: `make diagnose PARAMS={place}`, which stands "
-            "beside this report."
+            f"A controlled experiment on these claims is ready to run: {command}. The file stands beside this report."
         )
     return Text("\n\n".join(parts))
+
+
+def _seen_from_root(path: Path) -> str:
+    """Return a path as `make` takes it in the kit's folder: relative to that folder if it lies below it."""
+    path, root = path.resolve(), ROOT.resolve()
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def _claim(c: Judged) -> str:

@@ -15,6 +15,7 @@ from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table
+from slowstep.report.masked import masked
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
@@ -33,7 +34,6 @@ from slowstep.wording.words import (
     share_span,
     size,
 )
-from slowstep_probe.secret import hidden
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",
@@ -54,6 +54,9 @@ NOT_PROJECTED = (
 )
 
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
+
+
+NO_COMBINATION = "No combination was measured."
 
 
 def findings(verdicts: Sequence[Verdict], empty: str = NOT_LISTED) -> Table:
@@ -106,7 +109,7 @@ def _loss(v: Verdict) -> str:
 
 def _units(t: Throughput) -> dict[str, str]:
     return {
-        "s/step": f"{t.seconds_per_step:.3f}",
+        "s/step": f"{t.seconds_per_step:.3g}" if t.seconds_per_step < 1000 else f"{t.seconds_per_step:,.0f}",
         "samples/s": rate(t.samples_per_second),
         "padded tokens/s": rate(t.padded_tokens_per_second),
         "useful tokens/s": rate(t.useful_tokens_per_second),
@@ -188,7 +191,7 @@ def trial_time(baseline: Baseline) -> Table:
 def best_each_way(cells: Sequence[Measured], factor: str) -> Table:
     """List the combination with the highest throughput for each level of `factor`; the baseline counts as one."""
     if not cells:
-        return Table([], empty="No combination was measured.")
+        return Table([], empty=NO_COMBINATION)
     now = show(CATALOGUE[factor].current(cells[0].contrast.baseline.settings.run))
     best: dict[str, tuple[float, str, str]] = {now: (0.0, "baseline", "the reference")}
     for m in (m for m in cells if m.verdict.effect):
@@ -272,7 +275,7 @@ def job(baseline: Baseline) -> Table:
         {
             "part": f"all ({p.steps:,} steps)",
             "time": hours(p),
-            "share": "100.0%",
+            "share": share(1.0),
         }
     )
     if p.price_per_hour is not None:
@@ -342,7 +345,7 @@ def _rows(loaded: Loaded, data: dict, prefix: str) -> Iterator[dict[str, str]]:
         if isinstance(value, dict) and value:
             yield from _rows(loaded, value, key)
         elif place := loaded.places.get(key):
-            value = hidden(value) if prefix == "command" and isinstance(value, list) else value
-            yield {"key": key, "value": str(value), "from": place.removeprefix(f"{Path(loaded.source).parent}/")}
+            shown = str(masked(name, value))
+            yield {"key": key, "value": shown, "from": place.removeprefix(f"{Path(loaded.source).parent}/")}
         elif prefix in ("model", "dataset", "job", "budget", "allow") and default.get(prefix, {}).get(name) == value:
             yield {"key": key, "value": str(value), "from": "default"}

@@ -14,6 +14,15 @@ EVENTS = {"save": "save", "evaluate": "eval"}
 """The events by their phase, with the first word of the training arguments that set them."""
 
 
+LOOKING = ("reduce_lr_on_plateau", "greedy")
+"""The schedules of the learning rate that look at each evaluation."""
+
+
+def schedule_looks(run: Run) -> bool:
+    """Return whether the run's schedule of the learning rate looks at its evaluations."""
+    return str(run["lr_scheduler_type"]).rpartition(".")[2].lower() in LOOKING
+
+
 def happens(run: Run, event: str) -> bool:
     """Return whether the event happens in the run at all."""
     return strategy(run, event) != "no"

@@ -35,10 +35,9 @@ def impossible(s: Settings) -> Iterator[Problem]:
     yield from _budget(s)
     if s.process.num_threads is not None and s.process.num_threads < 1:
         yield "process.num_threads", f"expected at least 1, found {s.process.num_threads}."
-    if s.command is None:
-        for section in ("arguments", "files", "given"):
-            if getattr(s, section):
-                yield section, "only a command has options and files of its own, and this file describes a run."
+    for section in ("arguments", "files", "given"):
+        if getattr(s, section):
+            yield section, "only a command has options and files of its own, and this file describes a run."
 
 
 def not_here(s: Settings) -> Iterator[Problem]:
@@ -218,6 +217,8 @@ def _training(s: Settings) -> Iterator[Problem]:
 
 def _best_model(s: Settings) -> Iterator[Problem]:
     """Refuse what TrainingArguments would refuse: trials don't load the best model, but the job would not start."""
+    if strategy(s.run, "save") == "best":  # it saves after the evaluations that it needs
+        return
     if strategy(s.run, "save") != strategy(s.run, "evaluate"):
         yield "training_arguments.load_best_model_at_end", "needs save_strategy and eval_strategy to be the same."
     elif strategy(s.run, "save") == "steps":

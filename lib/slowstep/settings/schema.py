@@ -7,6 +7,7 @@ by `slowstep.settings.library_arguments`. Sizes are in tokens or samples, times 
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -326,7 +327,9 @@ class Settings:
         """Return a text for each local file that the settings name: it changes when the file's content does."""
         names = [n for n in (self.model.name_or_path, self.model.tokenizer, self.dataset.name_or_path) if n]
         names += [os.path.join(self.command.folder, name) for name in self.files] if self.command else []
-        names += [*self.surveyed.files, *self.surveyed.configurations]
+        names += [*self.surveyed.files, *self.surveyed.configurations, *code_of(self.workload)]
+        if isinstance(deepspeed := self.training_arguments.get("deepspeed"), str):
+            names.append(os.path.abspath(deepspeed))
         return content_of(name for name in names if os.path.isabs(name))
 
     @property
@@ -373,6 +376,15 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
     }
     objects = frozenset(settings.surveyed.objects) if settings.command else None
     return Run(values=found, defaults=settings.defaults, listed=listed, objects=objects)
+
+
+def code_of(workload: str) -> list[str]:
+    """Return the file or the folder of the module of a user's own workload, `module:Class`; [] if it is not here."""
+    module, colon, _ = workload.partition(":")
+    found = importlib.machinery.PathFinder.find_spec(module.partition(".")[0]) if colon else None
+    if found is None:
+        return []
+    return list(found.submodule_search_locations or [str(found.origin)])
 
 
 def content_of(names: Iterable[str]) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.projection import Projection
@@ -32,6 +35,16 @@ SIGNS = {
 }
 
 
+SCALES = (
+    (7200.0, 3600.0, math.inf, "h"),
+    (120.0, 60.0, 9.95, "min"),
+    (0.9995, 1.0, math.inf, "s"),
+    (-math.inf, 1e-3, 9.95, "ms"),
+)
+"""The seconds from which on a duration has a unit, the seconds of that unit, the number of units from which on they
+have no decimal, and the unit's name."""
+
+
 def phase_named(phase: str) -> str:
     """Return a phase as the name of something in a sentence."""
     return "time between the phases" if phase == "other" else PHASE_NAMES[phase]
@@ -45,14 +58,11 @@ def effect(interval: Interval | None) -> str:
 def duration(seconds: float, beside: float | None = None) -> str:
     """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`."""
     large = seconds if beside is None else beside
-    if large < 0.9995:
-        small = beside is None and 0 < seconds < 0.00995
-        return f"{seconds * 1e3:.2g} ms" if small else f"{seconds * 1e3:.0f} ms"
-    if large < 120:
-        return f"{seconds:.1f} s"
-    if large < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    _, unit, whole_from, name = next(scale for scale in SCALES if not large < scale[0])
+    value = seconds / unit
+    if value < 0.95:
+        return f"{value:.2g} {name}"
+    return f"{value:.1f} {name}" if value < whole_from else f"{value:.0f} {name}"
 
 
 def hours(job: Projection, beside: Projection | None = None) -> str:
@@ -109,6 +119,16 @@ def share_span(interval: Interval) -> str:
 def loss_change(value: float | None) -> str:
     """Return a relative change of the loss over the same samples as a percentage."""
     return "other samples" if value is None else f"{value:+.2%}"
+
+
+def measured_again(verdict: Verdict) -> str:
+    """Return how the configuration to train with was measured in the end, as a clause."""
+    return "measured once more in fresh pairs" if verdict.alone else "measured together in fresh pairs"
+
+
+def left_out(names: Sequence[str]) -> str:
+    """Return which changes are left out of the configuration to train with, and why, as a clause."""
+    return f"left out, not missed in combination or not confirmed: {', '.join(names)}"
 
 
 def strength(verdict: Verdict) -> str:

@@ -19,7 +19,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 from slowstep.settings import Settings
 from slowstep.settings.library_arguments import REPORTERS
-from slowstep.settings.periodic_events import EVENTS, is_rare
+from slowstep.settings.periodic_events import EVENTS, is_rare, schedule_looks
 from slowstep.workloads import data, data_check, model
 from slowstep.workloads.base import EventResult, NotTestable
 from slowstep.workloads.observed import trainer_facts
@@ -49,6 +49,8 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     given["report_to"] = _reporters(settings, folder)
     for event, name in EVENTS.items():
         given[f"{name}_strategy"] = "no" if is_rare(settings.run, event) else settings.training(f"{name}_strategy")
+    if schedule_looks(settings.run) and given["eval_strategy"] == "no":
+        given["lr_scheduler_type"] = "constant"  # Trainer refuses a schedule that has nothing to look at
     given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone
         os.environ["ACCELERATE_DYNAMO_USE_DYNAMIC"] = str(settings.model.torch_compile_dynamic)

@@ -21,7 +21,6 @@ from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 from slowstep_probe.ranks.launchers import Launchers
-from slowstep_probe.ranks.rank import Rank
 from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.weights import arena
 from slowstep_probe.weights.built_once import BuiltOnce
@@ -30,20 +29,15 @@ from slowstep_probe.weights.built_once import BuiltOnce
 class Changes:
     """The changes that are wanted of a program, and what is seen of them.
 
-    `give_up` ends the trial at once, since an exception could be caught by the program. `own` is the rank of this
-    process, if it is one of several, and `launcher` how its program starts them.
+    `give_up` ends the trial at once, since an exception could be caught by the program. `launchers` have the program's
+    launchers go on as the rank that this process is.
     """
 
     def __init__(
-        self,
-        asked: Intervention,
-        probe: Probe,
-        give_up: Callable[[Exception], NoReturn],
-        own: Rank | None = None,
-        launcher: str = "",
+        self, asked: Intervention, probe: Probe, give_up: Callable[[Exception], NoReturn], launchers: Launchers
     ):
         self.probe = probe
-        self.launchers = Launchers(own, launcher)
+        self.launchers = launchers
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.effects = Effects()
         self.given = Given(asked.values)

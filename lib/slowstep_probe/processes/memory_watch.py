@@ -1,8 +1,11 @@
 """The host memory that a trial takes, at any time and between any two looks.
 
 A trial takes what its main process holds (as a script of the user's own would, with all that it imported), and what the
-other processes that it started hold for themselves. The kernel keeps the highest size that a process ever had (VmHWM).
-If that has grown since the last look, the growth counts, although the memory may be free again.
+other processes that it started hold for themselves. Where that is over the limit, pages of files don't count: data that
+is mapped fills the memory, and the kernel takes its pages back when it needs them.
+
+The kernel keeps the highest size that a process ever had (VmHWM). If that has grown since the last look, the growth
+counts, although the memory may be free again.
 
 A limit that the kernel itself keeps would not do. Few users can write control groups, and RLIMIT_AS and RLIMIT_DATA
 count addresses, of which PyTorch and CUDA take many times the memory that they use.
@@ -19,6 +22,9 @@ from slowstep_probe.processes.tree import descendants, resident
 
 LIST_SECONDS = 0.5
 """The seconds between two searches for processes of a trial. The known ones are looked at every time."""
+
+OF_FILES, PRIVATE = "RssFile", ("Private_Dirty", "Private_Hugetlb")
+"""The names by which the kernel tells of pages of mapped files, and of those that belong to one process alone."""
 
 SHARE = 0.1
 """The most of the time, 0 to 1, for telling shared pages from others, which takes long for large processes."""
@@ -50,6 +56,8 @@ class MemoryWatch:
             self._known = [each for each in descendants(tree) if each != self.pid]
             self._list_again = now + LIST_SECONDS
         own, others = self._size(self.pid), sum(map(self._size, self._known))
+        if self.limit is not None and own > self.limit:
+            own -= _status(self.pid).get(OF_FILES, 0)
         self.note(own)
         suspected = self.limit is not None and own + others > self.limit and now >= self._ask_again
         if others and (exactly or suspected):
@@ -78,16 +86,16 @@ def _status(pid: int) -> dict[str, int]:
     """Return the sizes in bytes that the kernel tells of a process, by name; {} if it is gone."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
-            fields = (line.split() for line in lines if line.startswith("Vm"))
+            fields = (line.split() for line in lines if line.startswith(("Vm", OF_FILES)))
             return {field[0].rstrip(":"): int(field[1]) * 1024 for field in fields}
     except (OSError, ValueError, IndexError):
         return {} if os.path.isdir("/proc/self") else {"VmRSS": resident(pid)}
 
 
 def _private(pid: int) -> int:
-    """Return the bytes that a process holds alone; 0 if it is gone."""
+    """Return the bytes that a process holds alone, without pages as they stand in files; 0 if it is gone."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8", errors="replace") as lines:
-            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(PRIVATE))
     except (OSError, ValueError, IndexError):
         return 0

@@ -12,7 +12,7 @@ import ctypes
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
 BIND, RECURSIVE, PRIVATE, REMOUNT = 0x1000, 0x4000, 0x40000, 0x20
@@ -89,7 +89,8 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         copy = os.path.join(found.folder, f"{number}.file")
         if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
             found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
-    kept = {path: _opened(path) for path in dict.fromkeys([*inner, *files, folder, *writable])}
+    reached = _reached([*inner, *files])
+    kept = reached | {path: _opened(path) for path in (folder, *writable) if path not in reached}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
     base = _opened(found.folder)
@@ -127,6 +128,15 @@ def _copied(path: str, copy: str) -> bool:
 
 def _opened(path: str) -> int:
     return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _reached(paths: Iterable[str]) -> dict[str, int]:
+    """Return descriptors of those paths that this user can reach: others have mounts in folders of their own."""
+    found = dict[str, int]()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found[path] = _opened(path)
+    return found
 
 
 def _below(path: str, folder: str) -> bool:

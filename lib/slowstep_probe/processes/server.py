@@ -172,13 +172,17 @@ def _no_compile_workers() -> Iterator[None]:
 
 
 def _forked(wire: Wire, order: Order) -> dict[str, Any]:
-    """Fork a guard that carries out an order, and return its number."""
+    """Fork a guard that carries out an order, and return its number, or why the system refused."""
     trial, report = wire.descriptors[:2]
     del wire.descriptors[:2]
-    if pid := os.fork():
+    try:
+        pid, refused = os.fork(), ""
+    except OSError as error:  # as many processes, or as much memory, as the system allows
+        pid, refused = -1, str(error)
+    if pid:
         os.close(trial)
         os.close(report)
-        return {"guard": pid}
+        return {"refused": refused} if refused else {"guard": pid}
     status = 1
     try:
         wire.close()

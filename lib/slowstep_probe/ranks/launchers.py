@@ -66,12 +66,14 @@ class Launchers:
     """Takes over the launchers that a program calls.
 
     `own` is this process's rank, and `launcher` the way in which its program starts ranks: other ways are left alone,
-    since the program may start processes that are no ranks. `several` is called where several would be started and
+    since the program may start processes that are no ranks. `processes` is the number of ranks that the program asks
+    for on a node, where fewer may train; 0 where as many train. `several` is called where several would be started and
     none are known yet. Without either, launchers of several processes are left alone.
     """
 
-    def __init__(self, own: Rank | None = None, launcher: str = "", several: Several | None = None):
+    def __init__(self, own: Rank | None = None, launcher: str = "", several: Several | None = None, processes: int = 0):
         self.own, self.launcher, self.several = own, launcher, several or _leave_alone
+        self.processes = processes or (own.local_size if own else 0)
         self.taken_over: Callable[[], None] = lambda: None
         """Called where a launcher's program begins."""
         self._all = own is not None or several is not None
@@ -152,7 +154,7 @@ class Launchers:
     ) -> Any:
         if self.own is None:
             self.several(Would(processes=nprocs, launcher=SPAWN))
-        if self.own is not None and self.own.size > 1 and nprocs != self.own.local_size:  # these are not the ranks
+        if self.processes > 1 and nprocs != self.processes:  # these are not the ranks
             return original(fn, args, nprocs, join, *others, **named)
         fn(self.own.local if self.own else 0, *args)
         return None if join else Joined()

@@ -52,8 +52,10 @@ class Leader:
 
     def __init__(self, wire: Wire, ranks: Ranks):
         self.wire, self.ranks = wire, ranks
-        self._position = self._trained = self._queued = 0
-        """Samples and steps of all ranks since the launch, and the most batches that lie ready for one of them."""
+        self._position = self._queued = 0
+        """The samples of all ranks since the launch, and the most batches that lie ready for one of them."""
+        self._trained = int(len(ranks.processes) > 1)
+        """The steps since the launch. Several ranks have trained one when they are ready, and a single one none."""
         self._awaited: Counter[int] = Counter()
         """How often each rank was the one that waited least for the others, block by block."""
         self._silent: set[int] = set()
@@ -118,7 +120,7 @@ class Leader:
 
     def _in_steps(self, request: Run) -> Run:
         """Return a request that every rank decides alike by itself: it counts steps, and nothing else."""
-        samples = self._position / self._trained if self._trained else 1.0
+        samples = self._position / self._trained if self._position else 1.0
         discard = request.discard
         if request.drain:  # what lies ready is used up, and then some steps more until batches come evenly
             discard = discard * ROUNDS + self._queued

@@ -8,17 +8,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
 from slowstep_probe.ranks.rank import ADDRESS, Rank
 
 
-def rank_of(size: int, named: bool) -> Rank:
+def rank_of(size: int, named: bool, at_end: Callable[[], None] = lambda: None) -> Rank:
     """Return the rank of this process, one of `size` that are forked here. The one that waits for them never returns.
 
-    It ends as they do: with status 0 if all do, and else with that of the first that failed. With `named` each finds
-    its rank in its environment from the beginning, as launchers leave it that start a program anew.
+    It ends as they do: with status 0 if all do, and else with that of the first that failed. Before that it calls
+    `at_end`. What ranks that succeeded have left running goes on, as after any program: the upload of a checkpoint.
+    With `named` each finds its rank in its environment from the beginning, as launchers leave it that start a program
+    anew.
     """
     os.environ.setdefault("MASTER_ADDR", ADDRESS)
     os.environ.setdefault("MASTER_PORT", str(_free_port()))
@@ -44,7 +46,10 @@ def rank_of(size: int, named: bool) -> Rank:
     while ranks and time.monotonic() < deadline:
         _waited_for(ranks, os.waitpid(-1, os.WNOHANG))
         time.sleep(0.05)
-    end_descendants(parent)
+    if failed:
+        end_descendants(parent)
+    with contextlib.suppress(OSError):
+        at_end()
     sys.stdout.flush()
     os._exit(failed)
 

@@ -16,12 +16,14 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch.profiler import record_function
@@ -39,6 +41,7 @@ from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import threads_of_program
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
+from slowstep_probe.ranks.launchers import Launchers
 from slowstep_probe.ranks.leader import Leader
 from slowstep_probe.ranks.meeting import Meeting
 from slowstep_probe.ranks.outpost import Outpost
@@ -67,6 +70,8 @@ from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.told import NotTestable, told
 from slowstep_probe.weights import on_device
+
+T = TypeVar("T")
 
 EARLY = 4
 """The steps after whose each it is looked at whether random numbers were drawn."""
@@ -121,10 +126,15 @@ def _own_rank(wire: Wire, group: Group) -> OwnRank:
 
 
 def _without_child_signals() -> None:
-    """Remove the handler that runs when a worker ends, whatever it raises in the meantime."""
+    """Remove the handler that runs when a worker ends, whatever it raises in the meantime.
+
+    It runs in the main thread, which alone may remove it.
+    """
     try:
         while signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
             try:
+                if threading.current_thread() is not threading.main_thread():
+                    return
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             except BaseException:
                 continue
@@ -176,7 +186,8 @@ class Trial:
                 os.environ.update(self.rank.environment)
         program.enter()
         if asked is not None:
-            self.changes = Changes(asked, self.probe, self.give_up, self.rank, self.launch.launcher)
+            launchers = Launchers(self.rank, self.launch.launcher, processes=self.launch.processes)
+            self.changes = Changes(asked, self.probe, self.give_up, launchers)
             _seed(asked.seed)
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
@@ -325,9 +336,9 @@ class Trial:
                 self.looking[0].start()
                 return
             if isinstance(request, PeriodicEvent):
-                self._send(self._happen(request.event))
+                self._send(self._awake(partial(self._happen, request.event)))
             elif isinstance(request, Observe):
-                self._send(Observed(facts=self._observe()))
+                self._send(Observed(facts=self._awake(self._observe)))
             else:
                 end()
 
@@ -341,8 +352,17 @@ class Trial:
             return found
         return found | self.exchange.facts(self.probe.models, self.probe.loader) | self.launch.group.facts
 
+    def _awake(self, do: Callable[[], T]) -> T:
+        """Return what `do` does while all that the program has started goes on, but for the workers that feed it.
+
+        An evaluation may have workers of its own, and a dataset may ask another process for its length.
+        """
+        self.standstill.end(but=self.probe.workers.pids)
+        done = do()
+        self.standstill.begin()
+        return done
+
     def _happen(self, event: str) -> PeriodicEventDone:
-        self.standstill.end(but=self.probe.workers.pids)  # an evaluation may have workers of its own, kept from before
         clock = self.probe.clock
         clock.synchronize()
         began = time.perf_counter()
@@ -350,7 +370,6 @@ class Trial:
         clock.synchronize()
         seconds = time.perf_counter() - began
         left.clear()
-        self.standstill.begin()
         return PeriodicEventDone(seconds=seconds, bytes=left.bytes, samples=left.samples)
 
 

@@ -28,6 +28,8 @@ class Launch:
     """The ranks that train together; None for a program that starts no others."""
     launcher: str = ""
     """The way in which the program's ranks are started (`slowstep_probe.ranks.launchers`)."""
+    processes: int = 0
+    """The ranks that the program asks for, of which fewer may train; 0 for one that starts no others."""
     meeting: str = ""
     """The folder in which ranks on one node find each other."""
     freed_memory: str = "returned"

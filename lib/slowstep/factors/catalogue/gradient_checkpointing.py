@@ -47,7 +47,8 @@ FACTORS = (
         cause=switched("Keeping all activations", "Computing the forward pass again in the backward pass"),
         meaning=Meaning.EXACT,
         changes="nothing in training; without it the activations of all layers stay in memory",
-        **argument("gradient_checkpointing"),
+        **argument("gradient_checkpointing")
+        | {"current": lambda run: bool(run["gradient_checkpointing"])},  # what is not said is off
         touches=COMPUTE,
         examples=(True, False),
         bound="recomputation",

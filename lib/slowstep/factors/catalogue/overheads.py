@@ -11,7 +11,7 @@ from slowstep.factors.entries import TRAINING, argument, number, on_cpu, one_of,
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings.convert import describe
 from slowstep.settings.library_arguments import REPORTERS
-from slowstep.settings.periodic_events import EVENTS, happens, steps_between, strategy
+from slowstep.settings.periodic_events import EVENTS, happens, schedule_looks, steps_between, strategy
 from slowstep.settings.run import Run
 
 SYNCHRONISES = ALL_PHASES
@@ -40,14 +40,10 @@ def _interval(name: str) -> dict[str, Callable]:
     return {"current": current, "level": level}
 
 
-STEERED = ("reduce_lr_on_plateau", "greedy")
-"""The schedules that look at each evaluation."""
-
-
 def _is_steered(run: Run) -> bool:
     """Return whether evaluations decide something: the learning rate, the end, or the weights that are kept."""
     looks = run["load_best_model_at_end"] or run["metric_for_best_model"]
-    return bool(looks) or str(run["lr_scheduler_type"]).rpartition(".")[2].lower() in STEERED
+    return bool(looks) or schedule_looks(run)
 
 
 def _unknown_interval(event: str) -> Callable[[Run], str | None]:

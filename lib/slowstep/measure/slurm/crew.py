@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from slowstep.measure.slurm.jobs import Jobs, NoNode, Phase, State
+from slowstep.measure.slurm.jobs import PRIVATE, Jobs, NoNode, Phase, State
 from slowstep.measure.slurm.mailbox import END, Heart, Mailbox
 from slowstep.measure.slurm.messages import Spent, Start
+from slowstep.measure.slurm.own_folders import close_to_others
 from slowstep.measure.slurm.server import Server
 from slowstep.processes import signals
 from slowstep.records import Environment
@@ -85,8 +86,12 @@ class Crew:
     ):
         self.slurm, self.budget, self.say = slurm, budget, say
         self.logs = (folder / "records" / "logs").resolve()
-        self.logs.mkdir(parents=True, exist_ok=True)
-        self.jobs = Jobs(slurm, self.logs / "slurm", folder.name)
+        submitted = self.logs / "slurm"
+        submitted.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        others_could_write = [close_to_others(one, folder) for one in (folder, self.logs, submitted)]
+        self.jobs = Jobs(slurm, submitted, folder.name)
+        if any(others_could_write):
+            self.jobs.tidy()  # a job would run what somebody else has left there under its number
         remove_abandoned_folders(folder)
         self.root = Path(tempfile.mkdtemp(prefix=folder_prefix("mail"), dir=folder)).resolve()
         self.members: list[NodeJob] = []

@@ -21,6 +21,9 @@ ENDED_STATES = frozenset(
 )
 """The states of Slurm that a job does not leave. PREEMPTED is none: a preempted job waits to be started again."""
 
+PRIVATE = 0o700
+"""The mode of a folder that nobody else may enter."""
+
 SCHEDULER_SECONDS = 60.0
 """The seconds after which a command of Slurm that has not answered is given up."""
 
@@ -55,13 +58,17 @@ def missing(slurm: Slurm) -> str:
 
 
 class Jobs:
-    """The jobs of one investigation. submitit keeps its files and the jobs' logs in `folder`."""
+    """The jobs of one investigation. submitit keeps its files and the jobs' logs in `folder`.
+
+    Nobody else may enter that folder, since a job runs what submitit has pickled there.
+    """
 
     def __init__(self, slurm: Slurm, folder: Path, name: str):
         if why := missing(slurm):
             raise NoNode(f"measure.slurm: {why}")
         import submitit
 
+        folder.chmod(PRIVATE)
         self.slurm, self.folder = slurm, folder
         self._known: dict[str, State] = {}
         self._executor = submitit.AutoExecutor(folder, cluster=slurm.cluster)

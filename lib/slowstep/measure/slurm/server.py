@@ -12,11 +12,13 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from slowstep.launch.warm_interpreter import own_path
@@ -68,10 +70,12 @@ class Server:
             return
         start = _start(box)
         silent, listened = threading.Event(), box.folder.parent / HOME
-        _heed_signal(box, silent)
+        _heed_signals(box, silent)
         threading.Thread(target=_listen, args=(listened, self.silent_seconds, silent), daemon=True).start()
         try:
             self._serve_all(box, start)
+        except _NotRequeued as over:  # submitit writes down why
+            raise over.__cause__ from None
         except _Notice:  # a job that ended before it is killed would count as done, and not be requeued
             until = time.monotonic() + NOTICE_SECONDS
             while time.monotonic() < until and not box.ended:
@@ -110,7 +114,7 @@ def _start(box: Mailbox) -> Start:
 
 
 def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> None:
-    """Answer one request. An exception is an answer, too."""
+    """Answer one request. An exception is an answer, too, and the job's log says where it came from."""
     request: Request = box.take(f"{name}.request")
     measurer.deadline = time.monotonic() + request.left
 
@@ -128,6 +132,7 @@ def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> No
             _hesitate(value)
         answer = Answer(value=value, spent=spent())
     except Exception as error:
+        traceback.print_exc()
         answer = Answer(error=f"{type(error).__name__}: {error}", spent=spent())
     box.put(f"{name}.answer", answer)
 
@@ -152,18 +157,37 @@ class _Notice(BaseException):
     """The notice that the job is about to end."""
 
 
-def _heed_signal(box: Mailbox, silent: threading.Event) -> None:
+class _NotRequeued(BaseException):
+    """The end of a job that has reached its time limit once too often. Its cause is submitit's own exception."""
+
+
+def _heed_signals(box: Mailbox, silent: threading.Event) -> None:
     """Let SIGTERM end the job if home has asked for that or is gone, and else end what is measured.
 
     Slurm sends it to all processes of a job some time before it kills them. So the trials have had it, too, and what
     becomes of them is no result.
+
+    submitit raises an ordinary exception at the time limit of a job that it does not requeue. What is measured at that
+    moment would take it for an error of its own, so it gets through as one that nobody catches.
     """
+    import submitit
+    from submitit.core.utils import UncompletedJobError
 
     def handle(number: int, _: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise Terminated(number) if silent.is_set() or box.ended else _Notice
 
+    def at_time_limit(number: int, frame: FrameType | None) -> None:
+        try:
+            of_submitit(number, frame)
+        except UncompletedJobError as error:
+            raise _NotRequeued from error
+
     signal.signal(signal.SIGTERM, handle)
+    limit = signal.Signals[f"SIG{submitit.JobEnvironment.USR_SIG}"]
+    of_submitit = signal.getsignal(limit)
+    if callable(of_submitit):
+        signal.signal(limit, at_time_limit)
 
 
 def _hesitate(record: Any) -> None:

@@ -6,7 +6,7 @@ The opinions here, and why:
   comparison, and the blocks of the baseline that a group shares, are of one node.
 - What a requeued job had not answered is asked again from its beginning, with none of the pairs that it had. The new
   start may be on another node, where the same arms have another offset, and no pair tells how large that is.
-- A job that ends for good fails the task that it had, and no other.
+- A job that ends for good fails the task that it had, and no other. So does an error while comparisons are measured.
 - Time in which no job could measure counts for no deadline.
 """
 
@@ -62,7 +62,8 @@ class Spread:
     def run(self) -> Iterator[tuple[int, Any]]:
         """Yield the number and the record of each comparison as it is decided; of a verb 0 and what it answers.
 
-        NoNode if no job can be had at all, RuntimeError for an error of the measurer on the node.
+        NoNode if no job can be had at all. RuntimeError for an error of the measurer on the node, but for comparisons,
+        whose records say so.
         """
         then = time.monotonic()
         try:
@@ -103,19 +104,20 @@ class Spread:
             if asked is not None and idle:
                 self.waiting.insert(0, asked.task)
             elif asked is not None:
-                yield from self._failed(asked.task, job)
+                yield from self._failed(asked.task, job, job.why())
             elif not idle and job.start is None:
                 why = f"{job.why()}; {_place_of_log(job, self.crew)}"
                 if not self.crew.members:
                     raise NoNode(f"measure.slurm: {why}")
                 self.crew.do_without(why)
 
-    def _failed(self, task: Task, job: NodeJob) -> Iterator[tuple[int, Any]]:
+    def _failed(self, task: Task, job: NodeJob, why: str) -> Iterator[tuple[int, Any]]:
+        """Yield the records of what a task had not answered when it failed."""
         if task.verb == COMPARE:
             for number, request in task.open.items():
-                yield number, failed_comparison(request, job)
+                yield number, failed_comparison(request, job, why)
         else:
-            yield 0, failed_answer(task.verb, task.arguments, job)
+            yield 0, failed_answer(task.verb, task.arguments, job, why)
 
     def _hand_out(self) -> None:
         """Give free jobs the next tasks, and ask a job that has started anew once more."""
@@ -163,9 +165,12 @@ class Spread:
                 return
             del self.asked[job]
             job.spent[asked.start] = answer.spent
-            if answer.error:
-                raise RuntimeError(f"{answer.error} (on node {job.start.node})")
-            if asked.task.verb != COMPARE:
+            why = answer.error and f"{answer.error} (on node {job.start.node})"
+            if why and asked.task.verb == COMPARE:
+                yield from self._failed(asked.task, job, why)
+            elif why:
+                raise RuntimeError(why)
+            elif asked.task.verb != COMPARE:
                 yield 0, answer.value
 
     def _tell(self, asked: _Asked, name: str, number: int, pairs: Sequence[Any]) -> None:

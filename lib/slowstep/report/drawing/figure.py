@@ -109,7 +109,8 @@ class Drawing:
                 yield pieces.text(self.x.start - SPACE, place, text, "end", room=self.x.start - 2 * SPACE)
         if self.x.title:
             middle = (self.x.start + self.x.end) / 2
-            yield pieces.text(middle, self.height - SPACE, self.x.title, "middle", opacity=0.8)
+            room = self.width - 2 * SPACE
+            yield pieces.text(middle, self.height - SPACE, self.x.title, "middle", opacity=0.8, room=room)
         if self.y.title and not self.y.names:
             yield pieces.text(self.x.start - SPACE, self.y.end - SPACE / 2, self.y.title, "end", opacity=0.8)
 

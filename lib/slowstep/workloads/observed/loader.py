@@ -61,7 +61,8 @@ def _epoch(w: Parts) -> dict[str, int]:
     The blocks see a small part of an epoch.
     """
     batch, batches = w.arguments.per_device_train_batch_size, len(w.loader)
-    once = math.ceil(len(w.source) / (batch * w.arguments.gradient_accumulation_steps))
+    together = batch * w.arguments.world_size  # each process has a loader of its own, with its part of the batches
+    once = math.ceil(len(w.source) / (together * w.arguments.gradient_accumulation_steps))
     found = {"distinct_steps": once}
     if isinstance(w.collate, data.Cached):
         return found
@@ -69,7 +70,7 @@ def _epoch(w: Parts) -> dict[str, int]:
     seen = None if w.collate.length else data.lengths(w.source)
     length = w.collate.length if seen is None else longest(seen, batch)
     if length is not None:
-        found["epoch_padded_tokens"] = round(min(len(w.examples), batches * batch) * length)
+        found["epoch_padded_tokens"] = round(min(len(w.examples), batches * together) * length)
     return found
 
 

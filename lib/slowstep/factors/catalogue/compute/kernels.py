@@ -57,7 +57,8 @@ def _compile_level(value: Any, run: Run) -> Level:
     unset = {TRAINING + name: None for name in names if not value and run[name]}
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": value} | unset | _same_products(run),
+        overrides={TRAINING + "torch_compile": value} | unset,
+        keeps=_same_products(run),
         expects={"compiled": value},
     )
 
@@ -65,7 +66,8 @@ def _compile_level(value: Any, run: Run) -> Level:
 def _mode_level(value: Any, run: Run) -> Level:
     return Level(
         value=value,
-        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value} | _same_products(run),
+        overrides={TRAINING + "torch_compile": True, TRAINING + "torch_compile_mode": value},
+        keeps=_same_products(run),
         expects={"compiled": True, "torch_compile_mode": value},
     )
 

@@ -1,0 +1,183 @@
+"""Charts and their tables: what stands in them, looked at as data and in the report's own HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import plotly.graph_objects as go
+import pytest
+
+from simulated import around, block, contrast, pairs, record
+from slowstep.investigation.results import Measured
+from slowstep.judgement.bounds import Bound
+from slowstep.judgement.throughput import throughput
+from slowstep.judgement.verdict import before_trial, judge
+from slowstep.records import Block, Operator, ProfileRecord, Status, TrialRecord
+from slowstep.report import Chart, arms, bounds, intervals, matrix, operators, rank_times
+from slowstep.report.baseline_charts import PHASE_COLOURS
+from slowstep.report.chart import Table
+from slowstep.report.contrast import contrast as contrast_of
+from slowstep.report.contrast import text_on
+from slowstep.report.html import render
+from slowstep.settings import Settings
+from slowstep_probe.measured import OfRank
+
+UNLIKE = [{"rank": "0", "forward": "50 %", "memory": "1 GiB"}, {"rank": "1", "saving": "7 %", "memory": "2 GiB"}]
+"""Rows of different keys."""
+
+READABLE = 4.5
+"""The least contrast of text with its ground (WCAG 2.2, AA)."""
+
+
+@pytest.fixture
+def measured(quick: Settings) -> Callable[..., Measured]:
+    """A change that was measured: `measured(0.2, optim="sgd")` brings 20 %."""
+
+    def make(gain: float, family: str = "", **levels: object) -> Measured:
+        made = contrast(quick, **levels)
+        found = record(pairs(around(gain)), observed=made.expects)
+        verdict = judge(before_trial(made, None, 0.05, None), made, found, 0.05, "cuda")
+        return Measured(contrast=made, verdict=verdict, record=found, family=family)
+
+    return make
+
+
+def baseline_of(blocks: list[Block]) -> Any:
+    """A baseline of these blocks, as far as charts ask it."""
+    trial = TrialRecord(arm="baseline", status=Status.OK)
+    facts = SimpleNamespace(blocks=blocks, throughput=throughput(blocks))
+    return SimpleNamespace(facts=facts, record=SimpleNamespace(baseline=trial))
+
+
+# -- tables --
+
+
+def test_a_charts_figures_stand_under_their_headings(tmp_path: Path) -> None:
+    """Also where rows lack some, and in the order of the chart, though a notebook sorts the keys of what it keeps."""
+    chart = Chart(go.Figure(), "A chart.", UNLIKE)._repr_mimebundle_()
+    cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", chart)])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "own.ipynb")
+    render(tmp_path / "own.ipynb", tmp_path / "own.html", "own", interactive=False)
+    html = (tmp_path / "own.html").read_text(encoding="utf-8").replace("&nbsp;", " ")
+    rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html)]
+
+    assert rows[0] == ["rank", "forward", "memory", "saving"]
+    assert rows[1:] == [["0", "50 %", "1 GiB", ""], ["1", "", "2 GiB", "7 %"]]
+
+
+def test_a_table_as_markdown_has_its_figures_under_their_headings() -> None:
+    assert Table(UNLIKE).markdown.splitlines() == [
+        "| rank | forward | memory | saving |",
+        "|---|---|---|---|",
+        "| 0 | 50 % | 1 GiB |  |",
+        "| 1 |  | 2 GiB | 7 % |",
+    ]
+
+
+def test_fast_steps_are_told_apart() -> None:
+    """3.6 ms and 4.4 ms a step are not the same 0.004 s."""
+    shown = [arms(baseline_of([block([seconds] * 5)]), []).rows[0]["s/step"] for seconds in (0.0036, 0.0044, 1.044)]
+
+    assert shown == ["0.0036", "0.0044", "1.04"]
+
+
+# -- arms --
+
+
+def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[..., Measured]) -> None:
+    """New pairs may refute what was found, and the row says only that they are new. A change counts once."""
+    found = measured(0.2, gradient_checkpointing=False)
+    again = {
+        outcome: replace(measured(gain, "final", gradient_checkpointing=False), contrast=found.contrast)
+        for outcome, gain in (("supported", 0.19), ("refuted", 0.0))
+    }
+    charts = {outcome: intervals([found, one], 0.05) for outcome, one in again.items()}
+
+    for outcome, chart in charts.items():
+        (row,) = [row for row in chart.rows if row["arm"] == "gradient_checkpointing=false, measured again"]
+        assert row["verdict"].endswith(outcome)
+        assert "confirmed" not in str(chart.rows)
+        assert "changes here" not in chart.description
+
+
+def cells_of(chart: Chart) -> list[str]:
+    """The texts in the cells of a matrix."""
+    return [text for trace in chart.json["data"] for text in trace["text"]]
+
+
+def test_the_cells_of_a_matrix_say_how_fast_in_which_unit(measured: Callable[..., Measured]) -> None:
+    """A step of 8 s trains one sample: that is 0.12 samples/s, and not 0/s."""
+    change, crossed = measured(1.0, gradient_checkpointing=False), ("gradient_checkpointing", "optim")
+    slow, fast = block([8.0] * 5, samples=1, tokens=None), block([1.0] * 5)
+    by_samples, by_tokens = (matrix([change], *crossed, baseline_of([one] * 3)) for one in (slow, fast))
+
+    assert {"baseline<br>0.12<br>samples/s", "+100 % ± 3<br>0.25<br>samples/s"} == set(cells_of(by_samples))
+    assert "baseline, 0.12 samples/s" in [row["change, and samples/s"] for row in by_samples.rows]
+    assert "samples/s" in by_samples.description
+    assert "baseline<br>800<br>tokens/s" in cells_of(by_tokens)
+    assert "useful tokens/s" in by_tokens.description
+
+
+def test_a_matrix_of_nothing_is_a_sentence() -> None:
+    """No empty grid is drawn where no combination was measured."""
+    found = matrix([], "gradient_checkpointing", "per_device_train_batch_size", baseline_of([block([1.0] * 5)]))
+
+    assert repr(found) == "No combination was measured."
+
+
+# -- bars --
+
+
+def test_a_bound_below_nothing_has_no_bar(measured: Callable[..., Measured]) -> None:
+    """A bar to the left of 0 would lie over the name of its row; the label says how far below it is."""
+    verdict = replace(measured(0.2, optim="sgd").verdict, bound=Bound(ratio=0.9, why="it costs more than it saves"))
+    drawn = [
+        (x, text)
+        for trace in bounds([verdict], 0.05).json["data"]
+        for x, text in zip(trace["x"], trace["text"], strict=True)
+    ]
+
+    assert drawn == [(0.0, "-10 %")]
+
+
+@pytest.mark.parametrize("colour", PHASE_COLOURS)
+def test_text_on_a_bar_can_be_read(colour: str) -> None:
+    assert contrast_of(text_on(colour), colour) >= READABLE
+
+
+def test_names_of_phases_stand_inside_the_bars_of_ranks() -> None:
+    """Text beside a part of a stacked bar would be painted over by the next part."""
+    phases: Mapping[str, float] = {"data": 0.2, "forward": 0.3, "backward": 0.4, "communication": 0.1}
+    ranks = [OfRank(seconds=1.0, phases=dict(phases)) for _ in range(2)]
+    drawn = rank_times(baseline_of([replace(block([0.2] * 5), ranks=ranks)] * 3)).json["data"]
+
+    assert len(drawn) == len(phases)
+    assert {trace["textposition"] for trace in drawn} == {"inside"}
+    assert min(contrast_of(t["textfont"]["color"], t["marker"]["color"]) for t in drawn) >= READABLE
+
+
+def test_kernels_with_long_names_keep_their_own_rows() -> None:
+    """Signatures of C++ may differ in their middle alone, where they are shortened."""
+    names = [f"void at::native::vectorized_elementwise_kernel<4, {middle}, std::array<char*, 3ul> >" for middle in "ab"]
+    profile = ProfileRecord(
+        device="cuda",
+        steps=1,
+        seconds=1.0,
+        operators=[Operator(name=n, calls=1, seconds=s) for n, s in zip(names, (0.2, 0.1), strict=True)],
+        idle=0.0,
+        gaps_per_step=0,
+        gap_seconds=0.0,
+        trace="",
+    )
+    chart = operators({"baseline": profile})
+    (trace,) = chart.json["data"]
+
+    assert len(set(trace["y"])) == len(names)
+    assert trace["x"] == [200.0, 100.0]
+    assert [row["operator"] for row in chart.rows] == names
