@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+import resource
+import shutil
 import socket
 import stat
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,10 @@ from slowstep.judgement.nodes import slow_nodes
 from slowstep.judgement.ranks import node_of_rank
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.launch.far_nodes import spread
+from slowstep.launch.node_of_session import JoinedNode
+from slowstep.nodes import greeting
+from slowstep.nodes.door import AT_ONCE, GREETING
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
 from slowstep.nodes.hello import Hello
 from slowstep.nodes.key import NoKey, made_key, read_key
@@ -60,6 +68,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def key_of(tmp_path: Path) -> bytes:
     return read_key(str(tmp_path / "key"))
+
+
+def soon(true: Callable[[], bool]) -> bool:
+    """Whether something becomes true within a generous time."""
+    deadline = time.monotonic() + 20
+    while not (found := true()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
 
 
 def join(session: Session, tmp_path: Path, hello: Hello = OTHER) -> tuple[Wire, dict]:
@@ -179,6 +195,59 @@ def test_strangers_are_sent_away_and_nobody_waits_for_them(session: Session, tmp
     talking.close()
 
 
+def test_few_strangers_are_greeted_at_once(session: Session, tmp_path: Path) -> None:
+    """However many connect and say nothing; nodes are let in again as soon as some of them are gone."""
+
+    def greetings() -> int:
+        return sum(thread.name == GREETING for thread in threading.enumerate())
+
+    strangers = [socket.create_connection((HERE, session.port)) for _ in range(AT_ONCE + 10)]
+    assert soon(lambda: greetings() == AT_ONCE)
+    for one in strangers:
+        one.close()
+
+    assert join(session, tmp_path)[1]["node"] == 1
+
+
+def test_a_stranger_that_dawdles_is_sent_away(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the greeting has its time, not each byte of it."""
+    monkeypatch.setattr(greeting, "SECONDS", 0.2)
+    with socket.create_connection((HERE, session.port)) as slow:
+        slow.settimeout(0.05)
+
+        def sent_away() -> bool:
+            try:
+                slow.send(b"x")
+                while slow.recv(100):
+                    continue
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+            return True
+
+        assert any(sent_away() for _ in range(2 * greeting.NONCE - 1))
+
+
+def test_nodes_join_after_no_more_files_could_be_opened(session: Session, tmp_path: Path) -> None:
+    """It goes by, as when many have connected, and the session listens as before."""
+    strangers = [socket.socket() for _ in range(3)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first_free = os.dup(0)
+    os.close(first_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))
+    try:
+        for one in strangers:
+            one.connect((HERE, session.port))
+        time.sleep(0.2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for one in strangers:
+        one.close()
+
+    assert join(session, tmp_path)[1]["node"] == 1
+
+
 def test_what_answers_and_is_no_session_is_said() -> None:
     """And where nothing answers, there may be a session later."""
     with socket.create_server((HERE, 0)) as other:
@@ -212,6 +281,97 @@ def test_a_node_that_can_not_start_says_why(session: Session, tmp_path: Path) ->
     wire.send({"launch": "launch-1", "reason": "no room"})
     with pytest.raises(NodeFailed, match=r"node 1 \(b\): no room"):
         session.lines("launch-1", {1: {"do": "train"}})
+
+
+@pytest.fixture
+def of_three(tmp_path: Path) -> Iterator[Session]:
+    """A session of three nodes."""
+    found = Session(replace(HELLO, nodes=3), Listening(port=0, key_file=str(tmp_path / "key"), seconds=5))
+    yield found
+    found.close()
+
+
+FIRST, SECOND = (replace(OTHER, host=host, node=number, nodes=3) for number, host in ((1, "b"), (2, "c")))
+
+
+def line_of(session: Session, tmp_path: Path, launch: str, node: int) -> Wire:
+    """The connection that a node opens for a launch."""
+    line = connect(HERE, session.port, key_of(tmp_path))
+    line.send({"launch": launch, "node": node})
+    return line
+
+
+def test_a_launch_that_fails_on_one_node_ends_on_the_others(of_three: Session, tmp_path: Path) -> None:
+    """Their connections are closed, whether they open them before that or after it."""
+    one, other = (join(of_three, tmp_path, hello)[0] for hello in (FIRST, SECOND))
+    early: list[Wire] = []
+
+    def fails() -> None:
+        early.append(line_of(of_three, tmp_path, other.receive(5)["launch"], 2))
+        one.send({"launch": one.receive(5)["launch"], "reason": "no room"})
+
+    threading.Thread(target=fails, daemon=True).start()
+    with pytest.raises(NodeFailed, match=r"node 1 \(b\): no room"):
+        of_three.lines("launch-1", {1: {"do": "train"}, 2: {"do": "train"}})
+    late = line_of(of_three, tmp_path, "launch-1", 2)
+
+    for line in (*early, late):
+        with pytest.raises(EOFError):
+            line.receive(5)
+
+
+def test_nodes_that_leave_keep_their_numbers(of_three: Session, tmp_path: Path) -> None:
+    """One of them may come back first, from another host; what the other is asked says that this one has left."""
+    wires = [join(of_three, tmp_path, hello)[0] for hello in (FIRST, SECOND)]
+    of_three.gather()
+    before = spread(of_three, [2, 2, 2])
+    for wire in wires:
+        wire.close()
+    wires[1], told = join(of_three, tmp_path, replace(SECOND, host="d"))
+    assert soon(lambda: of_three.hellos[2].host == "d")
+    far = spread(of_three, [2, 2, 2])
+
+    assert told["node"] == 2
+    assert before.group.hosts == ["node 0 (a)", "node 1 (b)", "node 2 (c)"]
+    assert far.group.hosts == ["node 0 (a)", "node 1 (b)", "node 2 (d)"]
+    with pytest.raises(NodeFailed, match=r"node 1 \(b\): it has left the session"):
+        far.start({"do": "train"})
+    assert str(far.why()).startswith("node 1 (b)")
+    assert far.logs() == ""
+    wires[0], told = join(of_three, tmp_path, FIRST)
+    assert told["node"] == 1
+    of_three.gather()
+    assert of_three.on_nodes == [2, 2, 2]
+
+
+# -- from the other side --
+
+
+def joined() -> tuple[Wire, JoinedNode]:
+    """The session's end of a connection, and the node that has joined over it."""
+    ours, theirs = pair()
+    ours.send({"node": 1, "host": "a"})
+    command = Command(words=["train.py"], python=sys.executable, arguments=["train.py"], folder="/")
+    return ours, JoinedNode(command, 2, 1, theirs, lambda: theirs)
+
+
+def test_the_end_of_a_session_ends_its_nodes_quietly() -> None:
+    """It is no error."""
+    wire, node = joined()
+    wire.close()
+    node.serve()
+
+
+def test_what_a_nodes_own_system_refuses_is_no_end_of_the_session() -> None:
+    """It reaches the user as what it is: a folder that is gone, or a full disk. The session learns that it has left."""
+    wire, node = joined()
+    wire.receive(5)
+    shutil.rmtree(node._folder.name)
+    wire.send({"do": "know", "record": "what a survey saw"})
+    with pytest.raises(FileNotFoundError, match=r"survey\.json"):
+        node.serve()
+    with pytest.raises(EOFError):
+        wire.receive(5)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from asking import compare
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
 from slowstep.measure.measurer import ComparisonRequest
+from slowstep.measure.slurm import crew as crew_of_jobs
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.measure.slurm.mailbox import HOME, Mailbox
 from slowstep.measure.slurm.measurer import SlurmMeasurer
@@ -55,6 +56,13 @@ def descendants(*pids: int) -> list[int]:
     """The processes and all that they started."""
     every = [psutil.Process(pid) for pid in pids]
     return [p.pid for one in every for p in (one, *one.children(recursive=True))]
+
+
+def look_until(crew: crew_of_jobs.Crew, true: Callable[[], bool]) -> None:
+    """Look at all jobs until something is true of them."""
+    while not true():
+        crew.refresh()
+        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -100,9 +108,7 @@ def test_a_comparison_is_measured_by_a_job(cluster: SlurmMeasurer, arm: Make, sa
 def test_comparisons_are_spread_over_jobs(cluster: SlurmMeasurer, arm: Make) -> None:
     """Each job measures a group with a baseline of its own, so both arms of every comparison are of one job."""
     cluster.crew.fill(2)
-    while not all(member.ready for member in cluster.crew.members):
-        cluster.crew.refresh()
-        time.sleep(0.1)
+    look_until(cluster.crew, lambda: all(member.ready for member in cluster.crew.members))
     asked = [request(arm(w.Tiny), arm(w.Twin, {"training_arguments.seed": seed}), 4) for seed in (1, 2, 3, 4)]
     told: set[int] = set()
     found = dict(cluster.compare_together(asked, lambda number, pairs: told.add(number)))
@@ -155,6 +161,27 @@ def test_an_error_on_a_node_fails_what_it_had_and_no_more(cluster: SlurmMeasurer
     assert "measure/local.py" in failed.treatment.log_tail  # the log says where it came from
     assert (Status.OK, 1) == (after.treatment.status, len(after.pairs))
     assert {started} == starts(cluster).keys()
+
+
+def test_a_job_whose_node_does_not_see_the_folder_is_done_without(
+    cluster: SlurmMeasurer, said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The other one goes on; only where it is the only one does the investigation end."""
+    monkeypatch.setattr(crew_of_jobs, "UNSEEN_SECONDS", 0.0)
+    crew = cluster.crew
+    crew.fill(2)
+    good, bad = crew.members
+    bad.log = tmp_path / "on another file system"
+    bad.box = Mailbox(tmp_path / "so is this")
+    look_until(crew, lambda: good.ready and bad not in crew.members)
+
+    assert [good] == crew.members
+    assert 1 == crew.most
+    assert any(f"job {bad.job.job_id} has run for" in line and "not shared" in line for line in said)
+    crew.members[0].start, crew.members[0].log = None, bad.log
+    good.box = bad.box
+    with pytest.raises(NoNode, match="not shared"):
+        look_until(crew, lambda: False)
 
 
 @pytest.mark.exhaustive

@@ -13,7 +13,7 @@ from typing import Any
 
 from slowstep.factors import Arm
 from slowstep.nodes.current import session_of
-from slowstep.nodes.member import NodeFailed
+from slowstep.nodes.member import Member, NodeFailed, why_ended
 from slowstep.nodes.session import Session
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
@@ -32,6 +32,8 @@ class FarNodes:
         self._session, self.group = session, group
         self._numbers = numbers
         """The numbers of these nodes in the session."""
+        self._members: list[Member] = []
+        """The nodes that were told to start. One that leaves and joins again knows nothing of the launch."""
         self._launch = session.name_launch() if session else ""
         self._lines: list[Wire] = []
         self._told = False
@@ -41,6 +43,7 @@ class FarNodes:
         """Have the nodes start their part; NodeFailed if one can't."""
         if self._session is None or not self._numbers:
             return
+        self._members = [self._session.member(number) for number in self._numbers]
         own = {}
         for number, at in zip(self._numbers, self.group.far, strict=True):
             theirs = replace(self.group, node=at, leads=False)
@@ -61,14 +64,13 @@ class FarNodes:
 
     def why(self) -> NodeFailed | None:
         """Return why a node's part has ended, if one says so."""
-        return self._session.why(self._launch, self._numbers, LAST_WORDS_SECONDS) if self._numbers else None
+        return why_ended(self._launch, self._members, LAST_WORDS_SECONDS) if self._members else None
 
     def logs(self) -> str:
         """Return the ends of the logs of the nodes, whose parts have ended by now. They are returned once."""
         found: list[str] = []
         told_already, self._told = self._told, True
-        for number in () if told_already else self._numbers:
-            member = self._session.members[number]
+        for member in () if told_already else self._members:
             if told := member.ended(self._launch, LAST_WORDS_SECONDS):
                 found += [f"[{member}] {line}" for line in told.get("log", "").splitlines()]
         return "\n".join(found)
@@ -76,7 +78,7 @@ class FarNodes:
     def tell_record(self, record: str) -> None:
         """Tell the nodes what a survey saw, once."""
         for number in self._numbers:
-            member = self._session.members[number]
+            member = self._session.member(number)
             if member.record != record:
                 member.tell({"do": "know", "record": record})
                 member.record = record
@@ -108,7 +110,7 @@ def spread(session: Session, on_nodes: list[int]) -> FarNodes:
     taking = [node for node, ranks in enumerate(on_nodes) if ranks]
     group = Group(
         on_nodes=[on_nodes[node] for node in taking],
-        hosts=[session.names[node] for node in taking],
+        hosts=[session.names.get(node, f"node {node}") for node in taking],
         node=taking.index(0) if 0 in taking else -1,
         numbers=taking,
     )

@@ -47,14 +47,19 @@ class Part:
     limit: int
 
 
+class _SessionEnded(Exception):
+    """The end of the connection to the session."""
+
+
 class JoinedNode:
     """This node in the session at the other end of a wire. `connected` makes further connections to it."""
 
     def __init__(self, command: Command, nodes: int, node: int | None, wire: Wire, connected: Callable[[], Wire]):
         self.command, self._wire, self._connected = command, wire, connected
         self._parts: dict[str, Part] = {}
+        hello = to_plain(own_hello(command, nodes, node, command.processes))
         try:
-            wire.send({"hello": to_plain(own_hello(command, nodes, node, command.processes))})
+            wire.send({"hello": hello})
             told = wire.receive(SECONDS)
         except (OSError, EOFError, TimeoutError):
             raise SettingsError("the session has ended, or does not answer") from None
@@ -65,18 +70,36 @@ class JoinedNode:
         self._record = Path(self._folder.name) / "survey.json"
 
     def serve(self) -> None:
-        """Do what the session asks until it ends; then end all that was started here."""
+        """Do what the session asks until it ends; then end all that was started here.
+
+        OSError for what this node's own system refuses beyond a launch: a full disk, for example.
+        """
         try:
             while True:
-                try:
-                    self._do(self._wire.receive(LOOK if self._parts else None))
-                except TimeoutError:
-                    pass
+                order = self._received()
+                if order is not None:
+                    self._do(order)
                 self._tell_ends()
-        except (EOFError, OSError):
+        except _SessionEnded:
             return
         finally:
             self.close()
+
+    def _received(self) -> dict[str, Any] | None:
+        """Return the next order; None if none comes while something runs here."""
+        try:
+            return self._wire.receive(LOOK if self._parts else None)
+        except TimeoutError:
+            return None
+        except EOFError:
+            raise _SessionEnded from None
+
+    def _send(self, message: dict[str, Any]) -> None:
+        """Send a message to the session."""
+        try:
+            self._wire.send(message)
+        except OSError:
+            raise _SessionEnded from None
 
     def close(self) -> None:
         """Leave the session, and end all that was started here."""
@@ -92,7 +115,7 @@ class JoinedNode:
             return
         if order["do"] == "load":
             own = sum(tree.cpu_seconds(part.guarded.guard) for part in self._parts.values())
-            self._wire.send({"launch": order["launch"], "times": asdict(read(own))})
+            self._send({"launch": order["launch"], "times": asdict(read(own))})
             return
         line = None
         try:
@@ -104,7 +127,7 @@ class JoinedNode:
         except (CommandError, NotGreeted, TimeoutError, EOFError, OSError) as error:
             if line is not None:
                 line.close()
-            self._wire.send({"launch": order["launch"], "reason": str(error) or "it could not start its part"})
+            self._send({"launch": order["launch"], "reason": str(error) or "it could not start its part"})
 
     def _line(self, order: Mapping[str, Any]) -> Wire:
         """Return a connection for a launch, to the process that leads it."""
@@ -165,4 +188,4 @@ class JoinedNode:
                 how = f"ended by {signal.Signals(-ended.code).name}" if ended.code < 0 else f"status {ended.code}"
                 told["reason"] = f"its part of the trial ended ({how})" + (f"; its last words: {said}" if said else "")
             part.log.unlink(missing_ok=True)
-            self._wire.send(told)
+            self._send(told)

@@ -11,6 +11,7 @@ import contextlib
 import hmac
 import secrets
 import socket
+import time
 
 from slowstep_probe.processes.wire import Wire
 
@@ -21,7 +22,7 @@ NONCE = 32
 ACCEPTED, REFUSED = b"y", b"n"
 
 SECONDS = 10.0
-"""The seconds that the other end has for each part of the greeting."""
+"""The seconds that the other end has for the greeting, and then for what it says of itself."""
 
 LOST_SECONDS = 2
 """The seconds of silence after which a connection counts as lost. The kernel of a host that lives answers each one."""
@@ -41,14 +42,15 @@ def connect(host: str, port: int, key: bytes) -> Wire:
         own = socket.create_connection((host, port), SECONDS)
     except OSError as error:
         raise Unanswered(f"nothing answers at {host}:{port} ({error.strerror or error})") from None
+    deadline = time.monotonic() + SECONDS
     try:
-        told = _exactly(own, len(MAGIC) + NONCE)
+        told = _exactly(own, len(MAGIC) + NONCE, deadline)
         if not told.startswith(MAGIC):
             raise NotGreeted(f"what answers at {host}:{port} is no session of this slowstep")
         theirs, ours = told[len(MAGIC) :], secrets.token_bytes(NONCE)
         own.sendall(ours + _proof(key, b"node", theirs, ours))
-        if _exactly(own, 1) != ACCEPTED or not hmac.compare_digest(
-            _exactly(own, NONCE), _proof(key, b"session", ours, theirs)
+        if _exactly(own, 1, deadline) != ACCEPTED or not hmac.compare_digest(
+            _exactly(own, NONCE, deadline), _proof(key, b"session", ours, theirs)
         ):
             raise NotGreeted(f"the key here is not that of the session at {host}:{port}")
     except (OSError, EOFError):
@@ -62,11 +64,12 @@ def connect(host: str, port: int, key: bytes) -> Wire:
 
 def accept(own: socket.socket, key: bytes) -> Wire:
     """Return the connection to who has connected; NotGreeted if it does not know the key."""
+    deadline = time.monotonic() + SECONDS
     own.settimeout(SECONDS)
     try:
         ours = secrets.token_bytes(NONCE)
         own.sendall(MAGIC + ours)
-        told = _exactly(own, 2 * NONCE)
+        told = _exactly(own, 2 * NONCE, deadline)
         theirs, proof = told[:NONCE], told[NONCE:]
         if not hmac.compare_digest(proof, _proof(key, b"node", ours, theirs)):
             own.sendall(REFUSED)
@@ -101,10 +104,13 @@ def _proof(key: bytes, who: bytes, asked: bytes, own: bytes) -> bytes:
     return hmac.digest(key, who + asked + own, "sha256")
 
 
-def _exactly(own: socket.socket, size: int) -> bytes:
-    """Return so many bytes, and read no more; EOFError if the other end closes before."""
+def _exactly(own: socket.socket, size: int, deadline: float) -> bytes:
+    """Return so many bytes, and read no more; EOFError if the other end closes before, TimeoutError at the deadline."""
     found = b""
     while len(found) < size:
+        if (left := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        own.settimeout(left)
         portion = own.recv(size - len(found))
         if not portion:
             raise EOFError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from slowstep.nodes.hello import Hello
@@ -73,3 +74,18 @@ class Member:
             self._said.pop(order["launch"], None)
             return told
         return None
+
+
+def why_ended(launch: str, members: Sequence[Member], seconds: float = 0.0) -> NodeFailed | None:
+    """Return why a launch has ended on one of these nodes, if one says so or has left within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for member in members:
+            told = member.ended(launch)
+            if told is not None and told.get("reason"):
+                return NodeFailed(str(member), told["reason"], told.get("status", "crashed"))
+            if member.gone and told is None:
+                return NodeFailed(str(member), "it has left the session")
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(LOOK)

@@ -1,24 +1,23 @@
 """The session: the node where `slowstep diagnose` runs listens, and other nodes join it.
 
 A node that joins has one connection for orders. For each launch it opens another, which is handed over to the process
-that leads the ranks. A stranger who connects is sent away, whatever it says, and nobody waits for it.
+that leads the ranks.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slowstep.nodes.greeting import SECONDS, NotGreeted, accept
+from slowstep.nodes.door import Door
+from slowstep.nodes.greeting import SECONDS
 from slowstep.nodes.hello import Hello, other_version, refused
 from slowstep.nodes.key import made_key
 from slowstep.nodes.listening import Listening
-from slowstep.nodes.member import Member, NodeFailed
+from slowstep.nodes.member import Member, NodeFailed, why_ended
 from slowstep.records import Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.settings.convert import from_plain
@@ -38,30 +37,21 @@ class Session:
     def __init__(self, own: Hello, listening: Listening):
         self.own = own
         self.members: dict[int, Member] = {}
-        self.listening, self._key = listening, made_key(listening.key_file)
-        self._lines: dict[tuple[str, int], Wire] = {}
+        """The nodes that have joined, by their number, those that have left since among them."""
+        self.listening = listening
+        self._awaited: dict[str, dict[int, Wire | None]] = {}
+        """The connections so far of each launch that is waited for, by node."""
         self._changed = threading.Condition()
         self._number = itertools.count(1)
-        try:
-            self._socket = (
-                socket.create_server(("", listening.port), family=socket.AF_INET6, dualstack_ipv6=True)
-                if socket.has_dualstack_ipv6()
-                else socket.create_server(("", listening.port))
-            )
-        except OSError as error:
-            raise SettingsError(
-                f"port {listening.port} can't be listened at: {error.strerror}; give another one by --port"
-            ) from None
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._accept, name="session", daemon=True).start()
+        self._door = Door(listening.port, made_key(listening.key_file), self._let_in)
+        self.port = self._door.port
 
     # -- who joins --
 
     def gather(self) -> None:
         """Wait until all nodes have joined; SettingsError if they don't in time."""
         with self._changed:
-            self.members = self._here()
-        missing = self.own.nodes - 1 - len(self.members)
+            missing = self.own.nodes - 1 - len(self._here())
         if not missing:
             return
         key = f" --key-file {self.listening.key_file}" if self.listening.key_file else ""
@@ -71,9 +61,9 @@ class Session:
         )
         deadline = time.monotonic() + self.listening.seconds
         with self._changed:
-            while len(self.members) < self.own.nodes - 1:
+            while len(here := self._here()) < self.own.nodes - 1:
                 if not self._changed.wait(deadline - time.monotonic()):
-                    joined = ", ".join(str(one) for one in self.members.values()) or "none"
+                    joined = ", ".join(map(str, here.values())) or "none"
                     raise SettingsError(
                         f"of {self.own.nodes} nodes that the command names not all have joined within "
                         f"{self.listening.seconds:.0f} s (joined: {joined}); run `slowstep join "
@@ -93,41 +83,37 @@ class Session:
         return [hello.record for hello in self.hellos.values()]
 
     @property
-    def names(self) -> list[str]:
-        """The names of all nodes, for readers."""
-        return [f"node {number} ({hello.host})" for number, hello in self.hellos.items()]
+    def names(self) -> dict[int, str]:
+        """The name of each node that has joined, for readers, by its number."""
+        return {number: f"node {number} ({hello.host})" for number, hello in self.hellos.items()}
 
     @property
     def on_nodes(self) -> list[int]:
         """The ranks of each node."""
         return [hello.processes for hello in self.hellos.values()]
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                own, address = self._socket.accept()
-            except OSError:  # the session is closed
-                return
-            threading.Thread(target=self._greet, args=(own, address[0]), daemon=True).start()
-
-    def _greet(self, own: socket.socket, address: str) -> None:
-        try:
-            wire = accept(own, self._key)
-        except NotGreeted as why:
-            say(f"{address.removeprefix('::ffff:')} was sent away: {why}", error=True)
-            return
+    def _let_in(self, wire: Wire) -> None:
+        """Take a connection for what its other end says: that of a launch, or of a node that joins."""
         try:
             told = wire.receive(SECONDS)
             if "launch" in told:
-                with self._changed:
-                    self._lines[told["launch"], int(told["node"])] = wire
-                    self._changed.notify_all()
+                self._keep_line(str(told["launch"]), int(told["node"]), wire)
                 return
             if (kit := told["hello"]["kit"]) != self.own.kit:  # another version may say other things of itself
                 self._send_away(wire, str(told["hello"].get("host")), other_version(self.own, kit))
                 return
             self._join(from_plain(Hello, told["hello"]), wire)
         except (EOFError, OSError, TimeoutError, KeyError, TypeError, ValueError, SettingsError):
+            wire.close()
+
+    def _keep_line(self, launch: str, node: int, wire: Wire) -> None:
+        """Keep a connection for the launch that waits for it. One that nobody waits for is closed: its part ends."""
+        with self._changed:
+            lines = self._awaited.get(launch, {})
+            if awaited := node in lines and lines[node] is None:
+                lines[node] = wire
+                self._changed.notify_all()
+        if not awaited:
             wire.close()
 
     def _join(self, hello: Hello, wire: Wire) -> None:
@@ -139,7 +125,7 @@ class Session:
                 free = [n for n in range(1, self.own.nodes) if n not in here]
                 number = next(iter(known), free[0])
                 wire.send({"node": number, "host": self.own.host})
-                self.members = dict(sorted({**here, number: Member(number, hello, wire)}.items()))
+                self.members = dict(sorted({**self.members, number: Member(number, hello, wire)}.items()))
                 self._changed.notify_all()
         if why:
             self._send_away(wire, hello.host, why)
@@ -167,52 +153,47 @@ class Session:
     def lines(self, launch: str, orders: Mapping[int, dict[str, Any]]) -> list[Wire]:
         """Give nodes their orders for a launch, and return the connections that they open, in the order of `orders`.
 
-        NodeFailed if one of them can't.
+        NodeFailed if one of them can't. What the others have started then ends, also where they connect later.
         """
-        for number, order in orders.items():
-            self._member(number).tell(order | {"launch": launch})
-        deadline, found = time.monotonic() + LINE_SECONDS, {}
-        while len(found) < len(orders):
+        found: dict[int, Wire | None] = dict.fromkeys(orders)
+        with self._changed:
+            self._awaited[launch] = found
+        try:
+            members = [self.member(number) for number in orders]
+            for member, order in zip(members, orders.values(), strict=True):
+                member.tell(order | {"launch": launch})
+            self._wait_for(launch, members)
+        finally:
             with self._changed:
-                for number in orders:
-                    if (line := self._lines.pop((launch, number), None)) is not None:
-                        found[number] = line
-                if len(found) == len(orders):
-                    break
+                del self._awaited[launch]
+            lines = [line for line in found.values() if line is not None]
+            if len(lines) < len(orders):
+                for line in lines:
+                    line.close()
+        return lines
+
+    def _wait_for(self, launch: str, members: Sequence[Member]) -> None:
+        """Wait until these nodes have opened their connections for a launch; NodeFailed if one does not."""
+        deadline, found = time.monotonic() + LINE_SECONDS, self._awaited[launch]
+        while True:
+            with self._changed:
+                if None not in found.values():
+                    return
                 self._changed.wait(LOOK)
             late = time.monotonic() > deadline
-            for number in orders:
-                member = self.members[number]
-                if number not in found and (member.ended(launch) or member.gone or late):
-                    for line in found.values():
-                        line.close()
-                    raise self.why(launch, [number]) or NodeFailed(str(member), "it does not answer")
-        return [found[number] for number in orders]
+            for member in members:
+                if found[member.number] is None and (member.ended(launch) or member.gone or late):
+                    raise why_ended(launch, [member]) or NodeFailed(str(member), "it does not answer")
 
-    def why(self, launch: str, nodes: list[int], seconds: float = 0.0) -> NodeFailed | None:
-        """Return why a launch has ended on one of these nodes, if one says so or has left within so many seconds."""
-        deadline = time.monotonic() + seconds
-        while True:
-            for member in [self.members[number] for number in nodes]:
-                told = member.ended(launch)
-                if told is not None and told.get("reason"):
-                    return NodeFailed(str(member), told["reason"], told.get("status", "crashed"))
-                if member.gone and told is None:
-                    return NodeFailed(str(member), "it has left the session")
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(LOOK)
-
-    def _member(self, number: int) -> Member:
+    def member(self, number: int) -> Member:
+        """Return a node that has joined, which may have left since; NodeFailed if it never has."""
         if number not in self.members:
             raise NodeFailed(f"node {number}", "it has not joined")
         return self.members[number]
 
     def close(self) -> None:
         """End the session: the nodes leave it, and end what they run."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self._door.close()
         for member in self.members.values():
             member.gone = True
             member.wire.close()

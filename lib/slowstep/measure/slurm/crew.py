@@ -193,13 +193,19 @@ class Crew:
             self.say(f"job {member.job.job_id} measures on node {start.node}")
 
     def _seen_at_all(self, member: NodeJob, now: float) -> None:
-        """Raise NoNode for a job that runs and leaves nothing in its folder, which can't be the same folder then."""
+        """Do without a job that runs and leaves nothing in its folder, as if it had another; NoNode if it is alone."""
+        if member not in self.members:
+            return  # its node is another machine
         if member.state.phase is not Phase.RUNNING or member.start is not None:
             member.running_since = None
             return
         member.running_since = member.running_since or now
         if now - member.running_since > UNSEEN_SECONDS and not member.log.exists():
-            raise NoNode(f"job {member.job.job_id} has run for {UNSEEN_SECONDS:.0f} s, and {self.not_shared}")
+            why = f"job {member.job.job_id} has run for {UNSEEN_SECONDS:.0f} s, and {self.not_shared}"
+            if len(self.members) == 1:
+                raise NoNode(why)
+            self.do_without(why)
+            self.dismiss(member)
 
     @property
     def not_shared(self) -> str:

@@ -29,7 +29,8 @@ class Drawing:
         self.legend = self._legend()
         self.above = bool(names["y"]) and width < ABOVE and not names["x"]
         left = 2 * SPACE + (0 if self.above else min(0.42 * width, max(map(text_width, labels))))
-        top = SPACE + LINE * len(self.legend)
+        upright = bool(title(self.layout, "yaxis")) and not names["y"]  # it stands above the axis, below the legend
+        top = SPACE + LINE * (len(self.legend) + (upright and bool(self.legend)))
         below = SPACE + LINE + (LINE if title(self.layout, "xaxis") else 0)
         self.height = float(self.layout.get("height") or 320)
         row = max((len(lines_of(name)) for name in names["y"]), default=1) * LINE
