@@ -189,6 +189,18 @@ def test_what_exists_only_beside_another_is_known_with_it(supported: Callable[..
     assert [[], []] == [clashes(quick, [number, whole], this_machine()) for number in (workers, more)]
 
 
+def test_what_a_level_keeps_meets_a_condition(supported: Callable[..., Measured]) -> None:
+    """Dynamic shapes exist beside compiling, which keeps the precision of products: compiling counts once."""
+    beside, whole = (supported(gain, 0, torch_compile_dynamic=True) for gain in (0.1, 0.3))
+    compiled = supported(0.2, 0, torch_compile=True)
+    assert compiled.contrast.levels[0][1].keeps.items() <= beside.contrast.held_constant.items()
+
+    best = ranked([compiled, whole], [compiled, whole], math.inf, beside=[beside])[0]
+
+    assert len(best.picks) == 2
+    assert math.exp(best.gain) == pytest.approx(1.2 * 1.1, abs=0.01)
+
+
 def test_one_condition_is_met_once(supported: Callable[..., Measured]) -> None:
     """Two levels that exist beside the same workers: the second brings what it does beside them."""
     names = ("dataloader_persistent_workers", "dataloader_prefetch_factor")

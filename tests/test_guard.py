@@ -22,7 +22,7 @@ from slowstep.factors import Arm
 from slowstep.launch import guarded_process
 from slowstep.launch.probe_entry import LIBRARY
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
-from slowstep.launch.warm_interpreter import Interpreter, WarmInterpreter, environment
+from slowstep.launch.warm_interpreter import Interpreter, NotStarted, WarmInterpreter, environment
 from slowstep.records import Status
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes import process_mark
@@ -235,6 +235,35 @@ def test_what_imports_print_stays_off_the_terminal(tmp_path: Path, capfd: pytest
     assert capfd.readouterr() == ("", "")
 
 
+NO_MORE = "import os\ndef refuse():\n    raise BlockingIOError(11, 'no more processes')\nos.fork = refuse\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (NO_MORE, r"the system refuses it: \[Errno 11\] no more processes"),
+        (
+            "import os\nprint('no licence', flush=True)\nos._exit(3)\n",
+            "while it made its imports; its last words: no licence",
+        ),
+        ("import os\nos.fork = lambda: os._exit(3)\n", "the interpreter that forks it has ended"),
+    ],
+)
+def test_a_process_that_can_not_be_forked_says_why(code: str, expected: str, tmp_path: Path) -> None:
+    """And its folder is gone."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "refuses.py").write_text(code)
+    env = environment(os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(LIBRARY)])})
+    interpreter = WarmInterpreter(Interpreter(python=sys.executable, preload=("refuses",), env=env))
+    try:
+        with pytest.raises(NotStarted, match=expected):
+            guarded_process.Guarded(interpreter, "os:getpid", folder=tmp_path / "own")
+    finally:
+        interpreter.close()
+
+    assert not (tmp_path / "own").exists()
+
+
 def test_what_escapes_ends_when_the_kit_is_killed(arm: Make, budget: Budget, tmp_path: Path) -> None:
     """SIGKILL of the process that measures: what its trials had started in sessions of their own is gone, too."""
     launch = tmp_path / "launch.pickle"
@@ -296,8 +325,12 @@ def test_a_file_that_is_mapped_takes_no_memory(started: Callable[..., TrialProce
     trial = started(arm(w.ReadsAMappedFile), limit=0.75)
     trial.ask(None, SOON)
     trial.ask(Run(steps=3), SOON)
+    failed = fate(started(arm(w.MapsAFileAndFails), limit=0.75))
 
-    assert trial.host_peak() < 0.75 * GIB
+    assert trial.host_peak() <= 0.75 * GIB
+    assert failed.status is Status.CRASHED  # whichever way it ends
+    assert "its own reason" in failed.reason
+    assert failed.memory.host <= failed.memory.limit
 
 
 def test_memory_that_is_shared_counts_once(started: Callable[..., TrialProcess], arm: Make) -> None:

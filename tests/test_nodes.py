@@ -209,6 +209,13 @@ def test_few_strangers_are_greeted_at_once(session: Session, tmp_path: Path) -> 
     assert join(session, tmp_path)[1]["node"] == 1
 
 
+def test_a_node_that_nobody_greets_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where too many strangers are greeted: there may be a session all the same."""
+    monkeypatch.setattr(greeting, "SECONDS", 0.2)
+    with socket.create_server((HERE, 0)) as silent, pytest.raises(Unanswered, match="has said nothing"):
+        connect(HERE, silent.getsockname()[1], b"key")
+
+
 def test_a_stranger_that_dawdles_is_sent_away(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the greeting has its time, not each byte of it."""
     monkeypatch.setattr(greeting, "SECONDS", 0.2)

@@ -105,15 +105,16 @@ def asked(tmp_path: Path) -> Any:
 
 
 def test_a_number_that_yaml_takes_for_text_is_a_number(asked: Any) -> None:
-    """`1e8` and `1e-4` mean numbers where the file has one, and the same number is no change."""
+    """`1e8` and `1e-4` mean numbers, and the same number is no change. What is quoted in the file is a text."""
     settings = asked(
-        ["--config", "config.yml"], files={"config.yml": {"sequence_len": {"levels": ["2.048e3", "1e8", "0.5", "all"]}}}
+        ["--config", "config.yml"],
+        files={"config.yml": {"sequence_len": {"levels": ["2.048e3", "1e8", "1e-4", "0.5", "all"]}}},
     )
 
     found = [c.treatment.settings.given for c in plan(settings, "arguments", this_machine())]
     values = [one["config.yml:sequence_len"] for one in found]
-    assert values == [10**8, 0.5, "all"]
-    assert [type(value) for value in values] == [int, float, str]
+    assert values == [10**8, 1e-4, "0.5", "all"]
+    assert [type(value) for value in values] == [int, float, str, str]
 
 
 def test_each_value_is_a_level_with_its_class(asked: Any) -> None:

@@ -243,18 +243,21 @@ def test_the_word_no_means_no(tmp_path: Path) -> None:
     assert "no" == loaded.settings.training("save_strategy")
 
 
-@pytest.mark.parametrize("module", ["my_own.py", "my_own_package/__init__.py"])
+@pytest.mark.parametrize("module", ["my_own.py", "my_own_package/__init__.py", "my_own_package/tasks/vision.py"])
 def test_the_code_of_a_workload_of_ones_own_counts(
     module: str, quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it trained before its author changed it is no figure of what it trains now. Nothing of it is imported."""
-    (code := tmp_path / module).parent.mkdir(exist_ok=True)
+    (code := tmp_path / module).parent.mkdir(parents=True, exist_ok=True)
     code.write_text("raise SystemExit")
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = dataclasses.replace(quick, workload=f"{module.partition('.')[0].partition('/')[0]}:Mine")
     before = settings.local_content()
+    (code.parent / "log.txt").write_text("some run wrote this")
+    beside = settings.local_content()
     code.write_text("raise SystemExit  # changed")
 
+    assert beside == before
     assert settings.local_content() != before
 
 

@@ -177,7 +177,7 @@ def test_a_job_whose_node_does_not_see_the_folder_is_done_without(
 
     assert [good] == crew.members
     assert 1 == crew.most
-    assert any(f"job {bad.job.job_id} has run for" in line and "not shared" in line for line in said)
+    assert any(f"job {bad.job.job_id} has run for" in line and "measure.slurm.exclude" in line for line in said)
     crew.members[0].start, crew.members[0].log = None, bad.log
     good.box = bad.box
     with pytest.raises(NoNode, match="not shared"):

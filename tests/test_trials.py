@@ -22,6 +22,7 @@ import workloads_for_tests as w
 from asking import compare
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
+from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import other_processes
 from slowstep.measure.interleaved import InterleavedComparison, common
 from slowstep.measure.live_trial import LiveTrial
@@ -29,6 +30,7 @@ from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
+from slowstep_probe.trial.messages import Failed
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -130,6 +132,32 @@ def test_a_failure_is_that_of_one_comparison(measurer: LocalMeasurer, arm: Make)
     assert Status.CRASHED is crashed.treatment.status
     assert crashed.treatment.log_tail
     assert healthy(fine, 3)
+
+
+def test_a_baseline_that_ends_between_rounds_is_launched_anew_with_all(
+    measurer: LocalMeasurer, arm: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it gives no answer once a comparison is decided: pairs of two launches are not told as those of one."""
+    plain, asked = LiveTrial.look_again, list[LiveTrial]()
+
+    def hangs_once(trial: LiveTrial) -> None:
+        asked.append(trial)
+        if len(asked) == 1:
+            raise TrialEnded(Failed(status=Status.TIMED_OUT, reason="no answer"))
+        plain(trial)
+
+    monkeypatch.setattr(LiveTrial, "look_again", hangs_once)
+    stops = [StopRule(max_pairs=pairs, looks=()) for pairs in (2, 4)]
+    requests = [
+        ComparisonRequest(baseline=arm(w.Tiny), treatment=treatment, stop=stop)
+        for treatment, stop in zip((arm(w.Twin), arm(w.Twin, {"training_arguments.seed": 7})), stops, strict=True)
+    ]
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        found = dict(own.compare_together(requests, lambda number, pairs: None))
+
+    assert healthy(found[0], 2)
+    assert healthy(found[1], 4)
+    assert [0, 0, 1, 1] == [pair.launch for pair in found[1].pairs]
 
 
 @pytest.mark.exhaustive

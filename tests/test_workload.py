@@ -402,6 +402,14 @@ def test_a_schedule_that_looks_at_evaluations_is_tried(schedule: str, smoke: Set
     assert held.lr_scheduler_type.value == ("linear" if schedule == "linear" else "constant")
 
 
+def test_a_schedule_without_anything_to_look_at_is_refused(smoke: Settings, tmp_path: Path) -> None:
+    """As the run itself would be, by Trainer."""
+    given = {"lr_scheduler_type": "reduce_lr_on_plateau", "eval_strategy": "no"}
+    asked = override(smoke, {f"training_arguments.{name}": value for name, value in given.items()})
+    with pytest.raises(ValueError, match="eval"):
+        training_arguments(asked, tmp_path)
+
+
 def test_a_warm_up_is_as_long_as_the_jobs(smoke: Settings, tmp_path: Path) -> None:
     """A tenth of the job's 100 steps; of a trial's endless ones it would keep the learning rate at 0."""
     job = {"job.samples": 400, "job.epochs": 1, "training_arguments.warmup_steps": 0.1}

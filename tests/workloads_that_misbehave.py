@@ -113,6 +113,13 @@ class ReadsAMappedFile(Tiny):
         assert not self.mapped.max()
 
 
+class MapsAFileAndFails(ReadsAMappedFile):
+    """Does so and stops with an exception of its own."""
+
+    def fail(self) -> None:
+        raise ValueError("its own reason")
+
+
 class HoardsInAWorker(Tiny):
     """Another process than the trial's own takes the memory."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 
 from slowstep.environment.system_errors import temporary_folder
 from slowstep.launch.environment import without_errors
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.warm_interpreter import WarmInterpreter, of_the_kit, own_path, warm
+from slowstep.launch.warm_interpreter import NotStarted, WarmInterpreter, of_the_kit, own_path, warm
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
 
@@ -48,8 +47,8 @@ class NotebookProcess:
         self._guarded, self._failed = None, ""
         try:
             self._guarded = Guarded(notebook_interpreter(), EXECUTE, arguments, log=self._log, path=own_path())
-        except (EOFError, TimeoutError):
-            self._failed = f"{sys.executable} ended, or did not end, making the imports that notebooks need"
+        except NotStarted as why:
+            self._failed = f"it could not be started: {why}"
 
     @property
     def alive(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from slowstep.command import given
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings import Settings, SettingsError
-from slowstep.settings.convert import as_number
 from slowstep.settings.run import Run
 from slowstep.settings.schema import OwnLevels
 from slowstep_probe.changing.intervention import given_key
@@ -18,7 +19,7 @@ def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
     """Return a factor with its levels for each option and each value of a file that the parameter file lists."""
     named = dict(settings.arguments)
     named |= {f"{file}:{key}": levels for file, keys in settings.files.items() for key, levels in keys.items()}
-    return [(own_factor(settings, name, levels), _values(settings, name, levels)) for name, levels in named.items()]
+    return [(own_factor(settings, name, levels), _values(name, levels)) for name, levels in named.items()]
 
 
 def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
@@ -41,19 +42,21 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
     )
 
 
-def _values(settings: Settings, name: str, levels: OwnLevels) -> list[Any]:
-    """Return the levels. What stands for a number of a file is one: `1e-4` and `1e8` come from YAML as texts."""
-    now = _now(settings, name) if given.split(name)[0] else None
-    if isinstance(now, bool) or not isinstance(now, int | float):
-        return list(levels.levels)
-    return [_number_like(now, value) for value in levels.levels]
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+"""Numbers as people write them. YAML 1.1 takes those without a point, or without a sign, for texts: `1e-4`, `1.5e8`."""
 
 
-def _number_like(now: float, value: Any) -> Any:
-    number = as_number(value) if isinstance(value, str) else None
-    if number is None:
-        return value
-    return int(number) if isinstance(now, int) and number.is_integer() else number
+def _values(name: str, levels: OwnLevels) -> list[Any]:
+    """Return the levels. What is written like a number of a file is one, on each machine that reads the records."""
+    file, _ = given.split(name)
+    return [_number(value) if file and isinstance(value, str) else value for value in levels.levels]
+
+
+def _number(text: str) -> Any:
+    """Return the number that a text is written like, whole where it can be (`1e8` may count steps); else the text."""
+    if not EXPONENT.fullmatch(text) or math.isinf(number := float(text)):
+        return text
+    return int(number) if number.is_integer() else number
 
 
 def _nothing(value: Any, run: Run, machine: Machine) -> str | None:

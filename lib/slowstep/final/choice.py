@@ -111,9 +111,9 @@ def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
 
 
 def _room(lab: Lab) -> float:
-    """Return the bytes that a combination may take beyond the baseline's."""
+    """Return the bytes that a combination may take beyond the baseline's, which fits in any case."""
     memory = lab.baseline.record.baseline.memory
-    return math.inf if memory.limit is None else HEADROOM * memory.limit - (memory.peak or 0)
+    return math.inf if memory.limit is None else max(0.0, HEADROOM * memory.limit - (memory.peak or 0))
 
 
 def _pays(lab: Lab, m: Measured) -> bool:

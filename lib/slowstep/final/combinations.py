@@ -102,7 +102,7 @@ def _expected(
 ) -> Known | None:
     """Return the sum of the largest parts that were measured together; None if they do not cover all of `picks`."""
     rest, gain, memory = names_of(picks), 0.0, 0.0
-    met = {key for _, level in picks for key in level.overrides}
+    met = {key for _, level in picks for key in level.changes}
     conditions = {names_of([pick]): pick[1].held_constant.keys() for pick in picks}
     for part in sorted(known, key=lambda part: -len(part)):
         if part <= rest:

@@ -106,7 +106,8 @@ def _only_reads(option: str, value: Any) -> bool:
 class FrozenBases:
     """Builds bases when a trial first needs them, and has them held on the device for trials that live together.
 
-    What is held takes up memory of the device that another arm may need. It is let go when no trial maps it.
+    What is held takes up memory of the device that another arm may need. It is let go when the next arm is launched,
+    unless that or another trial that lives maps it.
     """
 
     def __init__(self, folder: Path, logs: Path):
@@ -148,13 +149,15 @@ class FrozenBases:
 
     def _hold(self, key: str, base: FrozenBase, seconds: float, limit: int) -> None:
         """Have a base held on the device. What fails here, trials do without: they copy it."""
-        log = self.logs / f"base-{key}-held.log"
-        process = Guarded(own_interpreter(), HOLD, [base.arena], log=log, limit=limit, path=own_path())
+        log, process = self.logs / f"base-{key}-held.log", None
         try:
+            process = Guarded(own_interpreter(), HOLD, [base.arena], log=log, limit=limit, path=own_path())
             self._held[key] = process, Path(process.receive(seconds).value)
         except (EOFError, TimeoutError):
-            process.end()
             self._can_be_held = False
+        finally:
+            if process and key not in self._held:
+                process.end()
 
     def _build(self, settings: Settings, key: str, seconds: float, limit: int) -> FrozenBase | None:
         arena = self.folder / f"base-{key}"

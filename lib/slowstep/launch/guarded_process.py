@@ -30,6 +30,7 @@ class Guarded:
     `target` is `package.module:name`, and the arguments are plain data. What it prints goes to `log`, or where the
     caller prints. Its `folder` is deleted when it ends. It is ended if it takes more than `limit` bytes of host memory.
     Modules are found on the folders in `path`, too. With a `line`, it answers over that and not over a wire to here.
+    NotStarted if the interpreter could not fork it.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import warmed
 from slowstep.launch.started_trial import Start, memory_limit, started
 from slowstep.launch.surveyor import SurveyOrder, survey_part
+from slowstep.launch.warm_interpreter import NotStarted
 from slowstep.nodes.greeting import SECONDS, NotGreeted
 from slowstep.nodes.hello import own_hello
 from slowstep.processes import tree
@@ -145,10 +146,9 @@ class JoinedNode:
         interpreter = warmed(settings)
         try:
             interpreter.wait(settings.budget.startup_timeout_seconds)
-        except (EOFError, TimeoutError):
+        except (NotStarted, TimeoutError):
             interpreter.close()
-            said = f"; its last words: {interpreter.last_words}" if interpreter.last_words else ""
-            raise OSError(f"{interpreter.about.python} did not make its imports{said}") from None
+            raise
         folder = Path(self._folder.name)
         start = Start(
             arm=Arm(label=order["label"], settings=settings),

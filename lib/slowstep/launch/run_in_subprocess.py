@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slowstep.launch.guarded_process import Guarded
-from slowstep.launch.warm_interpreter import own_interpreter, own_path
+from slowstep.launch.warm_interpreter import NotStarted, own_interpreter, own_path
 from slowstep.settings.convert import to_plain
 
 
@@ -15,17 +15,15 @@ def run_in_subprocess(target: str, *arguments: Any, timeout: float = 600.0) -> A
     `target` is `package.module:name`. RuntimeError if it ends without an answer, or if none comes within `timeout`
     seconds.
     """
-    interpreter, process = own_interpreter(), None
     try:
-        process = Guarded(interpreter, target, [to_plain(one) for one in arguments], path=own_path())
+        process = Guarded(own_interpreter(), target, [to_plain(one) for one in arguments], path=own_path())
+    except NotStarted as why:
+        raise RuntimeError(f"{target} could not be started: {why}") from None
+    try:
         return process.receive(timeout).value
     except TimeoutError:
         raise RuntimeError(f"{target}: no answer within {timeout:.0f} s") from None
     except EOFError:
-        said = "" if process else f" while it made its imports; its last words: {interpreter.last_words or 'none'}"
-        raise RuntimeError(f"{target} ended without an answer{said}") from None
-    except BlockingIOError as error:
-        raise RuntimeError(f"{target} could not be started: {error}") from None
+        raise RuntimeError(f"{target} ended without an answer") from None
     finally:
-        if process:
-            process.end()
+        process.end()

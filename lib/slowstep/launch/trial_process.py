@@ -15,7 +15,7 @@ from slowstep.launch.far_nodes import of_trial, start_trial
 from slowstep.launch.frozen_bases import FrozenBase, base_of
 from slowstep.launch.of_command import warmed
 from slowstep.launch.started_trial import GIB, Start, memory_limit, started
-from slowstep.launch.warm_interpreter import WarmInterpreter
+from slowstep.launch.warm_interpreter import NotStarted, WarmInterpreter
 from slowstep.nodes.member import NodeFailed
 from slowstep.processes import tree
 from slowstep.records import Memory, Status
@@ -54,10 +54,9 @@ class TrialProcess:
             self.guarded = started(start, self._warm(arm.settings))
         except NodeFailed as failed:
             raise TrialEnded(Failed(status=Status(failed.status), reason=str(failed))) from None
-        except (EOFError, TimeoutError, BlockingIOError) as error:
+        except NotStarted as why:
             self._far.close()
-            reason = f"its process could not be started: {error or 'the interpreter that starts it has ended'}"
-            raise TrialEnded(Failed(status=Status.CRASHED, reason=reason)) from None
+            raise TrialEnded(Failed(status=Status.CRASHED, reason=f"its process could not be started: {why}")) from None
         except BaseException:
             self._far.close()
             raise
@@ -67,16 +66,13 @@ class TrialProcess:
 
     def _warm(self, settings: Settings) -> WarmInterpreter:
         """Return the interpreter that the trial is forked from, with its imports made; TrialEnded if it can't be."""
-        interpreter, seconds = warmed(settings), self.budget.startup_timeout_seconds
+        interpreter = warmed(settings)
         try:
-            interpreter.wait(seconds)
-        except (EOFError, TimeoutError) as error:
+            interpreter.wait(self.budget.startup_timeout_seconds)
+        except (NotStarted, TimeoutError) as why:
             interpreter.close()
-            late = isinstance(error, TimeoutError)
-            why = f"did not make its imports within {seconds:.0f} s" if late else "ended while it made its imports"
-            said = f"; its last words: {interpreter.last_words}" if interpreter.last_words else ""
-            status = Status.TIMED_OUT if late else Status.CRASHED
-            raise TrialEnded(Failed(status=status, reason=f"{interpreter.about.python} {why}{said}")) from None
+            status = Status.TIMED_OUT if isinstance(why, TimeoutError) else Status.CRASHED
+            raise TrialEnded(Failed(status=status, reason=str(why))) from None
         return interpreter
 
     @property

@@ -77,6 +77,10 @@ class Preloaded:
     """The module whose import opened a device, after which nothing was imported; empty if none did."""
 
 
+class NotStarted(EOFError):
+    """A process could not be forked, for the reason that this says: it gives no answer, as one that has ended."""
+
+
 class WarmInterpreter:
     """An interpreter that has made its imports, or still makes them, and forks guarded processes."""
 
@@ -120,28 +124,40 @@ class WarmInterpreter:
 
     @property
     def preloaded(self) -> Preloaded:
-        """What it imported; EOFError if it ended meanwhile. This waits for its imports."""
-        self.wait(LONGEST_IMPORTS)
+        """What it imported; NotStarted if it ended meanwhile. This waits for its imports."""
+        try:
+            self.wait(LONGEST_IMPORTS)
+        except TimeoutError as late:
+            raise NotStarted(str(late)) from None
         return self._preloaded  # type: ignore[return-value]
 
     def wait(self, seconds: float) -> None:
-        """Wait for its imports; TimeoutError after so many seconds, EOFError if it ended meanwhile.
+        """Wait for its imports; TimeoutError after so many seconds, NotStarted if it ended meanwhile. Both say why.
 
         Where an import opens a device, which no forked process could use any more, it begins anew with those before.
         """
         if self._preloaded is not None:
             return
-        found = Preloaded(**self._reply(0, seconds))
-        if found.opened:
-            self._end()
-            self._start(self.about.preload[: self.about.preload.index(found.opened)])
+        try:
             found = Preloaded(**self._reply(0, seconds))
+            if found.opened:
+                self._end()
+                self._start(self.about.preload[: self.about.preload.index(found.opened)])
+                found = Preloaded(**self._reply(0, seconds))
+        except TimeoutError:
+            raise TimeoutError(self._without(f"did not make its imports within {seconds:.0f} s")) from None
+        except (EOFError, OSError):
+            raise NotStarted(self._without("ended while it made its imports")) from None
         self._preloaded = found
+
+    def _without(self, what: str) -> str:
+        """Return what happened to it before it had made its imports, with its last words."""
+        return f"{self.about.python} {what}" + (f"; its last words: {self.last_words}" if self.last_words else "")
 
     def fork(self, order: Order, connection: Wire, report: Wire) -> int:
         """Fork a guard that carries out an order; return its number.
 
-        EOFError if the interpreter has ended, BlockingIOError if the system lets it have no more processes.
+        NotStarted if the interpreter has ended or does not answer, or if the system lets it have no more processes.
         `connection` and `report` are handed over, and closed here.
         """
         _ = self.preloaded
@@ -150,13 +166,15 @@ class WarmInterpreter:
             message = {"fork": to_plain(order), "request": self._requests}
             self._wire.send(message, descriptors=[connection.fileno(), report.fileno()])
             reply = self._reply(self._requests)
-        except OSError:
-            raise EOFError from None
+        except TimeoutError:
+            raise NotStarted(f"the interpreter that forks it did not answer within {END_SECONDS:.0f} s") from None
+        except (EOFError, OSError):
+            raise NotStarted("the interpreter that forks it has ended") from None
         finally:
             connection.close()
             report.close()
         if "refused" in reply:
-            raise BlockingIOError(reply["refused"])
+            raise NotStarted(f"the system refuses it: {reply['refused']}")
         self.guards.add(int(reply["guard"]))
         return int(reply["guard"])
 

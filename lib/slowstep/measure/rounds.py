@@ -130,6 +130,8 @@ class Rounds:
 
     def _round(self) -> None:
         """Measure a round, or launch all arms anew if the training of one has come to its own end."""
+        if self._key not in self.pool.live:  # it ended while a comparison that had been decided took its last look
+            self._launch_anew()
         try:
             self._blocks()
         except _Over:
@@ -151,7 +153,7 @@ class Rounds:
         base = self._of_baseline(lambda: lead.block(BASELINE, start, samples))
         if base is None or self._again(base):
             self._forget(lead, BASELINE, base)
-            self._fresh = False  # it could have been a round
+            self._fresh = self._fresh and base is None  # what was interrupted could have been a round
             return
         self.measured_seconds += base.seconds
         for member in self._rng.sample(late, len(late)):

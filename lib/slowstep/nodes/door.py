@@ -1,7 +1,7 @@
-"""The port at which other nodes connect. Strangers are sent away, whatever they say, and nobody waits for them.
+"""The port at which other nodes connect. Strangers are sent away, whatever they say.
 
 Few connections are greeted at the same time, and each for a limited time, so that strangers can't use up the files and
-threads of this process.
+threads of this process. Where there are too many of them, a node waits, and asks again.
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ class Door:
     def _accept(self) -> None:
         while not self._closed:
             self._room.acquire()
+            own = None
             try:
                 own, address = self._socket.accept()
-            except OSError:  # it is closed, or the system opens no more files now
+                threading.Thread(target=self._greet, args=(own, address[0]), name=GREETING, daemon=True).start()
+            except (OSError, RuntimeError):  # it is closed, or the system opens no more files or starts no more threads
+                if own is not None:
+                    own.close()
                 self._room.release()
                 time.sleep(PAUSE)
-                continue
-            threading.Thread(target=self._greet, args=(own, address[0]), name=GREETING, daemon=True).start()
 
     def _greet(self, own: socket.socket, address: str) -> None:
         try:

@@ -53,6 +53,9 @@ def connect(host: str, port: int, key: bytes) -> Wire:
             _exactly(own, NONCE, deadline), _proof(key, b"session", ours, theirs)
         ):
             raise NotGreeted(f"the key here is not that of the session at {host}:{port}")
+    except TimeoutError:
+        own.close()
+        raise Unanswered(f"who listens at {host}:{port} has said nothing for {SECONDS:.0f} s") from None
     except (OSError, EOFError):
         own.close()
         raise NotGreeted(f"what answers at {host}:{port} is no session of this slowstep") from None

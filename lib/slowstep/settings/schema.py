@@ -379,12 +379,13 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
 
 
 def code_of(workload: str) -> list[str]:
-    """Return the file or the folder of the module of a user's own workload, `module:Class`; [] if it is not here."""
+    """Return the files of the module or the package of a user's own workload, `module:Class`; [] if it is not here."""
     module, colon, _ = workload.partition(":")
     found = importlib.machinery.PathFinder.find_spec(module.partition(".")[0]) if colon else None
     if found is None:
         return []
-    return list(found.submodule_search_locations or [str(found.origin)])
+    folders = found.submodule_search_locations
+    return sorted(str(file) for folder in folders for file in Path(folder).rglob("*.py")) if folders else [found.origin]
 
 
 def content_of(names: Iterable[str]) -> list[str]:

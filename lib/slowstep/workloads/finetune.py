@@ -49,7 +49,7 @@ def training_arguments(settings: Settings, folder: Path) -> TrainingArguments:
     given["report_to"] = _reporters(settings, folder)
     for event, name in EVENTS.items():
         given[f"{name}_strategy"] = "no" if is_rare(settings.run, event) else settings.training(f"{name}_strategy")
-    if schedule_looks(settings.run) and given["eval_strategy"] == "no":
+    if schedule_looks(settings.run) and is_rare(settings.run, "evaluate"):
         given["lr_scheduler_type"] = "constant"  # Trainer refuses a schedule that has nothing to look at
     given |= {"load_best_model_at_end": False, "push_to_hub": False, "warmup_steps": _warmup_steps(settings)}
     if settings.model.torch_compile_dynamic is not None:  # accelerate takes it from here alone

@@ -24,7 +24,7 @@ from typing import Any
 
 from slowstep_probe.plain import to_plain
 from slowstep_probe.processes.log import CappedLog
-from slowstep_probe.processes.memory_watch import MemoryWatch, go_first
+from slowstep_probe.processes.memory_watch import MemoryWatch, go_first, most_held
 from slowstep_probe.processes.process_mark import is_dead
 from slowstep_probe.processes.scratch import remove_abandoned_folders, remove_folder
 from slowstep_probe.processes.tree import adopt_orphans, die_with_parent, end_descendants
@@ -190,7 +190,7 @@ class _Watch:
                 if pid == self.pid:
                     told = os.waitstatus_to_exitcode(status)
                     self.code = None if self.told_to_end and told == -signal.SIGKILL else told
-                self.memory.note(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+                self.memory.note_at_its_end(most_held(usage))
 
     def _tell(self, *_: object) -> None:
         self.told_to_end = True

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import sys
 import time
 from pathlib import Path
 
@@ -68,12 +70,26 @@ class MemoryWatch:
         """Note that the trial held `size` bytes at some time."""
         self.peak = max(self.peak, size)
 
+    def note_at_its_end(self, size: int) -> None:
+        """Note that a process held `size` bytes at some time, pages of files among them: no more than it may count."""
+        self.note(size if self.limit is None else min(size, self.limit))
+
     def _size(self, pid: int) -> int:
         told = _status(pid)
         now = told.get("VmRSS", 0) + told.get("VmSwap", 0)
         highest, before = told.get("VmHWM", 0), self._highest.get(pid, 0)
         self._highest[pid] = max(highest, before)
         return max(now, highest) if highest > before else now
+
+
+def most_held(usage: resource.struct_rusage) -> int:
+    """Return the most bytes that a process ever held, with pages of files, from what the kernel tells of its use."""
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def most_held_alone() -> int:
+    """Return the most bytes that this process ever held, without the pages of files that it holds now."""
+    return max(0, most_held(resource.getrusage(resource.RUSAGE_SELF)) - _status(os.getpid()).get(OF_FILES, 0))
 
 
 def go_first() -> None:

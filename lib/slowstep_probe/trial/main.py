@@ -13,7 +13,6 @@ import gc
 import math
 import os
 import random
-import resource
 import signal
 import sys
 import threading
@@ -36,6 +35,7 @@ from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
 from slowstep_probe.probe import Probe
+from slowstep_probe.processes.memory_watch import most_held_alone
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.program import threads_of_program
@@ -398,8 +398,8 @@ def _recompilations() -> int:
 
 
 def memory() -> Memory:
-    """Return the memory peaks of this process so far."""
-    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    """Return the memory peaks of this process so far. The guard knows those of the host with pages of files."""
+    host = most_held_alone()
     if not torch.cuda.is_initialized():
         return Memory(host=host)
     try:

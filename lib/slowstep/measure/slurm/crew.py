@@ -201,10 +201,13 @@ class Crew:
             return
         member.running_since = member.running_since or now
         if now - member.running_since > UNSEEN_SECONDS and not member.log.exists():
-            why = f"job {member.job.job_id} has run for {UNSEEN_SECONDS:.0f} s, and {self.not_shared}"
+            why = f"job {member.job.job_id} has run for {UNSEEN_SECONDS:.0f} s, and "
             if len(self.members) == 1:
-                raise NoNode(why)
-            self.do_without(why)
+                raise NoNode(why + self.not_shared)
+            self.do_without(
+                f"{why}left nothing in {self.root.parent}: its node does not see that folder, it seems, and is not used; "
+                "keep it out by measure.slurm.exclude"
+            )
             self.dismiss(member)
 
     @property

@@ -73,9 +73,13 @@ class Server:
         _heed_signals(box, silent)
         threading.Thread(target=_listen, args=(listened, self.silent_seconds, silent), daemon=True).start()
         try:
-            self._serve_all(box, start)
+            self._serve_until_notice(box, start)
         except _NotRequeued as over:  # submitit writes down why
             raise over.__cause__ from None
+
+    def _serve_until_notice(self, box: Mailbox, start: Start) -> None:
+        try:
+            self._serve_all(box, start)
         except _Notice:  # a job that ended before it is killed would count as done, and not be requeued
             until = time.monotonic() + NOTICE_SECONDS
             while time.monotonic() < until and not box.ended:
