@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
-from slowstep_probe.secret import hidden, is_secret, without_secrets
+from slowstep_probe.secret import hidden, is_secret, masked, without_secrets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,7 +55,9 @@ def test_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
 def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "0123456789ab")
     monkeypatch.setenv("PIN_KEY", "1")
+    monkeypatch.setenv("PWD", str(ROOT))  # the folder in which a shell stands
 
+    assert not is_secret("data", f"{ROOT}/data")
     assert is_secret("url", "https://user:0123456789ab@host")
     assert not is_secret("lr", "0.001")
     assert without_secrets({"a": {"b": "0123456789ab", "c": 1}, "lr": 0.1}) == {"a": {"c": 1}, "lr": 0.1}
@@ -67,6 +70,26 @@ def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.
     }
 
 
+def test_what_is_nested_is_hidden_and_left_out_alike() -> None:
+    """In mappings within lists, in lists of secrets, in commands; what is no secret stays."""
+    given = {
+        "a": [{"api_key": "x", "lr": 1}],
+        "tokens": ["b"],
+        "api_key": ["x", "y"],
+        "run": ["f", "--key", "x"],
+        "n": [1],
+    }
+
+    assert masked("", given) == {
+        "a": [{"api_key": "***", "lr": 1}],
+        "tokens": ["b"],
+        "api_key": ["***", "***"],
+        "run": ["f", "--key", "***"],
+        "n": [1],
+    }
+    assert without_secrets(given) == masked("", given) | {"a": [{"lr": 1}]}
+
+
 def test_a_secret_of_a_parameter_file_is_in_no_report_and_no_file_to_share(tmp_path: Path) -> None:
     """Neither in the table of settings, nor on the card of an arm, nor in final/, whose files still say the rest."""
     given = {"hub_token": "hf_abcdefgh", "gradient_checkpointing_kwargs": {"api_key": "of_a_part"}}
@@ -76,14 +99,17 @@ def test_a_secret_of_a_parameter_file_is_in_no_report_and_no_file_to_share(tmp_p
     measurer = SimulatedMeasurer(Truth(gain=lambda arm, purpose: 0.0), settings.budget)
     lab = open_lab(replace(loaded, settings=settings), tmp_path, "90_final_config", measurer)
     written = {path.name: path.read_text(encoding="utf-8") for path in write_files(lab, choose(lab))}
-    rows = {row["key"]: row["value"] for row in settings_table(lab.loaded).rows}
-    arm = card(lab.arm)
-    shown = str(rows) + arm + str(written)
+    table = settings_table(lab.loaded).rows
+    rows, arm = {row["key"]: row["value"] for row in table}, card(lab.arm)
+    shown = str(table) + arm + str(written)
+    kept = [path for path in tmp_path.rglob("*.json") if "hf_abcdefgh" in path.read_text(encoding="utf-8")]
 
     assert "hf_abcdefgh" not in shown
     assert "of_a_part" not in shown
     assert rows["training_arguments.hub_token"] == "***"
     assert "training_arguments.hub_token</td>" in arm
+    assert kept
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in kept}  # they say how to train
     assert written["training_args.yaml"].startswith("# Secrets are left out")
     assert yaml.safe_load(written["training_args.yaml"])["optim"] == settings.training("optim")
     assert "train.py" in written

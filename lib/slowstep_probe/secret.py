@@ -1,4 +1,7 @@
-"""Secrets among the values that a program is given. They are in no record, so that a report can be shared."""
+"""Secrets among the values that a program is given. They are in no report and in no file that is made to be shared.
+
+A record that must hold one, since it says how to train, can be read by its owner alone.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,25 @@ def is_secret(name: object, value: object) -> bool:
     return _names_a_secret(str(name)) or any(known in value for known in _known())
 
 
+def masked(name: object, value: Any, leave_out: bool = False) -> Any:
+    """Return a value with `***` in place of secrets, also of those within lists, mappings and commands.
+
+    What a mapping has of them by name can be left out instead.
+    """
+    if is_secret(name, value):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        kept = {key: one for key, one in value.items() if not (leave_out and is_secret(key, one))}
+        return {key: masked(key, one, leave_out) for key, one in kept.items()}
+    if isinstance(value, list):
+        is_command = all(isinstance(one, str) for one in value) and not _names_a_secret(str(name))
+        return hidden(value) if is_command else [masked(name, one, leave_out) for one in value]
+    return value
+
+
 def without_secrets(values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return values by name without secrets, also those within nested mappings."""
-    return {
-        name: without_secrets(value) if isinstance(value, Mapping) else value
-        for name, value in values.items()
-        if not is_secret(name, value)
-    }
+    """Return values by name without secrets, also within what is nested."""
+    return masked("", values, leave_out=True)
 
 
 def hidden(words: Sequence[str]) -> list[str]:
@@ -61,5 +76,6 @@ def _names_a_secret(name: str) -> bool:
 
 
 def _known() -> list[str]:
-    """Return the values of the environment's variables that are secrets by their names."""
-    return [value for name, value in os.environ.items() if len(value) >= LONG and _names_a_secret(name)]
+    """Return the values of the environment's variables that are secrets by their names. A path is none (`PWD`)."""
+    named = [value for name, value in os.environ.items() if len(value) >= LONG and _names_a_secret(name)]
+    return [value for value in named if not os.path.exists(value)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
 from slowstep.settings.command import CHANGES, COPIES
-from slowstep.settings.convert import to_plain
+from slowstep.settings.convert import from_plain, to_plain
 from slowstep.settings.schema import Settings
 from slowstep_probe.secret import without_secrets
 
@@ -53,7 +52,7 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     values[f"{s.name}.yaml"] = to_plain(without_refused(s))
     texts = {name: _as_yaml(content) for name, content in values.items()}
     if can_be_written(s):
-        texts["train.py"] = script(_without_secrets(s))
+        texts["train.py"] = script(from_plain(Settings, without_secrets(to_plain(s))))
     texts["decision.md"] = decision(lab, choice)
     return _written(folder, texts)
 
@@ -64,12 +63,6 @@ def _as_yaml(content: Mapping[str, Any]) -> str:
     shared = without_secrets(plain)
     note = "" if shared == plain else "# Secrets are left out: this file may be shared. Add them where you train.\n"
     return note + yaml.safe_dump(shared, sort_keys=False, allow_unicode=True)
-
-
-def _without_secrets(s: Settings) -> Settings:
-    """Return the settings without the secrets among what they hand on to libraries by name."""
-    handed_on = {one.name: value for one in fields(s) if isinstance(value := getattr(s, one.name), dict)}
-    return replace(s, **{name: without_secrets(value) for name, value in handed_on.items()})
 
 
 def _written(folder: Path, texts: Mapping[str, str]) -> list[Path]:

@@ -28,6 +28,7 @@ from slowstep.settings import Loaded, Settings, SettingsError, load
 from slowstep.settings.convert import to_plain
 from slowstep.settings.run import training_defaults
 from slowstep.settings.slurm import Slurm
+from slowstep_probe.secret import masked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,9 @@ def open_lab(
 
     def describe() -> None:
         if known != about:
-            evidence.store.write(about, *DESCRIPTION, private=bool(settings.command and settings.command.has_secrets))
+            of_a_command = bool(settings.command and settings.command.has_secrets)
+            private = of_a_command or masked("", given := to_plain(settings)) != given
+            evidence.store.write(about, *DESCRIPTION, private=private)
 
     if known is None or known.environment.determinants == environment.determinants:
         describe()

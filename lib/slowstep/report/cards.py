@@ -12,12 +12,12 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.report.arm_charts import effects
 from slowstep.report.chart import Table
 from slowstep.report.drawing import svg
-from slowstep.report.masked import masked
 from slowstep.report.overview import KINDS, overview
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
 from slowstep.text.visible import visible_lines
 from slowstep.wording.words import SIGNS, effect
+from slowstep_probe.secret import masked
 
 
 @singledispatch

@@ -15,7 +15,6 @@ from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
 from slowstep.records import Status, TrialRecord
 from slowstep.report.chart import Table
-from slowstep.report.masked import masked
 from slowstep.settings import Loaded
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Settings
@@ -34,6 +33,7 @@ from slowstep.wording.words import (
     share_span,
     size,
 )
+from slowstep_probe.secret import masked
 
 FINAL_FILES = {
     "training_args.yaml": "TrainingArguments(**yaml.safe_load(...)) takes it as it is",

@@ -16,6 +16,7 @@ from slowstep.settings.parse import Unreadable, parse, read_yaml
 from slowstep.settings.plain import unsuitable
 from slowstep.settings.rules import impossible, not_here
 from slowstep.settings.schema import OVERRIDE, Loaded, Settings
+from slowstep_probe.secret import HIDDEN, masked
 
 LONGEST_NAME = 120
 """The most letters of an investigation's name. Files are named after it, and file systems take names of 255 bytes."""
@@ -39,7 +40,8 @@ def from_data(
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        places[key] = f"{OVERRIDE}{text[:200]}"
+        shown = text if masked(key.rpartition(".")[2], value) == value else f"{key}={HIDDEN}"
+        places[key] = f"{OVERRIDE}{shown[:200]}"
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
 

@@ -205,8 +205,8 @@ class Crew:
             if len(self.members) == 1:
                 raise NoNode(why + self.not_shared)
             self.do_without(
-                f"{why}left nothing in {self.root.parent}: its node does not see that folder, it seems, and is not used; "
-                "keep it out by measure.slurm.exclude"
+                f"{why}left nothing in {self.root.parent}, which its node does not see, it seems: it is not used; "
+                "keep its node out by measure.slurm.exclude"
             )
             self.dismiss(member)
 
