@@ -207,13 +207,35 @@ def test_the_ordinary_time_between_phases_is_no_loss_that_stays() -> None:
     """Beside a line that took 20 %, Python's ordinary way of 8 % stays when the line is gone; so does a met stall's."""
     (line,) = found(other=0.2)
     assert line.ordinary == pytest.approx(0.03 / 1.2, abs=0.01)
-    line = replace(line, ordinary=0.08)
+    assert line.ordinary <= line.ordinary_at_most
+    line = replace(line, ordinary=0.08, ordinary_at_most=0.1)
     gone_with_it = Left(least={"other": 0.07}, most={"other": 0.09}, before={"other": 0.25})
     never_met = replace(gone_with_it, before={"other": 0.09})
 
     assert [] == unexplained([line], [gone_with_it], MINIMUM)
     assert [line] == [s for s, _ in unexplained([line], [never_met], MINIMUM)]
     assert (True, False) == (gone(line, gone_with_it), gone(line, never_met))
+
+
+def test_ordinary_time_is_that_of_each_step() -> None:
+    """With steps of twice the work half of it is left for a sample: the line, which costs half as well, is not gone."""
+    (line,) = found(other=0.2)
+    line = replace(line, ordinary=0.2, ordinary_at_most=0.2)
+    halved = Left(least={"other": 0.18}, most={"other": 0.19}, before={"other": 0.37}, steps=0.5)
+
+    assert [0.08] == [pytest.approx(stays) for _, stays in unexplained([line], [halved], MINIMUM)]
+    assert not gone(line, halved)
+    assert gone(line, replace(halved, steps=1.0))
+
+
+def test_what_stays_at_least_is_said_within_what_is_known() -> None:
+    """A profile of a few steps tells a line's share, and so the rest of its phase, up to a factor."""
+    (line,) = found(other=0.2)
+    line = replace(line, ordinary=0.1, ordinary_at_most=0.17)
+    left = Left(least={"other": 0.16}, most={"other": 0.165}, before={"other": 0.3})
+
+    assert [] == unexplained([line], [left], MINIMUM)
+    assert [] != unexplained([replace(line, ordinary_at_most=0.1)], [left], MINIMUM)
 
 
 def test_pairs_that_met_no_stall_explain_none() -> None:

@@ -70,7 +70,10 @@ class Suspect:
     node: int | None = None
     """The node of that rank."""
     ordinary: float = 0.0
-    """The share of the wall time that the phase takes beside the lost one. It stays when the loss is gone."""
+    """The share of the wall time that the phase takes beside the lost one. Each step still takes as long without the
+    loss."""
+    ordinary_at_most: float = 0.0
+    """The most that this may be: what is lost is known within its interval."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -129,6 +132,17 @@ class Left:
     before: Mapping[str, float] = field(default_factory=dict)
     """What the baseline lost in the same pairs, told in the same way. If it lost nothing there, met no stalls say, the
     absence of a loss after proves nothing."""
+    steps: float = 1.0
+    """The steps that the changed run takes for what the baseline does in one."""
+
+    def least_of(self, suspect: Suspect) -> float:
+        """Return the least that is left of what a suspect loses."""
+        return max(0.0, self.least[suspect.phase] - suspect.ordinary_at_most * self.steps)
+
+    def most_of(self, suspect: Suspect) -> float:
+        """Return the most that is left of what a suspect loses; all of the time if that is not known."""
+        most = self.most.get(suspect.phase)
+        return 1.0 if most is None else most - suspect.ordinary * self.steps
 
 
 def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) -> list[tuple[Suspect, float]]:
@@ -136,10 +150,7 @@ def unexplained(found: Sequence[Suspect], left: Sequence[Left], minimum: float) 
 
     `left` says what each supported change leaves.
     """
-    stays = [
-        (s, min([s.share.mean, *(max(0.0, one.least[s.phase] - s.ordinary) for one in left if eased(s, one))]))
-        for s in found
-    ]
+    stays = [(s, min([s.share.mean, *(one.least_of(s) for one in left if eased(s, one))])) for s in found]
     return [(s, share) for s, share in stays if speed_up(share) - 1 >= minimum]
 
 
@@ -153,12 +164,12 @@ def met(suspect: Suspect, left: Left) -> bool:
 
 def eased(suspect: Suspect, left: Left) -> bool:
     """Return whether a changed run is shown to lose less than the suspect does."""
-    return met(suspect, left) and left.most.get(suspect.phase, 1.0) - suspect.ordinary < suspect.share.lower
+    return met(suspect, left) and left.most_of(suspect) < suspect.share.lower
 
 
 def gone(suspect: Suspect, left: Left) -> bool:
     """Return whether a changed run is shown to lose little of what the suspect loses."""
-    return met(suspect, left) and left.most.get(suspect.phase, 1.0) - suspect.ordinary <= LITTLE * suspect.share.lower
+    return met(suspect, left) and left.most_of(suspect) <= LITTLE * suspect.share.lower
 
 
 def achieved(facts: BaselineFacts, phase: str) -> float | None:
@@ -176,6 +187,7 @@ def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | No
     node = node_of_rank(slow.rank, facts.on_nodes)
     on_node = f" (on node {node})" if len(facts.on_nodes) > 1 else ""
     return Suspect(
+        **_beside(facts, slow.phase, slow.share),
         phase=slow.phase,
         share=slow.share,
         why=f"rank {slow.rank}{on_node} takes that much longer there than any other, and they wait for it meanwhile",
@@ -210,8 +222,16 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
     if share.mean < least:
         return None
     why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
-    ordinary = max(0.0, facts.shares["other"].mean - share.mean)
-    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named), ordinary=ordinary)
+    beside_it = _beside(facts, "other", share)
+    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named), **beside_it)
+
+
+def _beside(facts: BaselineFacts, phase: str, loses: Interval) -> dict[str, float]:
+    """Return the time of a phase beside what it `loses`, as a suspect holds it. Of a pass the loss alone is told."""
+    if phase in PASSES:
+        return {}
+    whole = facts.shares[phase].mean
+    return {"ordinary": max(0.0, whole - loses.mean), "ordinary_at_most": max(0.0, whole - loses.lower)}
 
 
 def _suspect_pass(facts: BaselineFacts, phase: str, least: float) -> Suspect | None:

@@ -66,6 +66,8 @@ class Verdict(Shown):
     """Share of the wall time, by phase, that the changed run loses at most; empty where the comparison is worthless."""
     before: dict[str, float] = field(default_factory=dict)
     """Share of the wall time, by phase, that the baseline spent in the same pairs; for a pass, what it lost there."""
+    steps: float = 1.0
+    """The steps that the changed run takes for the work of one of the baseline's."""
     tells: bool = True
     """False if its pairs say nothing of the change: something else changed, or waits came too rarely in them."""
     loss_change: float | None = None
@@ -111,7 +113,7 @@ class Verdict(Shown):
         """Return the lost time that the change leaves, as shares of the time that the baseline takes for the same."""
         ratio = self.effect.ratio if self.effect else 1.0
         least, most = ({p: share / ratio for p, share in shares.items()} for shares in (self.left, self.left_at_most))
-        return Left(least=least, most=most, before=self.before)
+        return Left(least=least, most=most, before=self.before, steps=self.steps)
 
     @property
     def gain(self) -> float:
@@ -180,6 +182,7 @@ def judge(
         status=Status.OK,
         left={phase: share.lower for phase, share in left.items()},
         before=_shares(baseline) | had,
+        steps=_steps_for_one(baseline, treatment),
         loss_change=losses.change(record),
         warnings=notes_on(record, read, prior.bound, exact=prior.meaning is Meaning.EXACT),
         lines=_lines(contrast, record) or prior.lines,
@@ -339,6 +342,15 @@ def _fewer_stalls(pairs: Sequence[Pair], minimum: float) -> bool:
     removed = (waits - seconds_per_work(1, WAITS)) / whole
     faster = whole / seconds_per_work(1, PHASES)
     return speed_up(removed) >= 1 + minimum and faster >= 1 + minimum
+
+
+def _steps_for_one(baseline: Sequence[Block], treatment: Sequence[Block]) -> float:
+    """Return the steps that the treatment takes for the work of one of the baseline's."""
+    before, after = (
+        sum(block.steps for block in blocks) / sum(done)
+        for blocks, done in zip((baseline, treatment), works(baseline, treatment), strict=True)
+    )
+    return after / before
 
 
 def _shares(blocks: Sequence[Block]) -> dict[str, float]:
