@@ -3,7 +3,7 @@
 Two arms of the same run are compared: one maps the base that was built beforehand, the other builds its own (by an
 option of LoRA at its default, which the kit does not know to be harmless). Their pairs show whether mapped weights
 train as fast as a process's own; their launches, what is saved; their memory, what is shared. The results are written
-to bench/results/frozen_base.json.
+to bench/results/frozen_base.json, each with the machine and the date that it was measured on.
 
 `--program` measures the same of a user's program that reads the model from a folder: its launches with weights that are
 built once, and with weights that each launch builds, in turns.
@@ -74,8 +74,9 @@ def main() -> int:
         return 0
     began = time.monotonic()
     for number, (name, changes) in enumerate(RUNS.items(), start=1):
-        found[name] = measured(changes, given.pairs, began + 60 * given.minutes * number / len(RUNS))
-        write_atomically(RESULTS, json.dumps(found | here_and_now(), indent=1) + "\n")
+        until = began + 60 * given.minutes * number / len(RUNS)
+        found[name] = measured(changes, given.pairs, until) | here_and_now()
+        write_atomically(RESULTS, json.dumps(found, indent=1) + "\n")
         print(json.dumps({name: found[name]}, indent=1), flush=True)
     return 0
 
@@ -138,7 +139,7 @@ def launched(measurer: LocalMeasurer, arm: Arm, key: str, rows: dict[str, Any], 
 
 PROGRAM = ROOT / "tests" / "programs" / "over_frozen_weights.py"
 OF_PROGRAM = "a program, NF4"
-"""The results of `--program`, which tell their own machine and date."""
+"""The name of the results of `--program`."""
 
 LAUNCHES = 3
 """The launches of a program that are measured of each kind, after the first, which builds what the others read."""

@@ -91,7 +91,8 @@ def test_fast_steps_are_told_apart() -> None:
 
 
 def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[..., Measured]) -> None:
-    """New pairs may refute what was found, and the row says only that they are new. A change counts once."""
+    """Fresh pairs may refute what was found: the row says only that they are fresh, and the description is theirs. A
+    change counts once."""
     found = measured(0.2, gradient_checkpointing=False)
     again = {
         outcome: replace(measured(gain, "final", gradient_checkpointing=False), contrast=found.contrast)
@@ -100,10 +101,12 @@ def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[...,
     charts = {outcome: intervals([found, one], 0.05) for outcome, one in again.items()}
 
     for outcome, chart in charts.items():
-        (row,) = [row for row in chart.rows if row["arm"] == "gradient_checkpointing=false, measured again"]
+        (row,) = [row for row in chart.rows if row["arm"] == "gradient_checkpointing=false, in fresh pairs"]
         assert row["verdict"].endswith(outcome)
         assert "confirmed" not in str(chart.rows)
         assert "changes here" not in chart.description
+    assert "in fresh pairs brings +19 %" in charts["supported"].description
+    assert "no change here was shown" in charts["refuted"].description
 
 
 def cells_of(chart: Chart) -> list[str]:

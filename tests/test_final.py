@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from datasets import Dataset, load_from_disk
 
 from simulated import around, contrast, pairs, record
 from slowstep import report
@@ -27,7 +28,7 @@ from slowstep.final.alternatives import options
 from slowstep.final.choice import Choice, choose, profiles
 from slowstep.final.combinations import Candidate, clashes, finalists, ranked
 from slowstep.final.decision import decision_of
-from slowstep.final.script import script
+from slowstep.final.script import script, why_not
 from slowstep.final.search import head_to_head, may_be_redundant, missed, without_redundant
 from slowstep.investigation import Measured, open_lab, read_investigation
 from slowstep.investigation.lab import Lab
@@ -410,7 +411,7 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     (refused,) = decision_of(choice).refused
     told = str(final_conclusion(again.verdict, [found.verdict], [], []))
 
-    assert re.fullmatch(r".*new pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
+    assert re.fullmatch(r".*fresh pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
     assert "not confirmed. Too noisy to tell" in told
     assert "together" not in told
 
@@ -476,7 +477,7 @@ def test_how_the_choice_was_measured_is_told_as_it_was(supported: Callable[..., 
 
 
 def test_the_last_notebook_draws_a_change_in_two_families_once(quick: Settings, tmp_path: Path) -> None:
-    """And beside it what new pairs said of it."""
+    """And beside it what fresh pairs said of it."""
     levels = {"per_device_train_batch_size": [16]}
     settings = replace(quick, data_loading={}, gradient_checkpointing=levels, sequence_length=levels)
     settings = override(replace(settings, compute={}, overheads={}), {"allow.semantics": True})
@@ -488,7 +489,7 @@ def test_the_last_notebook_draws_a_change_in_two_families_once(quick: Settings, 
     (source,) = (text for cell in cells if "report.intervals" in (text := "".join(cell["source"])))
     chart = eval(source, {"report": report, "lab": lab, "choice": choice})
 
-    assert ["per_device_train_batch_size=16", "per_device_train_batch_size=16, measured again"] == sorted(
+    assert ["per_device_train_batch_size=16", "per_device_train_batch_size=16, in fresh pairs"] == sorted(
         row["arm"] for row in chart.rows
     )
 
@@ -518,11 +519,11 @@ RUNS = {
 FOUR_BIT = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float32"}
 
 
-def trained(settings: Settings, folder: Path) -> list[float]:
+def trained(settings: Settings, folder: Path, *launcher: str) -> list[float]:
     """The losses that the script of `settings` logs in its first four steps."""
     path = folder / "train.py"
     path.write_text(script(settings), encoding="utf-8")
-    command = [sys.executable, str(path), "--max_steps", "4", "--output_dir", str(folder / "out")]
+    command = [sys.executable, *launcher, str(path), "--max_steps", "4", "--output_dir", str(folder / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [float(found) for found in re.findall(r"'loss': '?([\d.]+)", done.stdout)]
@@ -567,7 +568,26 @@ def test_the_script_trains_as_many_samples_as_the_job_has(smoke: Settings, tmp_p
     run = {"job.samples": 800, "job.epochs": 0.5, "training_arguments.logging_steps": 1}
     text = script(override(smoke, run))
 
-    assert "num_train_epochs=0.5 * 800 / len(raw)" in text
+    assert "args.num_train_epochs = 0.5 * 800 / len(raw)" in text
+
+
+@pytest.mark.exhaustive
+def test_one_of_several_processes_copies_the_data(smoke: Settings, tmp_path: Path) -> None:
+    """The others read the copy once it is whole, and none writes over what another one reads."""
+    data = tmp_path / "data"
+    Dataset.from_list([{"text": f"the number {i} is a number"} for i in range(64)]).save_to_disk(data)
+    run = {"dataset.name_or_path": str(data), "dataset.text_field": "text", "dataset.storage": "local_copy"}
+    settings = override(smoke, JOB | run | {"processes": 2, "training_arguments.logging_steps": 1})
+    losses = trained(settings, tmp_path, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+
+    assert len(losses) == 2 * 4  # each process prints those of both
+    assert len(load_from_disk(tmp_path / "dataset")) == 64
+
+
+def test_a_script_that_cannot_be_written_is_missed_with_a_reason(smoke: Settings) -> None:
+    """Options by which processes exchange gradients have no argument of Trainer's each."""
+    assert why_not(smoke) == ""
+    assert "all of ddp, which the parameter file does" in why_not(override(smoke, {"ddp.bucket_cap_mb": 100}))
 
 
 def test_the_script_is_plain(smoke: Settings) -> None:

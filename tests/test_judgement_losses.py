@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from slowstep.judgement import losses
-from slowstep.records import ComparisonRecord, Status, TrialRecord
+from slowstep.records import ComparisonRecord, Memory, Status, TrialRecord
 
 
 def compared(a: list[float], b: list[float], batch: int = 4, **observed: object) -> ComparisonRecord:
@@ -53,6 +54,15 @@ def test_samples_of_all_processes_count() -> None:
 def test_other_samples_are_not_compared(fact: dict[str, object]) -> None:
     """Packed or cut examples are not the samples that the baseline saw."""
     assert losses.change(compared([6.0], [6.0], **fact)) is None
+
+
+def test_weights_that_were_written_on_a_device_leave_nothing_to_compare() -> None:
+    """There the other arm reads what was written; on a host the writer has copies of its own."""
+    written = compared([6.0, 5.0], [6.0, 5.0], frozen_bytes_written=8)
+    on_device = replace(written, treatment=replace(written.treatment, memory=Memory(reserved=1 << 30)))
+
+    assert losses.same(written)
+    assert losses.same(on_device) is losses.same(on_device, reorders_draws=True) is losses.change(on_device) is None
 
 
 def test_without_a_common_end_there_is_nothing_to_compare() -> None:

@@ -78,7 +78,8 @@ def test_a_gain_that_may_be_too_small_is_told_as_a_gain(tokenize: Contrast) -> N
     assert found.effect.low > 1
     assert Outcome.INCONCLUSIVE == found.outcome
     assert found.reason == (
-        "there is a gain, and after 12 pairs it is not known whether it reaches the minimum effect of +5.0 %"
+        "the interval excludes no gain, and after 12 pairs it is not known whether the gain reaches the minimum "
+        "effect of +5.0 %"
     )
 
 

@@ -197,6 +197,20 @@ def test_what_to_do_holds_all_that_is_adopted(concluded: Concluded) -> None:
     assert "All together" in as_markdown(found)
 
 
+def test_what_to_do_never_asks_for_two_values_of_one_setting(concluded: Concluded) -> None:
+    """What a change was measured beside gives way to what is adopted with it."""
+    known = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    beside = {"training_arguments.tf32": False}
+    parts = [replace(part, overrides=part.overrides | beside) for part in known.decision.parts]
+    more = known.decision.adopted.overrides | {"training_arguments.tf32": True}
+    decided = replace(known.decision, adopted=replace(known.decision.adopted, overrides=more), parts=parts)
+    found = replace(known, decided=decided)
+
+    assert ["training_arguments.gradient_checkpointing: false", "training_arguments.tf32: true"] == [
+        action.what for action in found.actions
+    ]
+
+
 def test_what_to_do_in_a_program_names_its_lines(concluded: Concluded) -> None:
     """What was not shown by itself has its place in the code, too."""
     known = overview(concluded({"gradient_checkpointing=false": 0.4}))

@@ -61,15 +61,14 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
-    repeated = _repeated(a, b)
-    by_repeats = _by_repeats(a, b, gain, repeated) if gain and repeated else None
+    by_repeats = _by_repeats(a, b, gain) if gain else None
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),
         *_meaning(claim, a, b),
-        *(_noise_of_repeats(claim, a, b, str(repeated), by_repeats) if by_repeats else _rounding(claim, gain, stated)),
+        *(_noise_of_repeats(claim, a, b, by_repeats) if by_repeats else _rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
     ]
     left_open = _left_open(gain, stated, by_repeats) if gain and stated else ""
@@ -196,17 +195,21 @@ def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def _noise_of_repeats(claim: Claim, a: Run, b: Run, quantity: str, interval: Figure) -> list[Finding]:
+def _noise_of_repeats(claim: Claim, a: Run, b: Run, interval: Figure) -> list[Finding]:
     """Find out whether the repeats of both rows differ among themselves as much as the rows do."""
-    if not interval.low <= 1 <= interval.high:
+    quantity = _repeated(a, b)
+    if quantity is None or not interval.low <= 1 <= interval.high:
         return []
     counts = f"{len(a.repeats[quantity])} and {len(b.repeats[quantity])} repeats of {TITLES[quantity]}"
     text = f"{counts} differ among themselves as much as the two rows do"
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def _by_repeats(a: Run, b: Run, gain: Figure, quantity: str) -> Figure | None:
+def _by_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
     """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None if they tell none."""
+    quantity = _repeated(a, b)
+    if quantity is None:
+        return None
     values = [r.repeats[quantity] for r in (a, b)]
     if gain.middle <= 0 or min(map(min, values)) <= 0:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
 from slowstep.records import Store
+from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
 from slowstep.text.terminal import say
@@ -26,8 +28,9 @@ from slowstep.wording.words import SIGNS, effect
 def measure(loaded: Loaded, outputs: Path) -> int:
     """Measure one investigation, print its verdicts, and return 0.
 
-    A section that fails stops no other, and its reason is printed. It returns 1 then, or if the baseline can't be
-    trained. NoNode if there is no node to measure on.
+    A section that fails stops no other, though what it would have measured can't be chosen, so the choice fails with
+    it. The reason is printed, and of an error that the kit does not know the traceback is kept beside the trials' logs.
+    It returns 1 then, or if the baseline can't be trained. NoNode if there is no node to measure on.
     """
     folder = outputs / loaded.settings.name
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
@@ -44,11 +47,11 @@ def measure(loaded: Loaded, outputs: Path) -> int:
                         raise one.failed
                     if one.failed is not None:
                         failed.add(one.section)
-                        say(f"{one.section.title}: {_reason(one.failed)}", error=True)
+                        say(f"{one.section.title}: {_reason(one.failed, folder / 'records' / 'logs')}", error=True)
                         continue
                     failed.discard(one.section)
                     _say(one, said)
-                    said |= {v.name: v for v in one.verdicts}
+                    said |= {v.name: v for v in one.verdicts if one.moved or v.name not in said}
         except Unmeasurable as error:
             say(f"{loaded.settings.name}: {error}", error=True)
             return 1
@@ -56,11 +59,17 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     return 1 if failed else 0
 
 
-def _reason(error: Exception) -> str:
-    """Return why a section failed, in words. An error that the kit does not know is named by its kind, too."""
+def _reason(error: Exception, logs: Path) -> str:
+    """Return why a section failed, in words. An error that the kit does not know leaves its traceback in `logs`."""
     if isinstance(error, OSError):
         return explained(error)
-    return str(error) if isinstance(error, SettingsError | RuntimeError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, SettingsError | RuntimeError):
+        return str(error)
+    told, where = f"{type(error).__name__}: {error}", logs / "traceback.txt"
+    with contextlib.suppress(OSError):
+        write_atomically(where, "".join(traceback.format_exception(error)))
+        told += f" (traceback: {where})"
+    return told
 
 
 def _say(one: Concluded, said: dict[str, Verdict]) -> None:

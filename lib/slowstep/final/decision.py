@@ -70,7 +70,7 @@ def _refused(m: Measured, choice: Choice) -> Refused:
 
 
 def _measured_again(m: Measured, choice: Choice) -> str:
-    """Return what new pairs said of a change that could have been adopted, with what else was measured in them."""
+    """Return what fresh pairs said of a change that could have been adopted, with what else was measured in them."""
     wanted = {label([pick]) for pick in m.contrast.levels}
     again = [one for one in choice.confirmed if wanted <= {label([pick]) for pick in one.contrast.levels}]
     failed = [one for one in again if one.verdict.outcome is not Outcome.SUPPORTED]
@@ -78,9 +78,9 @@ def _measured_again(m: Measured, choice: Choice) -> str:
         return "it was not shown to bring anything beside what is adopted"
     found = min(failed, key=lambda one: len(one.contrast.levels))
     others = [name for pick in found.contrast.levels if (name := label([pick])) not in wanted]
-    beside = f" together with {' and '.join(others)}" if others else ""
+    how = f"together with {' and '.join(others)}" if others else "once more"
     said = f"{span(found.verdict.effect)}, " if found.verdict.effect else ""
-    return f"measured once more in new pairs{beside}, it was not confirmed: {said}{found.verdict.reason}"
+    return f"measured {how} in fresh pairs, it was not confirmed: {said}{found.verdict.reason}"
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

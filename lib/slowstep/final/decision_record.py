@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from slowstep.factors import Meaning
 from slowstep.final.alternatives import option_table, options
 from slowstep.final.choice import Choice
+from slowstep.final.script import why_not
 from slowstep.investigation.lab import Lab
 from slowstep.judgement.projection import Projection
 from slowstep.judgement.verdict import Outcome
@@ -92,6 +93,11 @@ def _decided(choice: Choice, lost: Sequence[Cause]) -> str:
 
 
 def _consequences(choice: Choice) -> str:
+    absent = why_not(choice.settings) if choice.settings.command is None else ""
+    return _job(choice) + f"\n\nThere is no train.py beside this file: {absent}." * bool(absent)
+
+
+def _job(choice: Choice) -> str:
     if not choice.after or not choice.before:
         unknown = "The whole job is not projected: its size is not given, or its steps keep no one pace."
         return unknown if choice.adopted else "The real job takes as long as before."

@@ -15,7 +15,7 @@ from slowstep.final.choice import Choice
 from slowstep.final.code_changes import changes_page, changes_record, edits
 from slowstep.final.decision_record import decision
 from slowstep.final.patch import patch
-from slowstep.final.script import can_be_written, script
+from slowstep.final.script import script, why_not
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
@@ -51,7 +51,7 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
         values["quantization_config.yaml"] = s.quantization
     values[f"{s.name}.yaml"] = to_plain(without_refused(s))
     texts = {name: _as_yaml(content) for name, content in values.items()}
-    if can_be_written(s):
+    if not why_not(s):
         texts["train.py"] = script(from_plain(Settings, without_secrets(to_plain(s))))
     texts["decision.md"] = decision(lab, choice)
     return _written(folder, texts)

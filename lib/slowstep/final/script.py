@@ -29,13 +29,13 @@ BACKENDS = {
 }
 
 
-def can_be_written(s: Settings) -> bool:
-    """Return whether a script can say all of a run.
-
-    Only the code of a user's own workload knows what it trains. Trainer takes few of the options by which ranks
-    exchange gradients, and not by arguments alone.
-    """
-    return s.workload == "finetune" and s.ddp == Ddp() and s.zero_optimization == ZeroOptimization()
+def why_not(s: Settings) -> str:
+    """Return why no script can say all of a run, as a clause; empty if one can."""
+    if s.workload != "finetune":
+        return "only its own code knows what this workload trains"
+    own = {"ddp": s.ddp != Ddp(), "zero_optimization": s.zero_optimization != ZeroOptimization()}
+    sections = " and ".join(name for name, used in own.items() if used)
+    return f"Trainer's arguments alone don't say all of {sections}, which the parameter file does" if sections else ""
 
 
 def script(s: Settings) -> str:

@@ -200,7 +200,7 @@ class Lab(Shown):
     def _needs_trial(self, contrast: Contrast) -> bool:
         """Return whether a contrast of the plan is measured: it is not yet, and nothing else decides it."""
         known = self._was_measured(contrast, "")
-        return not known and not self._needs_no_trial(contrast, self.evidence.prior(contrast), known)
+        return not known and not self._needs_no_trial(contrast, self.evidence.prior(contrast), measured=False)
 
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.

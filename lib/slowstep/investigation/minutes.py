@@ -47,5 +47,6 @@ def drawing(store: Store) -> float:
 def took(store: Store, notebook: str, arm: str) -> float:
     """Return the seconds in which a notebook's questions on `arm` were measured, and in which its report was drawn."""
     measured, drawn = store.read(Summary, "summaries", notebook), store.read(NotebookRun, "notebooks", notebook)
-    of_arm = measured is not None and measured.arm == arm
-    return (measured.seconds if of_arm else 0.0) + (drawn.seconds if drawn else 0.0)
+    if measured is not None and measured.arm != arm:  # the report is of that other arm, too
+        return 0.0
+    return sum(part.seconds for part in (measured, drawn) if part is not None)

@@ -36,12 +36,23 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
     `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
     """
+    if wrote_into_others(record):
+        return None
     arms = (record.baseline, record.treatment)
     if reorders_draws or any(arm.observed.get(fact) for arm in arms for fact in RANDOM):
         return _near(record, CHANCE)
     near = _near(record, 0.0)
     pairs = list(zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False))
     return near is not False and all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs) if pairs else None
+
+
+def wrote_into_others(record: ComparisonRecord) -> bool:
+    """Return whether, while an arm trained, one wrote into frozen weights that trials share on a device.
+
+    A host gives the writer copies of its own. On a device the others read what was written, and train otherwise.
+    """
+    arms = (record.baseline, record.treatment)
+    return any(arm.observed.get("frozen_bytes_written") and arm.memory.reserved is not None for arm in arms)
 
 
 RANDOM = ("dropout", "draws")
@@ -64,13 +75,15 @@ def _near(record: ComparisonRecord, errors: float) -> bool | None:
 
 
 def change(record: ComparisonRecord) -> float | None:
-    """Return the relative change of the mean loss over the first samples of both arms; None if the samples differ.
+    """Return the relative change of the mean loss over the first samples of both arms.
+
+    None if the samples differ, or if an arm wrote into weights that the other one reads.
 
     Steps of the two arms may hold different numbers of samples, so the longest stretch counts at whose end both arms
     end a step.
     """
     a, b = record.baseline, record.treatment
-    if any(a.observed.get(fact) != b.observed.get(fact) for fact in DATA):
+    if any(a.observed.get(fact) != b.observed.get(fact) for fact in DATA) or wrote_into_others(record):
         return None
     ends_a, ends_b = _ends(a), _ends(b)
     common = max(set(ends_a) & set(ends_b), default=0)

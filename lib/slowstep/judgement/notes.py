@@ -41,17 +41,18 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
         notes.append("the step time was still falling when warm-up ended")
     if record.redone:
         notes.append(f"pairs measured again because other processes interrupted them: {len(record.redone)}")
+    on_device = losses.wrote_into_others(record)
+    if on_device:
+        notes.append(
+            "a trial wrote into the frozen weights that trials share on the device, so losses of both arms say nothing "
+            "about each other"
+        )
     for which, trial in (("baseline", record.baseline), ("changed run", record.treatment)):
         written = trial.observed.get("frozen_bytes_written")
-        if written and trial.memory.reserved is None:
+        if written and not on_device:
             notes.append(
                 f"the {which} wrote into {written / 2**20:.0f} MiB of the frozen weights that trials share, so it has "
                 "copies of its own of them"
-            )
-        elif written:
-            notes.append(
-                f"while the {which} trained, a trial wrote into the frozen weights that trials share on the device, so "
-                "losses of both arms say nothing about each other"
             )
     interrupted = sum(b.interrupted is not None for p in record.pairs for b in (p.baseline, p.treatment))
     if interrupted:

@@ -241,8 +241,8 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     if effect.low > 1:
         return (
             Outcome.INCONCLUSIVE,
-            f"there is a gain, and after {effect.n} pairs it is not known whether it reaches the minimum effect of "
-            f"{percent(least)}",
+            f"the interval excludes no gain, and after {effect.n} pairs it is not known whether the gain reaches the "
+            f"minimum effect of {percent(least)}",
         )
     return (
         Outcome.INCONCLUSIVE,

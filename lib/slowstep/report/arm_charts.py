@@ -35,7 +35,7 @@ def intervals(measured: Sequence[Measured], minimum_effect: float) -> Chart:
 def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judged: str = "throughput") -> Chart:
     """Draw the effect of each verdict with its interval, the largest at the top, under its label.
 
-    `judged` is the unit.
+    `judged` is the unit. Of verdicts on the same change the last one is what the figure's description tells of it.
     """
     ordered = sorted(labelled, key=lambda one: one[1].effect.mean if one[1].effect else float("-inf"))
     names = [_row(name, v) for name, v in ordered]
@@ -80,7 +80,10 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         for name, v in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
-    return Chart(figure, _finding(ordered, judged), rows, 150 + 34 * max(len(names), 2))
+    last = {(v.name, v.condition): (name, v) for name, v in labelled}
+    return Chart(
+        figure, _finding([one for one in ordered if one in last.values()], judged), rows, 150 + 34 * max(len(names), 2)
+    )
 
 
 def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
@@ -90,8 +93,7 @@ def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:
     if not told:
         return f"Effects on {judged} with their intervals: no change here was shown to bring the minimum effect."
     name, v = told[0]
-    changes = {v.name for _, v in told}  # one that was measured again has two rows
-    others = f"; {len(changes)} changes here were shown to bring something" if len(changes) > 1 else ""
+    others = f"; {len(told)} changes here were shown to bring something" if len(told) > 1 else ""
     return f"Effects on {judged} with their intervals: {name.replace('<br>', ' ')} brings {effect(v.effect)}{others}."
 
 
@@ -193,9 +195,9 @@ def memory(baseline: Baseline, measured: Sequence[Measured]) -> Chart:
 
 
 def _label(m: Measured) -> str:
-    """Return the arm's name with its condition below. Arms that the final choice measured again are marked."""
+    """Return the arm's name with its condition below. Arms that the final choice measured in fresh pairs are marked."""
     name = "<br>".join(filter(None, (m.verdict.name, m.verdict.condition)))
-    return f"{name}, measured again" if m.family == "final" else name
+    return f"{name}, in fresh pairs" if m.family == "final" else name
 
 
 def _row(name: str, v: Verdict) -> str:

@@ -156,10 +156,26 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        found = [_action(v, self.now) for v in self.decision.parts]
-        rest = _rest(self.decision.adopted, self.decision.parts)
+        found = [_action(v, self.now) for v in self._parts]
+        rest = _rest(self.decision.adopted, self._parts)
         kind = "not shown to pay by itself; part of what was measured together"
         return found + [Action(what=rest, gain="", kind=kind)] * bool(rest)
+
+    @property
+    def _parts(self) -> list[Verdict]:
+        """Return what is adopted, part by part, each with the values that the whole has.
+
+        What a part was measured beside, or kept as it was, may be otherwise in the whole.
+        """
+        whole = self.decision.adopted.overrides if self.decision.adopted else {}
+
+        def as_adopted(values: Mapping[str, object]) -> dict[str, object]:
+            return {key: value for key, value in values.items() if key not in whole or whole[key] == value}
+
+        return [
+            replace(v, overrides=as_adopted(v.overrides), held_constant=as_adopted(v.held_constant))
+            for v in self.decision.parts
+        ]
 
     @property
     def single(self) -> bool:

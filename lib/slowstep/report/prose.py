@@ -120,7 +120,7 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen.outcome is not Outcome.SUPPORTED:
         whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
         why = escape(sentence(chosen.reason))
-        return f"**Change nothing yet.** {whole}: measured once more in new pairs, and not confirmed. {why}"
+        return f"**Change nothing yet.** {whole}: {measured_again(chosen)}, and not confirmed. {why}"
     why = "" if chosen.alone else ", since gains don't add"
     dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
     return (

@@ -9,7 +9,7 @@ from slowstep.factors import CATALOGUE, Meaning
 from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, BatchSize, Measured, worth_having
 from slowstep.judgement.block_length import BlockLength
-from slowstep.judgement.projection import Projection
+from slowstep.judgement.projection import Projection, devices
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.verdict import Verdict
@@ -109,7 +109,7 @@ def _loss(v: Verdict) -> str:
 
 def _units(t: Throughput) -> dict[str, str]:
     return {
-        "s/step": f"{t.seconds_per_step:.3g}" if t.seconds_per_step < 1000 else f"{t.seconds_per_step:,.0f}",
+        "s/step": f"{t.seconds_per_step:.3g}" if t.seconds_per_step < 999.5 else f"{t.seconds_per_step:,.0f}",
         "samples/s": rate(t.samples_per_second),
         "padded tokens/s": rate(t.padded_tokens_per_second),
         "useful tokens/s": rate(t.useful_tokens_per_second),
@@ -175,7 +175,9 @@ def _block_length(found: BlockLength) -> str:
 def _utilisation(baseline: Baseline) -> str:
     if baseline.peak is None or baseline.mfu is None:
         return NOT_MEASURED
-    return f"{share(baseline.mfu)} of {baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})"
+    n = devices(baseline.record)
+    each = f"{n} devices of " if n > 1 else ""
+    return f"{share(baseline.mfu)} of {each}{baseline.peak.tflops:.3g} TFLOP/s ({baseline.peak.source})"
 
 
 def trial_time(baseline: Baseline) -> Table:
