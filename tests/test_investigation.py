@@ -396,8 +396,8 @@ def test_a_report_counts_with_its_kernel(opened: Callable[..., Lab], drawn: floa
     """The minutes are those on the clock: a report takes time beside what is measured for it, and so will those that
     wait until nothing is left to measure."""
     lab = opened(lambda name, purpose: 0.0, minutes=1.0)
-    store = lab.evidence.store
-    store.write(Summary(notebook="00_baseline", seconds=5.0), "summaries", "00_baseline")
+    store, own = lab.evidence.store, identity(lab.arm.determinants())
+    store.write(Summary(notebook="00_baseline", arm=own, seconds=5.0), "summaries", "00_baseline")
     store.write(NotebookRun(notebook="00_baseline", status="ok", seconds=drawn), "notebooks", "00_baseline")
     for number in range(waiting):
         store.write(NotebookRun(notebook=f"later_{number}", status=INTERRUPTED), "notebooks", f"later_{number}")
@@ -405,6 +405,18 @@ def test_a_report_counts_with_its_kernel(opened: Callable[..., Lab], drawn: floa
     lab.pursue()
 
     assert measured(lab) == []
+
+
+def test_a_report_on_another_run_takes_no_minutes(opened: Callable[..., Lab]) -> None:
+    """What was measured and drawn of another baseline was paid for by its own minutes."""
+    lab = opened(lambda name, purpose: 0.0, minutes=1.0)
+    store = lab.evidence.store
+    store.write(Summary(notebook="00_baseline", arm="another", seconds=55.0), "summaries", "00_baseline")
+    store.write(NotebookRun(notebook="00_baseline", status="ok", seconds=55.0), "notebooks", "00_baseline")
+
+    lab.pursue()
+
+    assert measured(lab)
 
 
 def test_all_is_measured_once_by_one_measurer(opened: Callable[..., Lab]) -> None:
