@@ -98,6 +98,8 @@ def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[...,
         outcome: replace(measured(gain, "final", gradient_checkpointing=False), contrast=found.contrast)
         for outcome, gain in (("supported", 0.19), ("refuted", 0.0))
     }
+    doubtful = replace(again["supported"].verdict, outcome=again["refuted"].verdict.outcome.INCONCLUSIVE, effect=None)
+    again["inconclusive"] = replace(again["supported"], verdict=doubtful)
     charts = {outcome: intervals([found, one], 0.05) for outcome, one in again.items()}
 
     for outcome, chart in charts.items():
@@ -107,6 +109,7 @@ def test_what_was_measured_again_is_not_called_confirmed(measured: Callable[...,
         assert "changes here" not in chart.description
     assert "in fresh pairs brings +19 %" in charts["supported"].description
     assert "no change here was shown" in charts["refuted"].description
+    assert "gradient_checkpointing=false brings +2" in charts["inconclusive"].description  # nothing was withdrawn
 
 
 def cells_of(chart: Chart) -> list[str]:

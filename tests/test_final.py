@@ -542,11 +542,11 @@ def test_the_script_trains_as_the_trial_did(
 ) -> None:
     """final/train.py, run by itself, has the losses of the trial that chose it, and ends with a saved model."""
     settings = override(smoke, JOB | {"training_arguments.logging_steps": 1, "name": "own"} | changes)
-    losses = trained(settings, tmp_path)
-    try:
+    try:  # the trial first, since the script reads the tokenizer that it makes
         trial = measurer.pool.launch(Arm(label="trial", settings=settings), "script").record
     finally:
         measurer.pool.end("script")
+    losses = trained(settings, tmp_path)
 
     assert len(losses) == 4
     assert losses == pytest.approx(trial.losses[:4], rel=1e-3)

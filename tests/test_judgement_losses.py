@@ -59,9 +59,11 @@ def test_other_samples_are_not_compared(fact: dict[str, object]) -> None:
 def test_weights_that_were_written_on_a_device_leave_nothing_to_compare() -> None:
     """There the other arm reads what was written; on a host the writer has copies of its own."""
     written = compared([6.0, 5.0], [6.0, 5.0], frozen_bytes_written=8)
-    on_device = replace(written, treatment=replace(written.treatment, memory=Memory(reserved=1 << 30)))
+    of_device = replace(written, treatment=replace(written.treatment, memory=Memory(reserved=1 << 30)))
+    on_device = compared([6.0, 5.0], [6.0, 5.0], frozen_bytes_written=8, frozen_bytes_written_on_device=8)
 
     assert losses.same(written)
+    assert losses.same(of_device)  # trained on a device over weights of the host
     assert losses.same(on_device) is losses.same(on_device, reorders_draws=True) is losses.change(on_device) is None
 
 

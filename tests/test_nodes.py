@@ -345,7 +345,7 @@ def test_nodes_that_leave_keep_their_numbers(of_three: Session, tmp_path: Path) 
         far.start({"do": "train"})
     assert str(far.why()).startswith("node 1 (b)")
     assert far.logs() == ""
-    wires[0], told = join(of_three, tmp_path, FIRST)
+    wires[0], told = join(of_three, tmp_path, replace(FIRST, node=None))  # no --node-rank: its host is known
     assert told["node"] == 1
     of_three.gather()
     assert of_three.on_nodes == [2, 2, 2]

@@ -211,6 +211,21 @@ def test_what_to_do_never_asks_for_two_values_of_one_setting(concluded: Conclude
     ]
 
 
+def test_lines_never_ask_for_two_values_of_one_argument(concluded: Concluded) -> None:
+    """Neither on the page nor in its data: a line that is of the whole wins, and what only a part has stays."""
+    known = overview(concluded({"gradient_checkpointing=false": 0.4}))
+    place = "train.py:8 TrainingArguments(…)"
+    adopted = replace(known.decision.adopted, lines=[f"{place}: torch_compile=True, tf32=True"])
+    (part,) = known.decision.parts
+    parts = [replace(part, lines=[f"{place}: torch_compile=True, tf32=False", "train.py:9: without autocast"])]
+    found = replace(known, decided=replace(known.decision, adopted=adopted, parts=parts))
+
+    assert [f"{place}: torch_compile=True; train.py:9: without autocast"] == [action.what for action in found.actions]
+    assert [[f"{place}: torch_compile=True", "train.py:9: without autocast"]] == [
+        one["where"] for one in as_json(found)["changes"]
+    ]
+
+
 def test_what_to_do_in_a_program_names_its_lines(concluded: Concluded) -> None:
     """What was not shown by itself has its place in the code, too."""
     known = overview(concluded({"gradient_checkpointing=false": 0.4}))

@@ -8,13 +8,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 
+from slowstep.batch import execute_notebook
 from slowstep.command.resolve import resolve
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
 from slowstep.final.files import write_files
+from slowstep.final.script import script
 from slowstep.investigation import open_lab
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, mattering, survey
@@ -22,6 +25,7 @@ from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
+from slowstep.settings.run import training_defaults
 from slowstep_probe.secret import hidden, is_secret, masked, without_secrets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,7 +91,8 @@ def test_what_is_nested_is_hidden_and_left_out_alike() -> None:
         "run": ["f", "--key", "***"],
         "n": [1],
     }
-    assert without_secrets(given) == masked("", given) | {"a": [{"lr": 1}]}
+    left = masked("", given) | {"a": [{"lr": 1}]}
+    assert without_secrets(given) == {key: value for key, value in left.items() if key != "api_key"}
 
 
 def test_a_secret_of_a_parameter_file_is_in_no_report_and_no_file_to_share(tmp_path: Path) -> None:
@@ -113,6 +118,41 @@ def test_a_secret_of_a_parameter_file_is_in_no_report_and_no_file_to_share(tmp_p
     assert written["training_args.yaml"].startswith("# Secrets are left out")
     assert yaml.safe_load(written["training_args.yaml"])["optim"] == settings.training("optim")
     assert "train.py" in written
+
+
+def test_a_script_follows_the_defaults_that_were_recorded(quick: Settings, tmp_path: Path) -> None:
+    """What is left out of it to be shared leaves the rest: another machine may have another transformers, or none."""
+    recorded = {**training_defaults(), "eval_strategy": "steps", "eval_steps": 10}
+    settings = replace(quick, defaults=recorded, **{key: {} for key in LEVEL_SECTIONS})
+    loaded = load(ROOT / "params" / "quick.yaml")
+    measurer = SimulatedMeasurer(Truth(gain=lambda arm, purpose: 0.0), settings.budget)
+    lab = open_lab(replace(loaded, settings=settings), tmp_path, "90_final_config", measurer)
+    write_files(lab, choose(lab))
+
+    written = (tmp_path / settings.name / "final" / "train.py").read_text(encoding="utf-8")
+    final = replace(settings, name=f"{settings.name}_final")
+    assert written == script(final)
+    assert written != script(replace(final, defaults=training_defaults()))
+
+
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+def test_an_executed_notebook_holds_no_secret_of_its_overrides(tmp_path: Path) -> None:
+    """The kernel gets what was given; the notebook that lies in the outputs, and may be sent, shows that it was."""
+    source, target = tmp_path / "source.ipynb", tmp_path / "target.ipynb"
+    cell = nbformat.v4.new_code_cell("overrides: list = []", metadata={"tags": ["parameters"]})
+    told = nbformat.v4.new_code_cell("print(len(overrides[0]), overrides[1])")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell, told], metadata={"kernelspec": KERNEL}), source)
+    secret = "training_arguments.hub_token=hf_abcdefgh"
+    parameters = {"overrides": [secret, "training_arguments.seed=7"], "measure": True}
+
+    assert not execute_notebook.execute(str(source), str(target), parameters)
+
+    shown = target.read_text(encoding="utf-8")
+    assert "hf_abcdefgh" not in shown
+    assert f"{len(secret)} training_arguments.seed=7" in shown
+    assert shown.count("training_arguments.hub_token=***") == 2  # the cell, and what papermill keeps of it
 
 
 def test_a_card_hides_the_secrets_of_a_command(quick: Settings, tmp_path: Path) -> None:

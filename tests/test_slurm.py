@@ -167,12 +167,13 @@ def test_a_job_whose_node_does_not_see_the_folder_is_done_without(
     cluster: SlurmMeasurer, said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The other one goes on; only where it is the only one does the investigation end."""
-    monkeypatch.setattr(crew_of_jobs, "UNSEEN_SECONDS", 0.0)
     crew = cluster.crew
     crew.fill(2)
     good, bad = crew.members
     bad.log = tmp_path / "on another file system"
     bad.box = Mailbox(tmp_path / "so is this")
+    look_until(crew, good.log.exists)  # a job is not seen before it opens its log
+    monkeypatch.setattr(crew_of_jobs, "UNSEEN_SECONDS", 0.0)
     look_until(crew, lambda: good.ready and bad not in crew.members)
 
     assert [good] == crew.members

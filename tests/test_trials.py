@@ -28,6 +28,7 @@ from slowstep.measure.interleaved import InterleavedComparison, common
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
+from slowstep.measure.pool import TrialPool
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
 from slowstep.settings.schema import Budget
 from slowstep_probe.trial.messages import Failed
@@ -158,6 +159,36 @@ def test_a_baseline_that_ends_between_rounds_is_launched_anew_with_all(
     assert healthy(found[0], 2)
     assert healthy(found[1], 4)
     assert [0, 0, 1, 1] == [pair.launch for pair in found[1].pairs]
+
+
+def test_a_change_that_does_not_come_up_again_ends_as_failed(
+    measurer: LocalMeasurer, arm: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its baseline had to be launched anew, and no other comparison was left: what was decided before stands."""
+    plain, asked = TrialPool.launch, list[LiveTrial]()
+    other = arm(w.Twin, {"training_arguments.seed": 7})
+
+    def hangs(trial: LiveTrial) -> None:
+        asked.append(trial)
+        raise TrialEnded(Failed(status=Status.TIMED_OUT, reason="no answer"))
+
+    def launch(pool: TrialPool, what: Arm, *given: object, **more: object) -> LiveTrial:
+        if asked and what == other:
+            raise TrialEnded(Failed(status=Status.CRASHED, reason="no second time"))
+        return plain(pool, what, *given, **more)
+
+    monkeypatch.setattr(LiveTrial, "look_again", hangs)
+    monkeypatch.setattr(TrialPool, "launch", launch)
+    requests = [
+        ComparisonRequest(baseline=arm(w.Tiny), treatment=treatment, stop=StopRule(max_pairs=pairs, looks=()))
+        for treatment, pairs in ((arm(w.Twin), 2), (other, 4))
+    ]
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        found = dict(own.compare_together(requests, lambda number, pairs: None))
+
+    assert asked
+    assert healthy(found[0], 2)
+    assert (Status.CRASHED, "no second time") == (found[1].treatment.status, found[1].treatment.reason)
 
 
 @pytest.mark.exhaustive

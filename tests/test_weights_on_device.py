@@ -63,8 +63,11 @@ def test_who_maps_tells_how_much_and_whether_somebody_wrote(
         "frozen_bytes_shared": sum(parameters.values()),
         "frozen_bytes_own": 0,
         "frozen_bytes_written": 0,
+        "frozen_bytes_written_on_device": 0,
     }
-    assert arena.facts([read])["frozen_bytes_written"] == mapped.values.numel() == on_device.size()
+    after = arena.facts([read])
+    assert after["frozen_bytes_written"] == mapped.values.numel() == on_device.size()
+    assert after["frozen_bytes_written_on_device"] == on_device.size()
 
 
 def test_a_handle_that_can_not_be_opened_leaves_a_copy(written: tuple[Path, torch.nn.Module]) -> None:

@@ -40,12 +40,19 @@ def masked(name: object, value: Any, leave_out: bool = False) -> Any:
     if is_secret(name, value):
         return HIDDEN
     if isinstance(value, Mapping):
-        kept = {key: one for key, one in value.items() if not (leave_out and is_secret(key, one))}
+        kept = {key: one for key, one in value.items() if not (leave_out and _is_all_secret(key, one))}
         return {key: masked(key, one, leave_out) for key, one in kept.items()}
     if isinstance(value, list):
         is_command = all(isinstance(one, str) for one in value) and not _names_a_secret(str(name))
         return hidden(value) if is_command else [masked(name, one, leave_out) for one in value]
     return value
+
+
+def _is_all_secret(name: object, value: Any) -> bool:
+    """Return whether a value is a secret, or a list of nothing else."""
+    if isinstance(value, list):
+        return bool(value) and all(is_secret(name, one) for one in value) and _names_a_secret(str(name))
+    return is_secret(name, value)
 
 
 def without_secrets(values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -78,4 +85,4 @@ def _names_a_secret(name: str) -> bool:
 def _known() -> list[str]:
     """Return the values of the environment's variables that are secrets by their names. A path is none (`PWD`)."""
     named = [value for name, value in os.environ.items() if len(value) >= LONG and _names_a_secret(name)]
-    return [value for value in named if not os.path.exists(value)]
+    return [value for value in named if not (os.path.isabs(value) and os.path.exists(value))]

@@ -8,18 +8,22 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from slowstep.environment.slow_imports import without_address_grammar
 
 without_address_grammar()
 
+import nbformat  # noqa: E402
 import papermill  # noqa: E402
 from papermill.exceptions import PapermillExecutionError  # noqa: E402
 
 from slowstep.batch.forked_kernel import fork_kernel, is_default  # noqa: E402
 from slowstep.environment.system_errors import explained  # noqa: E402
 from slowstep_probe.processes.wire import Wire  # noqa: E402
+from slowstep_probe.secret import HIDDEN, is_secret  # noqa: E402
 from slowstep_probe.trial.messages import Answer, encoded  # noqa: E402
 
 
@@ -30,14 +34,14 @@ def main(connection: Wire, notebook: str, target: str, parameters: dict[str, Any
     tempfile.tempdir = None  # what it is told by the new environment
     logging.getLogger("papermill").setLevel(logging.ERROR)
     with is_default(fork_kernel()):
-        connection.send(encoded(Answer(value=_failure(notebook, target, parameters))))
+        connection.send(encoded(Answer(value=execute(notebook, target, parameters))))
 
 
 SENTENCES = ("Unmeasurable", "NotMeasured")
 """The errors whose text is a sentence for the reader. Their names are the code's."""
 
 
-def _failure(notebook: str, target: str, parameters: dict[str, Any]) -> str:
+def execute(notebook: str, target: str, parameters: dict[str, Any]) -> str:
     """Run a notebook, and return why it failed; an empty text if it did not."""
     try:
         papermill.execute_notebook(
@@ -51,4 +55,24 @@ def _failure(notebook: str, target: str, parameters: dict[str, Any]) -> str:
         return f"the notebook could not be run to its end: {explained(with_path)}"
     except BaseException as error:
         return " ".join(f"the notebook's kernel could not go on: {type(error).__name__}: {error}".split())
+    finally:
+        _hide_secrets(Path(target), parameters.get("overrides", []))
     return ""
+
+
+def _hide_secrets(notebook: Path, overrides: Sequence[str]) -> None:
+    """Put `***` in place of secrets that stand among the parameters of an executed notebook, which is shared."""
+    given = [text.partition("=")[::2] for text in overrides]
+    secrets = [(key, value) for key, value in given if is_secret(key.rpartition(".")[2], value)]
+    if not (secrets and notebook.is_file()):
+        return
+    shown = [f"{key}={HIDDEN}" if (key, value) in secrets else f"{key}={value}" for key, value in given]
+    whole = nbformat.read(notebook, as_version=4)
+    for cell in whole.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.source = "\n".join(
+                f"overrides = {shown!r}" if line.startswith("overrides = ") else line
+                for line in cell.source.split("\n")
+            )
+    whole.metadata.papermill.parameters["overrides"] = shown
+    nbformat.write(whole, notebook)

@@ -47,7 +47,8 @@ def measure(loaded: Loaded, outputs: Path) -> int:
                         raise one.failed
                     if one.failed is not None:
                         failed.add(one.section)
-                        say(f"{one.section.title}: {_reason(one.failed, folder / 'records' / 'logs')}", error=True)
+                        why = _reason(one.failed, one.section, folder / "records" / "logs")
+                        say(f"{one.section.title}: {why}", error=True)
                         continue
                     failed.discard(one.section)
                     _say(one, said)
@@ -59,13 +60,13 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     return 1 if failed else 0
 
 
-def _reason(error: Exception, logs: Path) -> str:
+def _reason(error: Exception, section: Section, logs: Path) -> str:
     """Return why a section failed, in words. An error that the kit does not know leaves its traceback in `logs`."""
     if isinstance(error, OSError):
         return explained(error)
     if isinstance(error, SettingsError | RuntimeError):
         return str(error)
-    told, where = f"{type(error).__name__}: {error}", logs / "traceback.txt"
+    told, where = f"{type(error).__name__}: {error}", logs / f"traceback_{section.name}.txt"
     with contextlib.suppress(OSError):
         write_atomically(where, "".join(traceback.format_exception(error)))
         told += f" (traceback: {where})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     values[f"{s.name}.yaml"] = to_plain(without_refused(s))
     texts = {name: _as_yaml(content) for name, content in values.items()}
     if not why_not(s):
-        texts["train.py"] = script(from_plain(Settings, without_secrets(to_plain(s))))
+        texts["train.py"] = script(replace(from_plain(Settings, without_secrets(to_plain(s))), defaults=s.defaults))
     texts["decision.md"] = decision(lab, choice)
     return _written(folder, texts)
 

@@ -52,7 +52,7 @@ def wrote_into_others(record: ComparisonRecord) -> bool:
     A host gives the writer copies of its own. On a device the others read what was written, and train otherwise.
     """
     arms = (record.baseline, record.treatment)
-    return any(arm.observed.get("frozen_bytes_written") and arm.memory.reserved is not None for arm in arms)
+    return any(arm.observed.get("frozen_bytes_written_on_device") for arm in arms)
 
 
 RANDOM = ("dropout", "draws")

@@ -19,8 +19,8 @@ PATIENCE = 20.0
 START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
 """The parts of a trial's life, as `TrialRecord.wall` names them."""
 
-WRITTEN = "frozen_bytes_written"
-"""The fact that says how much of a shared base a trial has written to, and so has copies of."""
+WRITTEN = ("frozen_bytes_written", "frozen_bytes_written_on_device")
+"""The facts that say how much of a shared base was written to: on a host the trial has copies of its own."""
 
 
 @dataclass
@@ -110,9 +110,10 @@ class LiveTrial:
 
     def look_again(self) -> None:
         """Take note of facts that may have become others since the warm-up, if the trial maps a base that is shared."""
-        if WRITTEN in self.record.observed:
+        if self.record.observed.keys() >= {*WRITTEN}:
             seen = self.process.ask(Observe(), self.process.budget.step_timeout_seconds).facts
-            self.record = replace(self.record, observed=self.record.observed | {WRITTEN: seen.get(WRITTEN)})
+            now = {fact: seen.get(fact) for fact in WRITTEN}
+            self.record = replace(self.record, observed=self.record.observed | now)
 
     def do(self, event: str) -> PeriodicEventDone:
         """Make a periodic event happen once now, and return what it took; TrialEnded if the trial fails."""

@@ -132,6 +132,8 @@ class Rounds:
         """Measure a round, or launch all arms anew if the training of one has come to its own end."""
         if self._key not in self.pool.live:  # it ended while a comparison that had been decided took its last look
             self._launch_anew()
+            if not self.live:  # none came up again
+                return
         try:
             self._blocks()
         except _Over:

@@ -121,9 +121,9 @@ class Session:
             here = self._here()
             why = refused(self.own, hello, {number: one.hello for number, one in here.items()})
             if not why:
-                known = {one.node for one in (hello,) if one.node is not None}
                 free = [n for n in range(1, self.own.nodes) if n not in here]
-                number = next(iter(known), free[0])
+                had = [n for n in free if n in self.members and self.members[n].hello.host == hello.host]
+                number = hello.node if hello.node is not None else [*had, *free][0]
                 wire.send({"node": number, "host": self.own.host})
                 self.members = dict(sorted({**self.members, number: Member(number, hello, wire)}.items()))
                 self._changed.notify_all()

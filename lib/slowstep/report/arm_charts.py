@@ -11,6 +11,7 @@ from slowstep.factors.factor import show
 from slowstep.investigation.results import Baseline, Measured
 from slowstep.judgement.throughput import unit
 from slowstep.judgement.verdict import Outcome, Verdict
+from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.records import Status
 from slowstep.report.chart import BLACK, BLUE, GREEN, GREY, ON_COLOUR, ORANGE, SKY, VERMILION, Chart, Table
 from slowstep.report.tables import NO_COMBINATION
@@ -80,10 +81,19 @@ def effects(labelled: Sequence[tuple[str, Verdict]], minimum_effect: float, judg
         for name, v in reversed(ordered)
     ]
     figure.update_layout(showlegend=True)
-    last = {(v.name, v.condition): (name, v) for name, v in labelled}
-    return Chart(
-        figure, _finding([one for one in ordered if one in last.values()], judged), rows, 150 + 34 * max(len(names), 2)
-    )
+    told = _last_words(labelled)
+    return Chart(figure, _finding([one for one in ordered if one in told], judged), rows, 150 + 34 * max(len(names), 2))
+
+
+def _last_words(labelled: Sequence[tuple[str, Verdict]]) -> list[tuple[str, Verdict]]:
+    """Return one verdict of each change: that of fresh pairs, if these tell anything, or say something against it."""
+    found: dict[tuple[str, str], tuple[str, Verdict]] = {}
+    for name, v in labelled:
+        key = (v.name, v.condition)
+        first = found[key][1] if key in found else None
+        if not (first and v.outcome is Outcome.INCONCLUSIVE and reconsidered([first], [v]) == [first]):
+            found[key] = (name, v)
+    return list(found.values())
 
 
 def _finding(ordered: Sequence[tuple[str, Verdict]], judged: str) -> str:

@@ -156,24 +156,30 @@ class Overview:
     @cached_property
     def actions(self) -> list[Action]:
         """Return what to do, the largest gain first, and last what is adopted without having been shown by itself."""
-        found = [_action(v, self.now) for v in self._parts]
-        rest = _rest(self.decision.adopted, self._parts)
+        found = [_action(v, self.now) for v in self.parts]
+        rest = _rest(self.decision.adopted, self.parts)
         kind = "not shown to pay by itself; part of what was measured together"
         return found + [Action(what=rest, gain="", kind=kind)] * bool(rest)
 
     @property
-    def _parts(self) -> list[Verdict]:
+    def parts(self) -> list[Verdict]:
         """Return what is adopted, part by part, each with the values that the whole has.
 
         What a part was measured beside, or kept as it was, may be otherwise in the whole.
         """
-        whole = self.decision.adopted.overrides if self.decision.adopted else {}
+        adopted = self.decision.adopted
+        whole = adopted.overrides if adopted else {}
 
         def as_adopted(values: Mapping[str, object]) -> dict[str, object]:
             return {key: value for key, value in values.items() if key not in whole or whole[key] == value}
 
         return [
-            replace(v, overrides=as_adopted(v.overrides), held_constant=as_adopted(v.held_constant))
+            replace(
+                v,
+                overrides=as_adopted(v.overrides),
+                held_constant=as_adopted(v.held_constant),
+                lines=_lines_within(adopted.lines, v.lines) if adopted else v.lines,
+            )
             for v in self.decision.parts
         ]
 
@@ -353,6 +359,19 @@ def _rest(adopted: Verdict | None, parts: Sequence[Verdict]) -> str:
         if (place, said) not in shown:
             places.setdefault(place, []).append(said)
     return "; ".join(f"{place}: {', '.join(said)}" for place, said in places.items()) or _keys(rest)
+
+
+def _lines_within(whole: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return lines of a part without the arguments that have other values in the lines of the whole."""
+    pieces = _pieces(whole)
+    given = {(place, said.partition("=")[0]) for place, said in pieces}
+    found = []
+    for line in lines:
+        here = _pieces([line])
+        kept = [(at, said) for at, said in here if (at, said) in pieces or (at, said.partition("=")[0]) not in given]
+        if kept:
+            found.append(line if kept == here else f"{kept[0][0]}: {', '.join(said for _, said in kept)}")
+    return found
 
 
 def _pieces(lines: Sequence[str]) -> list[tuple[str, str]]:

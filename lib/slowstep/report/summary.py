@@ -91,7 +91,7 @@ def as_json(found: Overview) -> dict[str, Any]:
         "course": found.course or None,
         "causes": [{"text": c.text, "factor": c.factor, "phase": c.phase} for c in found.causes],
         "adopted": _verdict(decision.adopted) if decision.adopted else None,
-        "changes": [_verdict(v) for v in decision.parts],
+        "changes": [_verdict(v) for v in found.parts],
         "refused": [_verdict(r.verdict) | {"why": r.why, "remedy": r.remedy or None} for r in decision.refused],
         "job": {"before": _job(decision.before), "after": _job(decision.after)},
         "step_seconds": {"before": decision.step_before, "after": decision.step_after},

@@ -378,6 +378,10 @@ def _run(settings: Settings, places: Mapping[str, str]) -> Run:
     return Run(values=found, defaults=settings.defaults, listed=listed, objects=objects)
 
 
+OF_CODE = (".py", ".pyx", ".so", ".pyd", ".c", ".cc", ".cpp", ".cu", ".h", ".json", ".toml", ".yaml", ".yml")
+"""What a package consists of: code, what is compiled, and files that configure it. Logs and caches are none."""
+
+
 def code_of(workload: str) -> list[str]:
     """Return the files of the module or the package of a user's own workload, `module:Class`; [] if it is not here."""
     module, colon, _ = workload.partition(":")
@@ -385,7 +389,10 @@ def code_of(workload: str) -> list[str]:
     if found is None:
         return []
     folders = found.submodule_search_locations
-    return sorted(str(file) for folder in folders for file in Path(folder).rglob("*.py")) if folders else [found.origin]
+    if not folders:
+        return [found.origin]
+    files = [file for folder in folders for suffix in OF_CODE for file in Path(folder).rglob(f"*{suffix}")]
+    return sorted(map(str, files))
 
 
 def content_of(names: Iterable[str]) -> list[str]:

@@ -105,7 +105,8 @@ def go_on_from(states: Sequence[torch.Tensor]) -> None:
 def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     """Return the bytes of frozen parameters that are shared and that are not, and those of pages that were written to.
 
-    The last is None where the system does not tell it. Pages of parameters that are trained are none of these. {}
+    Those written are None where the system does not tell it; of them, those on a device are written for others, too.
+    Pages of parameters that are trained are none of these. {}
     where nothing was mapped.
     """
     if not _mapped:
@@ -117,11 +118,13 @@ def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     shared = [every[at] for at in mapped if not every[at].requires_grad]
     trained = sum(_size([every[at]]) + 2 * mmap.PAGESIZE for at in mapped if every[at].requires_grad)
     copied = [_copied(begin, end) for begin, end in pages]
-    known = None if None in copied else max(0, sum(filter(None, copied)) - trained) + on_device.written()
+    there = on_device.written()
+    known = None if None in copied else max(0, sum(filter(None, copied)) - trained) + there
     return {
         "frozen_bytes_shared": _size(shared),
         "frozen_bytes_own": _size(p for p in every.values() if not p.requires_grad) - _size(shared),
         "frozen_bytes_written": known,
+        "frozen_bytes_written_on_device": there,
     }
 
 
