@@ -22,8 +22,8 @@ from papermill.exceptions import PapermillExecutionError  # noqa: E402
 
 from slowstep.batch.forked_kernel import fork_kernel, is_default  # noqa: E402
 from slowstep.environment.system_errors import explained  # noqa: E402
+from slowstep.settings.load import shown_override  # noqa: E402
 from slowstep_probe.processes.wire import Wire  # noqa: E402
-from slowstep_probe.secret import HIDDEN, is_secret  # noqa: E402
 from slowstep_probe.trial.messages import Answer, encoded  # noqa: E402
 
 
@@ -62,11 +62,9 @@ def execute(notebook: str, target: str, parameters: dict[str, Any]) -> str:
 
 def _hide_secrets(notebook: Path, overrides: Sequence[str]) -> None:
     """Put `***` in place of secrets that stand among the parameters of an executed notebook, which is shared."""
-    given = [text.partition("=")[::2] for text in overrides]
-    secrets = [(key, value) for key, value in given if is_secret(key.rpartition(".")[2], value)]
-    if not (secrets and notebook.is_file()):
+    shown = [shown_override(text) for text in overrides]
+    if shown == list(overrides) or not notebook.is_file():
         return
-    shown = [f"{key}={HIDDEN}" if (key, value) in secrets else f"{key}={value}" for key, value in given]
     whole = nbformat.read(notebook, as_version=4)
     for cell in whole.cells:
         if "injected-parameters" in cell.metadata.get("tags", []):

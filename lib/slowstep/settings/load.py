@@ -40,10 +40,15 @@ def from_data(
     for text in overrides:
         key, value = _parse_override(text)
         _set(data, key, value)
-        shown = text if masked(key.rpartition(".")[2], value) == value else f"{key}={HIDDEN}"
-        places[key] = f"{OVERRIDE}{shown[:200]}"
+        places[key] = f"{OVERRIDE}{shown_override(text)[:200]}"
     _find_local(data, path)
     return Loaded(settings=validate(data, str(path), places), source=str(path), places=places)
+
+
+def shown_override(text: str) -> str:
+    """Return an override as it may be shown: `***` in place of a value that is or holds a secret."""
+    key, value = _parse_override(text)
+    return text if masked(key.rpartition(".")[2], value) == value else f"{key}={HIDDEN}"
 
 
 def validate(
