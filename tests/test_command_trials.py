@@ -503,7 +503,7 @@ GROWING = """
 import torch
 
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(64, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024))
+model = torch.nn.Sequential(torch.nn.Linear(64, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 1024))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 seen = torch.zeros(0, 64)
 for _ in range(10_000):
@@ -512,9 +512,11 @@ for _ in range(10_000):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    seen = torch.cat([seen, x, x, x, x])
-    spread = seen.sort(0)
+    seen = torch.cat([seen, x])
+    spread = torch.cdist(seen, seen).mean()
 """
+"""Its steps grow with the square of their number, some ten times from the first third to the last. So the tests beside
+this one, which begin and end in the meantime, can't hide that."""
 
 
 def test_steps_that_grow_longer_are_told_with_their_line(
@@ -523,13 +525,13 @@ def test_steps_that_grow_longer_are_told_with_their_line(
     (home / "growing.py").write_text(GROWING)
     arm = Arm(label="as it is", settings=surveyed("growing.py"))
     with LocalMeasurer(arm.settings.budget, tmp_path / "logs") as measurer:
-        observed = measurer.observe(arm, 200, 60.0)
+        observed = measurer.observe(arm, 120, 60.0)
         (found,) = courses(observed.trial.steps, 0.05)
         profile = measurer.profile(arm, tmp_path / "trace.json.gz", start=max(observed.trial.steps[0].position))
 
     assert (found.phase, found.grows) == ("other", True)
-    assert found.change > 1.1
-    line = GROWING.splitlines().index("    spread = seen.sort(0)") + 1
+    assert found.change > 2
+    line = GROWING.splitlines().index("    spread = torch.cdist(seen, seen).mean()") + 1
     assert placed(found, profile).where == f"growing.py:{line} in <module>"
 
 
