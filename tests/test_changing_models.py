@@ -88,6 +88,38 @@ def test_a_model_of_lora_is_changed_where_it_is_called() -> None:
     assert model(torch.zeros(2, 4, dtype=torch.long)).pooler_output.dtype == torch.bfloat16
 
 
+def test_a_model_in_double_precision_trains_on_in_single() -> None:
+    """Its program sees 64 bits as before, its optimizer goes on, and it learns the same but for rounding."""
+    torch.manual_seed(0)
+    x, model = torch.randn(8, 4, dtype=torch.float64), nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).double()
+    unchanged = copy.deepcopy(model)
+
+    def trained(one: nn.Module, values: dict[str, Any]) -> list[float]:
+        losses, changes, patches = [], ModelChanges(Wanted(values)), Patches()
+        changes.attach(patches)
+        optimizer = torch.optim.AdamW(one.parameters(), lr=0.1)
+        patches.remove()
+        for step in range(6):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(one(x), x)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            if values and step == 0:
+                assert changes.settle([one], by_trainer=False) == []
+        assert loss.dtype is torch.float64
+        assert {v.dtype for s in optimizer.state.values() for v in s.values()} <= {torch.float32, one[0].weight.dtype}
+        return losses
+
+    before, after = trained(unchanged, {}), trained(model, {"model.double_precision": False})
+
+    assert {part.dtype for part in (*model.parameters(), *model.buffers())} == {torch.float32, torch.int64}
+    assert before == pytest.approx(after, rel=1e-4)
+    assert before[1:] != after[1:]
+    (why,) = ModelChanges(Wanted({"model.double_precision": False})).settle([nn.Linear(2, 2)], by_trainer=False)
+    assert "64 bits" in why
+
+
 def test_a_model_that_is_saved_whole_is_read_without_the_kit(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 1))
     wanted = Wanted(BF16 | {"model.memory_format": "channels_last"})

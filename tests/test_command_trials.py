@@ -258,6 +258,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="Adam",
         ),
         pytest.param(
+            ("from_numpy.py",),
+            [Change("model.double_precision", False, "double_precision", "model(x)")],
+            id="double precision",
+        ),
+        pytest.param(
             DEBUG,
             [
                 Change("process.num_threads", 2, "num_threads", "set_num_threads"),

@@ -307,6 +307,25 @@ def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tm
     assert profiles(home, copied).keys() == {"baseline", "final"}
 
 
+def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_path: Path) -> None:
+    """It shows where the time goes, and no verdict rests on it."""
+    truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
+    given = {"gradient_checkpointing": {"gradient_checkpointing": [False]}, "budget.minutes": 1e3}
+    loaded = Loaded(settings=override(settings, given), source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, loaded.settings.budget))
+    choice = choose(lab)
+    began, lab.began = lab.began, lab.began - 1e6
+    late = profiles(lab, choice).keys()
+    lab.began = began
+    early = profiles(lab, choice).keys()
+    lab.began -= 1e6
+
+    assert choice.adopted
+    assert late == {"baseline"}
+    assert early == profiles(lab, choice).keys() == {"baseline", "final"}
+
+
 def test_of_two_changes_that_do_the_same_one_stays(bench: Bench) -> None:
     """Workers and tokenising once each end the wait for data: one is no longer missed, and never both go."""
 

@@ -22,7 +22,7 @@ from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.order import seconds_of
+from slowstep.investigation.order import by_promise, seconds_of
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
@@ -175,6 +175,19 @@ def test_each_loader_level_waits_for_the_ceiling_and_is_tried(wait: float, opene
     assert not any("cached_batches=400" in names and levels & {*names} for names in asked)
     assert levels <= {*tried}
     assert tried.index("cached_batches=400") < min(map(tried.index, levels))
+
+
+@pytest.mark.parametrize("wait", [0.01, 0.5])
+def test_the_ceiling_comes_first_where_steps_are_seen_to_wait(wait: float, opened: Callable[..., Lab]) -> None:
+    """A wait of a hundredth promises nothing, so that an update of a tenth comes before its ceiling."""
+    lab = opened(
+        lambda name, purpose: 0.0, {"forward": 0.8 - wait, "data": wait, "optimizer": 0.1}, levels=MANY, minutes=1e3
+    )
+    _ = lab.baseline
+    families = [comparison_family(lab.settings, section, lab.machine) for section in ("data_loading", "compute")]
+    names = [one.name for one in by_promise([c for family in families for c in family], lab.evidence)]
+
+    assert (names.index("cached_batches=400") < names.index("optim=adamw_torch_fused")) == (wait > 0.1)
 
 
 def test_what_needs_longer_blocks_shares_no_rounds(opened: Callable[..., Lab]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -102,6 +104,8 @@ class Loop:
 
     def __init__(self, planted: Planted, workers: int = 0, accumulation: int = 1, validate: bool = False):
         self.accumulation, self.validate = accumulation, validate
+        self.no_grad: Callable[[], Any] = torch.no_grad
+        self.trains_again = True
         self.loader = DataLoader(Examples(planted), batch_size=BATCH, num_workers=workers)
         self.model = Model(planted)
         self.criterion = nn.CrossEntropyLoss()
@@ -122,9 +126,11 @@ class Loop:
                         self.validation()
 
     def validation(self) -> None:
+        self.model.eval()
         for batch in DataLoader(Examples(Planted()), batch_size=EXAMPLES):
-            with torch.no_grad():
+            with self.no_grad():
                 self.loss(batch)
+        self.model.train(self.trains_again)
 
 
 class Callbacks(TrainerCallback):
@@ -275,14 +281,62 @@ def test_evaluation_is_evaluation_throughout(tmp_path: Path) -> None:
     assert block.work.samples == 4 * BATCH
 
 
-def test_validation_of_a_plain_loop_is_not_trained_work() -> None:
-    """A validation between steps is evaluation, and its batches never stand in for those that are trained on."""
+@pytest.mark.parametrize("no_grad", [torch.no_grad, contextlib.nullcontext])
+def test_validation_of_a_plain_loop_is_not_trained_work(no_grad: Callable[[], Any]) -> None:
+    """A validation between steps is evaluation, and its batches never stand in for those that are trained on.
+
+    That is so although it leaves gradients on."""
     clock = HandClock()
-    block = record(Loop(Planted(forward=clock.pass_second), validate=True).train, steps=4, clock=clock).block
+    loop = Loop(Planted(forward=clock.pass_second), validate=True)
+    loop.no_grad = no_grad
+    block = record(loop.train, steps=4, clock=clock).block
 
     assert (block.phases["forward"], block.phases["evaluate"]) == (4.0, 3.0)  # the fourth follows the block
     assert block.work.samples == 4 * BATCH
     assert sum(useful(i) for i in range(4 * BATCH)) == block.work.useful_tokens
+
+
+def test_training_that_stays_in_evaluation_mode_is_training() -> None:
+    """It is so in a program that never leaves it, and in one that forgets to switch back after its first validation.
+
+    The first pass of the latter is taken for one of the validation, until its backward pass."""
+    clock = HandClock()
+    loop = Loop(Planted(forward=clock.pass_second))
+    loop.model.eval()
+    never = record(loop.train, steps=4, clock=clock).block
+    loop = Loop(Planted(forward=clock.pass_second))
+    loop.trains_again = False
+
+    def train() -> None:
+        for i, batch in enumerate(itertools.chain.from_iterable(itertools.repeat(loop.loader))):
+            loop.loss(batch).backward()
+            loop.optimizer.step()
+            loop.optimizer.zero_grad()
+            if i == 1:
+                loop.validation()
+
+    forgets = record(train, steps=8, clock=clock).block
+
+    assert (never.phases["forward"], never.work.samples) == (4.0, 4 * BATCH)
+    assert (forgets.phases["forward"], forgets.work.samples) == (7.0, 7 * BATCH + 1)
+
+
+def test_a_teacher_in_evaluation_mode_is_part_of_the_step() -> None:
+    """Its gradients are on, and it looks at the batch before or after the student does."""
+    clock = HandClock()
+    loop, teacher = Loop(Planted(forward=clock.pass_second)), Model(Planted(forward=clock.pass_second)).eval()
+
+    def train() -> None:
+        for i, batch in enumerate(itertools.chain.from_iterable(itertools.repeat(loop.loader))):
+            aims = teacher(batch["input_ids"]) if i % 2 else None
+            outputs = loop.model(batch["input_ids"])
+            nn.functional.mse_loss(outputs, teacher(batch["input_ids"]) if aims is None else aims).backward()
+            loop.optimizer.step()
+            loop.optimizer.zero_grad()
+
+    block = record(train, steps=6, clock=clock).block
+
+    assert (block.phases["forward"], block.phases["evaluate"], block.work.samples) == (12.0, 0.0, 6 * BATCH)
 
 
 def test_a_validation_beside_a_loader_that_fetches_ahead_is_not_trained_work() -> None:

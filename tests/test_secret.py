@@ -52,8 +52,13 @@ ROOT = Path(__file__).resolve().parents[1]
 )
 def test_secrets_are_known_by_their_names(name: str, secret: bool) -> None:
     assert is_secret(name, "hf_abcdefgh") is secret
-    assert not is_secret(name, 7)
     assert not is_secret(name, "")
+
+
+def test_a_number_is_secret_where_its_name_can_mean_nothing_else() -> None:
+    given = {"db_password": 1234, "max_tokens": 7, "key": 3, "password_length": 12, "use_password": True}
+
+    assert masked("", given) == given | {"db_password": "***"}
 
 
 def test_a_value_of_a_secret_variable_is_one_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,6 +279,32 @@ def test_a_program_that_fails_after_an_epoch_is_told_and_not_refused(stream: boo
     assert any("no network to push to (odd.py:" in line for line in lines(seen))
 
 
+FINE = """
+import time
+import torch
+
+data = torch.utils.data.TensorDataset(torch.ones(50, 1))
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    for (x,) in torch.utils.data.DataLoader(data):
+        time.sleep(0.1)
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("patience", [2.0, 1e3])
+def test_the_end_of_an_epoch_is_waited_for_as_long_as_is_said(patience: float, tmp_path: Path) -> None:
+    """Its 50 steps take five seconds at least. A survey that won't wait so long ends by the steps that are asked."""
+    (tmp_path / "fine.py").write_text(FINE)
+    order = SurveyOrder(startup=60, epoch_seconds=patience)
+    seen = survey(resolve([sys.executable, "fine.py"], tmp_path, os.environ), order, os.environ)
+
+    assert seen.steps >= order.steps
+    assert (seen.steps > 50) == (patience > 5)
+
+
 def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
     """A program that fails in its third step has trained on two whole batches since its first one."""
     whole = FAILS.replace("WORKERS", "0").replace("i > 19", "i > 90")

@@ -18,13 +18,13 @@ in every second step."""
 class Outermost:
     """Finds the modules that are called outermost in the first steps, and has hooks on those alone.
 
-    `begins(args, kwargs)` and `ends()` are called around each of their passes. `is_inside` tells whether something runs
-    now within which a call is not outermost.
+    `begins(module, args, kwargs)` and `ends()` are called around each of their passes. `is_inside` tells whether
+    something runs now within which a call is not outermost.
     """
 
     def __init__(
         self,
-        begins: Callable[[tuple[Any, ...], dict[str, Any]], None],
+        begins: Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], None],
         ends: Callable[[], None],
         is_inside: Callable[[], bool],
     ):
@@ -68,7 +68,7 @@ class Outermost:
 
             def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
-                self._begins(args, kwargs)
+                self._begins(module, args, kwargs)
 
             self._hooks += [end, module.register_forward_pre_hook(Hook(begin), prepend=True, with_kwargs=True)]
-            self._begins(inputs[0] if inputs else (), {})
+            self._begins(module, inputs[0] if inputs else (), {})

@@ -10,7 +10,7 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
   compile the model once with it and once without.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
   pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
-  (`slowstep_probe.marks`).
+  (`slowstep_probe.marks`), also where they leave gradients on (`slowstep_probe.modes`).
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
   pass. Several optimizers that step on one batch make one step.
@@ -43,6 +43,7 @@ from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.measured import Block, Steps
+from slowstep_probe.modes import Modes
 from slowstep_probe.outermost import Outermost
 from slowstep_probe.step_losses import StepLosses
 from slowstep_probe.tape import Tape
@@ -66,6 +67,7 @@ class Probe:
         self.fetched = Batches()
         self.tape = Tape(clock or HostClock(), self.fetched.training)
         self.losses = StepLosses()
+        self._modes = Modes()
         self._outermost = Outermost(self._forward_begins, self._forward_ended, is_inside=self._within_or_beside)
         self._trained = False
         """True if a step ends at the next step boundary; False before the first step."""
@@ -346,6 +348,7 @@ class Probe:
         self._passes += not (self._in_closure and self._passes)
         self.losses.add(loss)
         self.fetched.feed()
+        self._modes.backward()
         self._batch_begins = True
         if not self._stepped and (self._unsigned or len(self.losses) > UNSEEN):
             self._unsigned = True
@@ -416,10 +419,10 @@ class Probe:
         if self._depth == 0:
             self._outermost.seek()
 
-    def _forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _forward_begins(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._beside():
             return
-        training = torch.is_grad_enabled()
+        training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
         if training and self._thread is None:
             self._trains_here()
         self._leave_failed_optimizer()

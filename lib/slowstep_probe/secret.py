@@ -26,7 +26,12 @@ HIDDEN = "***"
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Return whether a value is a text that nobody else should read, by its name or since a secret variable has it."""
+    """Return whether nobody else should read a value: a text, by its name or since a secret variable has it, or a PIN.
+
+    A number is a secret where its name ends with a word that names nothing else. `token` may count those of a text.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return bool(ANYWHERE & {*_words(str(name))[-1:]})
     if not isinstance(value, str) or not value:
         return False
     return _names_a_secret(str(name)) or any(known in value for known in _known())
@@ -74,9 +79,13 @@ def hidden(words: Sequence[str]) -> list[str]:
     return shown
 
 
-def _names_a_secret(name: str) -> bool:
+def _words(name: str) -> list[str]:
     words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-    words = [word for word in words if word]
+    return [word for word in words if word]
+
+
+def _names_a_secret(name: str) -> bool:
+    words = _words(name)
     if ANYWHERE & {*words}:
         return True
     return bool(words) and words[-1] in LAST and not (words[-1] == "token" and OF_TEXTS & {*words[:-1]})

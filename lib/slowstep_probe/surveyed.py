@@ -184,8 +184,14 @@ class Watched:
             self.probe.close()
             self.probe.open()
             self._collector.seconds = 0.0
-        if self.boundaries > self.stop_at or late:
+        if self.boundaries > self.stop_at or late or (self.boundaries > self.asked["steps"] and self._epoch_is_far):
             self.tell("")
+
+    @property
+    def _epoch_is_far(self) -> bool:
+        """True if the end of the epoch would take too long at the pace of the steps so far. Ranks don't ask it."""
+        watched = time.monotonic() - self.began - (self.first or 0.0)
+        return "wire" not in self.asked and watched / self.boundaries * self.stop_at > self.asked["epoch_seconds"]
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""

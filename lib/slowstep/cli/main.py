@@ -30,6 +30,9 @@ from slowstep.text.terminal import drop_output, say
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """The words for a run that is ended by a signal."""
 
+OF_SURVEY = 0.05
+"""The part of `--minutes`, which come after it, that a survey may watch steps for the end of an epoch."""
+
 OUTPUTS = ROOT / "outputs"
 """The folder of results if no other is named."""
 
@@ -182,8 +185,8 @@ def _diagnose(given: argparse.Namespace) -> int:
     from slowstep.report.overview import overview
 
     outputs = Path(given.outputs)
-    everything, began = checked(_params(given), given.set, outputs), time.monotonic()
-    failed = False
+    began, failed = time.monotonic(), False
+    everything = checked(_params(given), given.set, outputs)
     for loaded in everything:
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
         failed = failed or any(run.status != "ok" for run in runs)
@@ -214,7 +217,10 @@ def _params(given: argparse.Namespace) -> list[str]:
     from slowstep.launch.surveyed_run import folder_for, surveyed_words, write
     from slowstep.launch.surveyor import SurveyOrder
 
-    seen = surveyed_words(given.words, SurveyOrder(startup=given.startup), protected=not given.unprotected)
+    order = SurveyOrder(startup=given.startup)
+    if given.minutes is not None:
+        order = replace(order, epoch_seconds=min(order.epoch_seconds, OF_SURVEY * 60 * given.minutes))
+    seen = surveyed_words(given.words, order, protected=not given.unprotected)
     for line in lines(seen):
         say(line)
     return [*given.params, str(write(seen, folder_for(seen, Path(given.outputs), given.name)))]

@@ -134,6 +134,9 @@ NEEDED: Mapping[str, Refuses] = {
     "model.experts_implementation": lambda value, run, objects: (
         None if run["model.experts_implementation"] else "the model has no experts of transformers'"
     ),
+    "model.double_precision": lambda value, run, objects: (
+        "a model in double precision is another program" if value else None
+    ),
     "model.torch_compile_dynamic": lambda value, run, objects: None,
 }
 """What speaks against a value of another section."""

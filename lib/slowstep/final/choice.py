@@ -106,8 +106,11 @@ def choose(lab: Lab) -> Choice:
 
 
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
-    """Return the profiles of the run as it is and, if a combination is adopted, of the run with it."""
-    return {"baseline": lab.profile(lab.arm)} | ({"final": lab.profile(choice.arm)} if choice.adopted else {})
+    """Return the profiles of the run as it is and, if a combination is adopted and time is left, of the run with it."""
+    found = {"baseline": lab.profile(lab.arm)}
+    if choice.arm and (lab.is_time_left() or lab.evidence.read(lab.evidence.profile_of(choice.arm))):
+        found["final"] = lab.profile(choice.arm)
+    return found
 
 
 def _room(lab: Lab) -> float:

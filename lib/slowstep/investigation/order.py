@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from slowstep.factors import Contrast, Meaning
-from slowstep.investigation.evidence import Evidence
+from slowstep.investigation.evidence import CEILING, Evidence
 from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
 from slowstep.judgement.bounds import bound as bound_called
 
@@ -69,8 +69,10 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     bound = evidence.prior(contrast).bound
     if bound is None and _undoes_on_cpu(contrast, evidence) and _emulated(evidence):
         return MOST
-    if bound is None and all(factor.bound == "data" for factor, _ in contrast.levels):
-        # nothing refutes it yet, and what was seen of the waiting is still the best guess
+    factors = [factor for factor, _ in contrast.levels]
+    if bound is None and CEILING in factors:  # nothing refutes it; what was seen of the waiting is the best guess
+        bound = bound_called("data", evidence.baseline.facts, None, None)
+    elif bound is None and all(factor.bound == "data" for factor in factors):
         bound = bound_called("batches", evidence.baseline.facts, None, None)
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
 

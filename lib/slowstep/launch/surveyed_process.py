@@ -54,6 +54,8 @@ class SurveyOrder:
     """The most seconds from the start."""
     startup: float = 300.0
     """The most seconds until the first optimizer step."""
+    epoch_seconds: float = 60.0
+    """The most seconds of steps that are watched beyond `steps` until the end of an epoch."""
 
 
 def told(

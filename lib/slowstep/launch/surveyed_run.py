@@ -222,7 +222,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
-    for name in ("memory_format", "experts_implementation"):
+    for name in ("memory_format", "experts_implementation", "double_precision"):
         yield f"model.{name}", Seen(value=facts.get(name))
     for key, value in facts.items():
         if made := MADE.get(key.partition(".")[0]):

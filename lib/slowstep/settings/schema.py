@@ -41,6 +41,8 @@ class Model:
     """The way in which transformers goes over the experts of a mixture: one by one, or in one product."""
     memory_format: Literal["contiguous", "channels_last"] | None = None
     """The order in which weights and images lie in memory, for a model with convolutions."""
+    double_precision: bool | None = None
+    """Whether weights of 64 bits stay so. None of those that a file describes has any; a command's model may."""
     torch_compile_dynamic: bool | None = None
     """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 

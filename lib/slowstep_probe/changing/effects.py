@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
 from slowstep_probe.changing.models import configurations_of, experts_of
 from slowstep_probe.observed import adapter_facts
@@ -41,6 +42,7 @@ class Effects:
             "tf32": tf32(),
             "sdpa_backend": sdpa_backend(),
             "memory_format": memory_format(models),
+            "double_precision": any(map(is_double, models)),
             "experts_implementation": _experts(models),
             **process_facts(),
             "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),

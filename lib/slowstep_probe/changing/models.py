@@ -10,6 +10,7 @@ from weakref import WeakSet
 import torch
 import torch.utils.checkpoint
 
+from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
@@ -21,6 +22,7 @@ MODE = "training_arguments.torch_compile_mode"
 BACKEND = "training_arguments.torch_compile_backend"
 DYNAMIC = "model.torch_compile_dynamic"
 MEMORY_FORMAT = "model.memory_format"
+DOUBLE = "model.double_precision"
 EXPERTS = "model.experts_implementation"
 NUMBERS_OF_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """The names that configurations of transformers have for the number of experts."""
@@ -45,7 +47,7 @@ class ModelChanges:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
         if self.wanted.values.get(CHECKPOINTING) is False:
             patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
-        if MEMORY_FORMAT in self.wanted:
+        if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: self._optimizers.add(one))
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -68,6 +70,8 @@ class ModelChanges:
             refused.append(self._channels_last(called))
         if EXPERTS in self.wanted:
             refused.append(self._experts(inner))
+        if self.wanted.values.get(DOUBLE) is False:
+            refused.append(self._single_precision(called))
         if not by_trainer:
             if self.wanted.values.get(CHECKPOINTING) is True:
                 refused.append(self._checkpoint(inner))
@@ -122,6 +126,15 @@ class ModelChanges:
                 for name, value in state.items():
                     if isinstance(value, torch.Tensor) and value.dim() == IMAGE:
                         state[name] = value.to(memory_format=torch.channels_last)
+        return None
+
+    def _single_precision(self, models: Sequence[torch.nn.Module]) -> str | None:
+        able = [one for one in models if is_double(one)]
+        if not able:
+            return "the model trains no weights of 64 bits"
+        for one in able:
+            to_single(one, self._optimizers)
+            self.wanted.note(DOUBLE, type(one).__name__, True, False)
         return None
 
     def _checkpoint(self, models: Sequence[torch.nn.Module]) -> str | None:

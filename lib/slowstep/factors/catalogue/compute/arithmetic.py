@@ -66,6 +66,8 @@ four_bit = only_if(
     "the run has no 4-bit weights (quantization.load_in_4bit)",
 )
 
+in_64_bit = only_if(lambda run: bool(run["model.double_precision"]), "the model trains no weights of 64 bits")
+
 
 def _precision_level(value: Any, run: Run) -> Level:
     return Level(
@@ -187,7 +189,9 @@ def _without_foreach(value: Any, run: Run) -> dict[str, Any]:
 
 
 def _precision_refuses(value: Any, run: Run) -> str | None:
-    """fp32 where the weights themselves are in 16 bit"""
+    """fp32 where the weights themselves are in 16 bit, and any where they are in 64, which autocast leaves alone"""
+    if run["model.double_precision"]:
+        return "autocast leaves a model in double precision as it is; the factor double_precision changes that"
     if value == "fp32" and run["model.dtype"] != "float32":
         return f"without autocast the products are still {run['model.dtype']}, as the weights are (model.dtype)"
     return None
@@ -210,6 +214,20 @@ FACTORS = (
         refuses=_precision_refuses,
         accepts=one_of(*DTYPES),
         undoes_on_cpu=("fp32",),  # without bf16 in its instructions, a processor takes five times as long in it
+    ),
+    Factor(
+        name="double_precision",
+        title="Double precision",
+        hypothesis="The model computes in 64 bits, as data from numpy does if nobody says otherwise.",
+        cause="Computing in double precision",
+        meaning=Meaning.NUMERICS,
+        changes="rounding of weights, activations and gradients to 32 bits",
+        **section("model.double_precision", default=False),
+        touches=UPDATED,
+        examples=(False,),
+        refuses=in_64_bit,
+        accepts=switch,
+        undoes=True,
     ),
     Factor(
         name="tf32",
