@@ -161,4 +161,4 @@ def test_the_arithmetic_is_that_of_training(training: bool, arithmetic: str) -> 
         pass
     patches.remove()
 
-    assert effects.facts([])["autocast"] == arithmetic
+    assert effects.facts([], None)["autocast"] == arithmetic

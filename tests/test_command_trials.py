@@ -258,6 +258,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="Adam",
         ),
         pytest.param(
+            ("padded.py",),
+            [Change("dataset.trim_padding", True, "padded_columns", "loader = DataLoader(")],
+            id="padding",
+        ),
+        pytest.param(
             ("from_numpy.py",),
             [Change("model.double_precision", False, "double_precision", "model(x)")],
             id="double precision",
@@ -353,7 +358,7 @@ def test_a_part_that_is_compiled_counts() -> None:
     assert graph_facts(plain, whole)["compiled"] is True
 
 
-SEEN = {"fused": True, "autocast": "bf16"}
+SEEN = {"fused": True, "autocast": "bf16", "padded_columns": False}
 """What is observed where it is not the value that was asked for."""
 
 
@@ -552,6 +557,9 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert not {"dataloader_num_workers", "cached_batches"} & proposed("index_sampling.py")
     assert not {"optim", "foreach", "fused"} & proposed("own_update.py")
     assert {"fused", "foreach"} <= proposed("two_optimizers.py")
+    assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
+    assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
+    assert not {"trim_padding", "double_precision"} & proposed(*PLAIN)  # its loss counts what is padding
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)

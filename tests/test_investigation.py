@@ -17,12 +17,12 @@ from simulated import SHARES, block, pairs, record, steps_of
 from slowstep.batch.cleanup import forget_unfinished
 from slowstep.batch.measuring import Concluded, sections_asked
 from slowstep.batch.measuring import measured as measured_whole
-from slowstep.factors import comparison_family
+from slowstep.factors import Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.order import by_promise, seconds_of
+from slowstep.investigation.order import by_promise, least_seconds_of, seconds_of
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.investigation.together import TOGETHER, next_comparisons
 from slowstep.judgement.devices import Peak
@@ -621,3 +621,30 @@ def test_what_is_not_reached_in_time_is_said_to_be_so(opened: Callable[..., Lab]
     assert all("not reached within" in v.reason for v in told[0].values() if v.outcome is Outcome.INCONCLUSIVE)
     assert {name: v.outcome for name, v in told[1].items()} == {name: v.outcome for name, v in told[2].items()}
     assert told[2]["max_grad_norm=0.5"].outcome is Outcome.SUPPORTED
+
+
+def test_what_takes_longer_than_is_left_is_not_begun(opened: Callable[..., Lab]) -> None:
+    """A comparison takes its fewest pairs at least, and what starts with its change. The first one is begun anyway."""
+    levels = {"compute": {"optim": ["adamw_torch_fused"], "torch_compile": [True]}, "overheads": {}}
+    lab = opened(lambda name, purpose: 0.0, levels=MANY | levels, minutes=1e3)
+    _ = lab.baseline
+    compiled, fused = (
+        next(c for c in comparison_family(lab.settings, "compute", lab.machine) if name in c.name)
+        for name in ("torch_compile", "optim")
+    )
+    least = least_seconds_of(compiled, lab.evidence)
+    lab.settings = override(lab.settings, {"budget.minutes": 1.0})
+    before = _begun_with(lab, 1.0, compiled)
+    lab.have(lab.evidence.comparison(fused, comparisons=2))
+
+    assert least > least_seconds_of(fused, lab.evidence) + 29
+    assert before
+    assert not _begun_with(lab, least - 10.0, compiled)
+    assert _begun_with(lab, least + 1.0, compiled)
+    assert _begun_with(lab, least - 10.0, fused)
+
+
+def _begun_with(lab: Lab, left: float, contrast: Contrast) -> bool:
+    """Whether a lab would begin a comparison when so many seconds are left for single hypotheses."""
+    lab._left = lambda part: left
+    return lab._is_time_for(contrast)

@@ -276,7 +276,7 @@ class Watched:
             "device": probe.device,
             "losses": probe.losses.first[:3],
             "loader": None,
-            "facts": self.effects.facts(probe.models)
+            "facts": self.effects.facts(probe.models, probe.loader)
             | observed(probe)
             | (self.exchange.facts(probe.models, probe.loader) if self.exchange else {}),
             "garbage_collection_share": self._collector.seconds / (sum(block.step_seconds) or 1.0),

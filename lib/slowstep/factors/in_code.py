@@ -24,6 +24,7 @@ LINES = {
     "model.attn_implementation": "model.set_attn_implementation({value!r})",
     "model.experts_implementation": "from_pretrained(…, experts_implementation={value!r})",
     "model.memory_format": "model.to(memory_format=torch.channels_last)  # and the images alike",
+    "dataset.trim_padding": "pad each batch to its longest example  # in the collate_fn",
     "model.double_precision": "model.float()  # and what it is called with alike",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
     "process.num_threads": "torch.set_num_threads({value})",

@@ -123,6 +123,7 @@ PLAIN: Mapping[str, Refuses] = {
 
 NEEDED: Mapping[str, Refuses] = {
     "dataset.cached_batches": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
+    "dataset.trim_padding": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
     "optimizer_kwargs.foreach": _ways,
     "optimizer_kwargs.fused": _ways,
     "model.attn_implementation": lambda value, run, objects: (

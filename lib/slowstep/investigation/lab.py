@@ -19,7 +19,7 @@ from slowstep.factors import Arm, Contrast, comparison_family, plan
 from slowstep.investigation import minutes
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.needed import Needed
-from slowstep.investigation.order import by_promise
+from slowstep.investigation.order import by_promise, least_seconds_of
 from slowstep.investigation.permission import allowed_by, supported
 from slowstep.investigation.results import Baseline, Decision, Measured, PlanRun, Summary
 from slowstep.investigation.together import next_comparisons
@@ -35,6 +35,9 @@ from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
+
+OVERTIME = 0.1
+"""The part of the minutes by which what is begun may take longer than is left of those for single hypotheses."""
 
 PLAN = "plan"
 """The name of a lab that pursues the plan of all notebooks."""
@@ -187,7 +190,7 @@ class Lab(Shown):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
-            late = name in TESTED_SECTIONS and not known and self._left(self.for_hypotheses) <= 0
+            late = name in TESTED_SECTIONS and not known and not self._is_time_for(contrast)
             if self._needs_no_trial(contrast, prior, known or bool(purpose)):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif unknown or late:
@@ -200,7 +203,19 @@ class Lab(Shown):
     def _needs_trial(self, contrast: Contrast) -> bool:
         """Return whether a contrast of the plan is measured: it is not yet, and nothing else decides it."""
         known = self._was_measured(contrast, "")
-        return not known and not self._needs_no_trial(contrast, self.evidence.prior(contrast), measured=False)
+        if known or self._needs_no_trial(contrast, self.evidence.prior(contrast), measured=False):
+            return False
+        return self._is_time_for(contrast)
+
+    def _is_time_for(self, contrast: Contrast) -> bool:
+        """Return whether a hypothesis may be begun: if what it takes at least is left, but for `OVERTIME`.
+
+        The first one is begun in any case.
+        """
+        left = self._left(self.for_hypotheses)
+        if left <= 0 or math.isinf(left) or not self._judged:
+            return left > 0
+        return least_seconds_of(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
 
     def _needs_no_trial(self, contrast: Contrast, prior: Verdict, measured: bool) -> bool:
         """Return whether a hypothesis is judged without its trial: it can't be tested, or a bound refutes it.
@@ -327,8 +342,8 @@ class Lab(Shown):
         for ceiling in self._known.ceilings:
             if self.evidence.prior(ceiling).outcome is not Outcome.INCONCLUSIVE:
                 continue
-            if (left := self._left(self.for_hypotheses)) > 0:
-                self.measurer.deadline = time.monotonic() + left
+            if self._is_time_for(ceiling):
+                self.measurer.deadline = time.monotonic() + self._left(self.for_hypotheses)
                 self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 
     def _measure(

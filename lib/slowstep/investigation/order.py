@@ -9,6 +9,7 @@ from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
 from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
 from slowstep.judgement.bounds import bound as bound_called
+from slowstep.measure.measurer import FEWEST
 
 UNKNOWN = 1.2
 """The speed-up that a change without a bound is expected to bring at most, when the order is chosen."""
@@ -80,13 +81,23 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
 def seconds_of(contrast: Contrast, evidence: Evidence) -> float:
     """Return the seconds that a comparison takes at most: its pairs, and the launches of its trials."""
     budget = evidence.settings.budget
-    launch = sum(s for part, s in evidence.noise.baseline.startup.items() if part != "base")  # built once for all
     launches = max(1, min(budget.launches, budget.max_pairs)) if evidence.launches_weigh else 1
+    return _seconds(budget.max_pairs, launches, contrast, evidence)
+
+
+def least_seconds_of(contrast: Contrast, evidence: Evidence) -> float:
+    """Return the seconds that a comparison takes at least, roughly: its fewest pairs, after one launch."""
+    return _seconds(min(FEWEST, evidence.settings.budget.max_pairs), 1, contrast, evidence)
+
+
+def _seconds(pairs: int, launches: int, contrast: Contrast, evidence: Evidence) -> float:
+    budget = evidence.settings.budget
+    launch = sum(s for part, s in evidence.noise.baseline.startup.items() if part != "base")  # built once for all
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
     known = evidence.block_length
     turn = known.turn_seconds if known else 0.0
     block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST), evidence)
-    return 2 * budget.max_pairs * (block + turn) + launches * (2 * launch + own)
+    return 2 * pairs * (block + turn) + launches * (2 * launch + own)
 
 
 def _longest_block(seconds: float, evidence: Evidence) -> float:

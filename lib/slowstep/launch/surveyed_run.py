@@ -221,6 +221,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for key in (one.name for one in fields(Process)):
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
+    yield "dataset.trim_padding", Seen(value=False if facts.get("padded_columns") else None, place=loader)
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
     for name in ("memory_format", "experts_implementation", "double_precision"):
         yield f"model.{name}", Seen(value=facts.get(name))

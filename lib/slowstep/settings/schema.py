@@ -62,6 +62,8 @@ class Dataset:
     max_length: int = 512
     tokenize: Literal["once", "on_the_fly"] = "on_the_fly"
     padding: Literal["longest", "max_length", "packing"] = "longest"
+    trim_padding: bool | None = None
+    """Whether a command's batches leave out columns of padding alone. Those that a file describes have `padding`."""
     cached_batches: int = 0
     storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
     batched_fetching: bool | None = None

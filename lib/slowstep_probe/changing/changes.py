@@ -94,7 +94,7 @@ class Changes:
         held = {name: getattr(arguments, name, None) for name in wanted.within("training_arguments")}
         return {
             **{name: value for name, value in held.items() if value is not None},
-            **self.effects.facts(self.probe.models),
+            **self.effects.facts(self.probe.models, self.probe.loader),
             **self.given.facts(),
             **arena.facts(self.probe.models),
             "draws": self.draws.seen,

@@ -10,6 +10,7 @@ import torch.utils.checkpoint
 from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
 from slowstep_probe.changing.models import configurations_of, experts_of
+from slowstep_probe.changing.padding import PaddedColumns
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
 
@@ -26,15 +27,17 @@ class Effects:
         """The arithmetic of the autocast that was entered last with gradients on; None if none was."""
         self.anomaly = False
         """True if the backward pass looked for values that are not finite, at any time."""
+        self._padding = PaddedColumns()
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.after(torch, "set_anomaly_enabled", self._anomaly_set)
+        self._padding.attach(patches)
 
-    def facts(self, models: list[Any]) -> dict[str, Any]:
-        """Return facts by the names that factors expect."""
+    def facts(self, models: list[Any], loader: Any) -> dict[str, Any]:
+        """Return facts by the names that factors expect. The `loader` is that of training; None if it has none."""
         found: dict[str, Any] = {
             "gradient_checkpointing": self.checkpointed,
             "autocast": self.autocast or "no",
@@ -43,6 +46,7 @@ class Effects:
             "sdpa_backend": sdpa_backend(),
             "memory_format": memory_format(models),
             "double_precision": any(map(is_double, models)),
+            "padded_columns": self._padding.of(loader),
             "experts_implementation": _experts(models),
             **process_facts(),
             "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),

@@ -13,6 +13,7 @@ from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.loaders import LoaderArguments
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
+from slowstep_probe.changing.padding import TrimPadding
 from slowstep_probe.changing.sharding import Sharding
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.changing.zero import Zero
@@ -55,7 +56,8 @@ class Interceptors:
         self.data_parallel.attach(patches, late)
         self.sharding.attach(patches, late)
         Zero(self.wanted).attach(patches, late)
-        LoaderArguments(self.wanted, self._feeds).attach(patches)
+        LoaderArguments(self.wanted, lambda place: not self.by_trainer and self._feeds(place)).attach(patches)
+        TrimPadding(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
 
     def settle(self, models: Sequence[torch.nn.Module]) -> list[str]:
@@ -65,4 +67,4 @@ class Interceptors:
         return refused
 
     def _feeds(self, place: CodePlace) -> bool:
-        return not self.by_trainer and (not self.feeding or str(place) in self.feeding)
+        return not self.feeding or str(place) in self.feeding

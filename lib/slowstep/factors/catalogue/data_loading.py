@@ -14,6 +14,7 @@ from slowstep.factors.entries import (
     needs_cuda,
     one_of,
     only,
+    only_if,
     section,
     switch,
     switched,
@@ -56,6 +57,11 @@ def _padding_level(value: Any, run: Run) -> Level:
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
+
+
+padded_alone = only_if(
+    lambda run: run["dataset.trim_padding"] is not None, "no columns of padding alone were seen in a command's batches"
+)
 
 
 def _lengths_are_needed(run: Run) -> str | None:
@@ -251,6 +257,23 @@ FACTORS = (
         bound="padding",
         proposes=only("longest"),
         accepts=one_of("longest", "max_length", "packing"),
+    ),
+    Factor(
+        name="trim_padding",
+        title="Padding beyond the longest example",
+        hypothesis="Batches are padded to one length for all, and columns that are padding alone are computed too.",
+        cause="Computing columns that are only padding",
+        meaning=Meaning.EXACT,
+        changes="nothing in training: what is left out has no label and no attention",
+        current=lambda run: bool(run["dataset.trim_padding"]),
+        level=lambda value, run: Level(
+            value=value, overrides={"dataset.trim_padding": value}, expects={"padded_columns": not value}
+        ),
+        touches=ALL_PHASES,
+        examples=(True,),
+        refuses=padded_alone,
+        accepts=switch,
+        undoes=True,
     ),
     Factor(
         name="train_sampling_strategy",

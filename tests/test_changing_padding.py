@@ -1,0 +1,138 @@
+"""Columns of padding alone: found where they can be left out, and left out without another training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from transformers import BertConfig, BertForTokenClassification, Trainer
+from transformers.tokenization_utils_base import BatchEncoding
+
+from slowstep_probe.changing.alone import changed
+from slowstep_probe.changing.padding import IGNORED, PaddedColumns, Trimmed, length_needed
+from slowstep_probe.patches import Patches
+
+LENGTH = 32
+SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
+
+
+def batch(used: int, length: int = LENGTH, **beside: Any) -> dict[str, Any]:
+    """Two rows, the longer one with so many tokens."""
+    mask = torch.zeros(2, length, dtype=torch.long)
+    mask[0, :used], mask[1, : used - 1] = 1, 1
+    return {"input_ids": mask * 5, "attention_mask": mask, **beside}
+
+
+def ignored(used: int) -> torch.Tensor:
+    return torch.where(torch.arange(LENGTH) < used, 1, IGNORED).repeat(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (batch(9), 16),
+        (batch(16), 16),
+        (batch(25), None),
+        (batch(9, labels=ignored(9)), 16),
+        (batch(9, labels=ignored(16)), 16),
+        (batch(9, labels=ignored(17)), None),
+        (batch(9, labels=torch.ones(2, dtype=torch.long)), 16),
+        (batch(9, scores=torch.zeros(2, 1, LENGTH, LENGTH)), None),
+        (batch(9) | {"attention_mask": batch(9)["attention_mask"].flip(1)}, None),
+        (batch(9) | {"attention_mask": torch.zeros(2, LENGTH)}, None),
+        (batch(9) | {"attention_mask": None}, None),
+        ({"pixel_values": torch.zeros(2, 3)}, None),
+        ((torch.zeros(2, LENGTH), torch.zeros(2)), None),
+    ],
+)
+def test_only_what_counts_for_nothing_is_left_out(given: Any, needed: int | None) -> None:
+    """Neither a label that counts, nor tokens behind padding on the left, nor what may be no token's."""
+    assert length_needed(given) == needed
+
+
+def test_all_that_tokens_have_is_trimmed_and_nothing_else() -> None:
+    given = BatchEncoding(batch(9, token_type_ids=torch.zeros(2, LENGTH), labels=torch.ones(2), texts=["a", "b"]))
+    trimmed = Trimmed(lambda examples: given)(None)
+
+    assert {name: tuple(getattr(value, "shape", ())) for name, value in trimmed.items()} == {
+        **dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (2, 16)),
+        "labels": (2,),
+        "texts": (),
+    }
+
+
+class Tokens(torch.utils.data.Dataset):
+    """Examples that are padded to one length."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        used = torch.arange(LENGTH) < 5 + i % 4
+        ids = (torch.arange(LENGTH) * (i + 1) % 31 + 1) * used
+        return {"input_ids": ids, "attention_mask": used.long(), "labels": torch.where(used, ids % 2, IGNORED)}
+
+
+def plain(model: Any, workers: int) -> list[float]:
+    """A loop written by hand."""
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.5), []
+    for rows in DataLoader(Tokens(), batch_size=4, num_workers=workers):
+        loss = model(**rows).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def by_trainer(model: Any, workers: int) -> list[float]:
+    """transformers' Trainer, whose loaders go through accelerate."""
+    losses: list[float] = []
+
+    class Noting(Trainer):
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+            losses.append(float(loss := super().compute_loss(*args, **kwargs)))
+            return loss
+
+    arguments = {"per_device_train_batch_size": 4, "report_to": "none", "save_strategy": "no", "num_train_epochs": 1}
+    arguments |= {"learning_rate": 0.05, "use_cpu": True, "disable_tqdm": True, "dataloader_num_workers": workers}
+    trained = Noting(model=model, train_dataset=Tokens())
+    for name, value in arguments.items():
+        setattr(trained.args, name, value)
+    trained.train()
+    return losses
+
+
+@pytest.mark.parametrize("train", [plain, by_trainer])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_training_without_columns_of_padding_is_the_same(
+    train: Callable[[Any, int], list[float]], workers: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loss by loss, in fewer columns."""
+    monkeypatch.chdir(tmp_path)
+    lengths: dict[bool, set[int]] = {}
+    losses, padded = {}, {}
+    for trim in (False, True):
+        torch.manual_seed(0)
+        quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        model = BertForTokenClassification(BertConfig(**SHAPE, **quiet))
+        seen = lengths.setdefault(trim, set())
+        model.bert.register_forward_pre_hook(
+            lambda _, args, kwargs, to=seen: to.add((args[0] if args else kwargs["input_ids"]).shape[1]),
+            with_kwargs=True,
+        )
+        looks, patches, loaders = PaddedColumns(), Patches(), list[Any]()
+        looks.attach(patches)
+        patches.after(DataLoader, "__init__", lambda _, loader, *args, to=loaders, **kwargs: to.append(loader))
+        with changed({"dataset.trim_padding": True} if trim else {}, [], "returned") as made:
+            losses[trim] = train(model, workers)
+        patches.remove()
+        padded[trim] = looks.of(loaders[-1])
+        assert {one.key for one in made} == ({"dataset.trim_padding"} if trim else set())
+
+    assert losses[True] == pytest.approx(losses[False], rel=1e-4)
+    assert lengths == {False: {LENGTH}, True: {8}}
+    assert padded == {False: True, True: False}
