@@ -190,10 +190,6 @@ def _training(s: Settings) -> Iterator[Problem]:
         yield at + "auto_find_batch_size", "trials would not train what is asked with it; remove this key."
     if s.training_arguments.get("fsdp"):
         yield at + "fsdp", "a described run has no FSDP; diagnose a script that has it by its command."
-    if s.dataset.trim_padding is not None:
-        yield "dataset.trim_padding", "a described run pads as dataset.padding says; write padding: longest."
-    if s.model.double_precision is not None:
-        yield "model.double_precision", "a described run computes as model.dtype says; remove this key."
     if s.dataset.padding == "packing" and s.training("train_sampling_strategy") == "group_by_length":
         yield at + "train_sampling_strategy", "packed sequences are all of one length; grouping them saves nothing."
     if s.training("load_best_model_at_end"):

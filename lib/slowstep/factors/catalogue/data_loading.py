@@ -14,7 +14,6 @@ from slowstep.factors.entries import (
     needs_cuda,
     one_of,
     only,
-    only_if,
     section,
     switch,
     switched,
@@ -59,9 +58,10 @@ def _padding_level(value: Any, run: Run) -> Level:
     )
 
 
-padded_alone = only_if(
-    lambda run: run["dataset.trim_padding"] is not None, "no columns of padding alone were seen in a command's batches"
-)
+def _needs_padding(value: Any, run: Run, machine: Machine) -> str | None:
+    """batches with columns of padding alone, which only a command can have"""
+    seen = run.objects is not None and run["dataset.trim_padding"] is not None
+    return None if seen else "it needs a command's batches with columns of padding alone"
 
 
 def _lengths_are_needed(run: Run) -> str | None:
@@ -271,7 +271,7 @@ FACTORS = (
         ),
         touches=ALL_PHASES,
         examples=(True,),
-        refuses=padded_alone,
+        requires=_needs_padding,
         accepts=switch,
         undoes=True,
     ),

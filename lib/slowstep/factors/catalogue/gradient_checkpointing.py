@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slowstep.environment.machine import Machine
 from slowstep.factors.entries import (
     TRAINING,
     argument,
@@ -37,6 +38,28 @@ def _divides(value: Any, run: Run) -> str | None:
     if run.batch_of_process % value == 0:
         return None
     return f"a batch of {run.batch_of_process} samples can't be accumulated in {value} equal parts"
+
+
+MOST_TIMES = 16
+"""The most times by which a micro-batch is made larger to find out what that brings."""
+
+
+def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
+    """a command that accumulates by its own code; of others, `gradient_accumulation_steps` trains the same"""
+    if run.objects is None or "arguments" in run.objects:
+        return "it needs a command that accumulates by its own code; gradient_accumulation_steps trains the same"
+    if (run["gradient_accumulation_steps"] or 1) < 2 or not run["per_device_train_batch_size"]:
+        return "it needs a command that accumulates micro-batches of a known size"
+    return None
+
+
+def _larger_micro_batches(value: Any, run: Run) -> Level:
+    batch = (run["per_device_train_batch_size"] or 1) * value
+    return Level(
+        value=value,
+        overrides={TRAINING + "per_device_train_batch_size": batch},
+        expects={"per_device_train_batch_size": batch},
+    )
 
 
 FACTORS = (
@@ -124,6 +147,22 @@ FACTORS = (
         proposes=lambda run, machine: (1,) if run["gradient_accumulation_steps"] > 1 else (),
         refuses=_divides,
         accepts=whole(1),
+    ),
+    Factor(
+        name="micro_batch_ceiling",
+        title="Micro-batch ceiling",
+        hypothesis="Micro-batches are too small to keep the device busy: fewer, larger ones would make the same step.",
+        cause="The part of a micro-batch that does not grow with it",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="trains on so many times the samples a step; shows the most that fewer, larger micro-batches can bring",
+        current=lambda run: 1,
+        level=_larger_micro_batches,
+        touches=ALL_PHASES,
+        examples=(4,),
+        limits="larger micro-batches of the same step",
+        proposes=lambda run, machine: (min(run["gradient_accumulation_steps"] or 1, MOST_TIMES),),
+        requires=_needs_accumulation,
+        accepts=whole(2),
     ),
     Factor(
         name="torch_empty_cache_steps",

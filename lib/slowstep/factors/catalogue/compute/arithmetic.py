@@ -66,7 +66,10 @@ four_bit = only_if(
     "the run has no 4-bit weights (quantization.load_in_4bit)",
 )
 
-in_64_bit = only_if(lambda run: bool(run["model.double_precision"]), "the model trains no weights of 64 bits")
+
+def _needs_64_bits(value: Any, run: Run, machine: Machine) -> str | None:
+    """weights of 64 bits, which only a command can have"""
+    return None if run["model.double_precision"] else "it needs a command's model with weights of 64 bits"
 
 
 def _precision_level(value: Any, run: Run) -> Level:
@@ -225,7 +228,7 @@ FACTORS = (
         **section("model.double_precision", default=False),
         touches=UPDATED,
         examples=(False,),
-        refuses=in_64_bit,
+        requires=_needs_64_bits,
         accepts=switch,
         undoes=True,
     ),
