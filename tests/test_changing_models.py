@@ -18,6 +18,7 @@ from transformers import BertConfig, BertModel
 
 from slowstep_probe.changing.alone import changed
 from slowstep_probe.changing.effects import Effects
+from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
@@ -118,6 +119,52 @@ def test_a_model_in_double_precision_trains_on_in_single() -> None:
     assert before[1:] != after[1:]
     (why,) = ModelChanges(Wanted({"model.double_precision": False})).settle([nn.Linear(2, 2)], by_trainer=False)
     assert "64 bits" in why
+
+
+@pytest.mark.parametrize("dropped_by", ["optimizer", "model"])
+def test_gradients_that_no_optimizer_uses_are_computed_no_more(dropped_by: str) -> None:
+    """Losses stay as they are to the last bit, and what an optimizer gets later has its gradients again."""
+    losses: dict[bool, list[float]] = {}
+    for off in (False, True):
+        torch.manual_seed(0)
+        x, model = torch.randn(8, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+        looks, patches = IdleGradients(lambda model=model: [model]), Patches()
+        looks.attach(patches)
+        with changed({"model.idle_gradients": False} if off else {}, [], "returned") as made:
+            optimizer = torch.optim.SGD(model[1].parameters(), lr=0.1)
+            losses[off] = []
+            for step in range(8):
+                loss = model(x).square().mean()
+                (optimizer if dropped_by == "optimizer" else model).zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses[off].append(loss.item())
+                if step == 3:
+                    assert looks.seen != off
+                    assert [p.requires_grad for p in model.parameters()] == [not off, not off, True, True]
+                    optimizer.add_param_group({"params": list(model[0].parameters())})
+        patches.remove()
+        assert {one.key for one in made} == ({"model.idle_gradients"} if off else set())
+        assert all(p.requires_grad and p.grad is not None for p in model.parameters())
+
+    assert losses[True] == losses[False]
+
+
+def test_only_gradients_that_are_known_to_be_idle_are_told() -> None:
+    """An optimizer over copies of the weights uses gradients all the same; where none are asked for, none are idle."""
+    model, teacher = nn.Linear(4, 4), nn.Linear(4, 4)
+    for one in (model, teacher):
+        one(torch.ones(1, 4)).sum().backward()
+    own = torch.optim.SGD(model.parameters(), lr=0.1)
+    of_copies = torch.optim.SGD([p.detach().clone().requires_grad_() for p in model.parameters()], lr=0.1)
+
+    assert {id(p) for p in idle([model, teacher], [own])} == {id(p) for p in teacher.parameters()}
+    assert idle([model, teacher], [of_copies]) == []
+    assert idle([model, teacher], []) == []
+    assert idle([model, teacher], [own, torch.optim.SGD(teacher.parameters(), lr=0.1)]) == []
+    for weight in teacher.parameters():
+        weight.grad = None
+    assert idle([model, teacher], [own]) == []
 
 
 def test_a_model_that_is_saved_whole_is_read_without_the_kit(tmp_path: Path) -> None:

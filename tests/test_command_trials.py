@@ -263,6 +263,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="padding",
         ),
         pytest.param(
+            ("distils.py",),
+            [Change("model.idle_gradients", False, "idle_gradients", "optimizer.step()")],
+            id="idle gradients",
+        ),
+        pytest.param(
             ("from_numpy.py",),
             [Change("model.double_precision", False, "double_precision", "model(x)")],
             id="double precision",
@@ -562,7 +567,8 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert "micro_batch_ceiling" not in proposed(*PLAIN) | proposed(*TRAINER)
     assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
-    assert not {"trim_padding", "double_precision"} & proposed(*PLAIN)  # its loss counts what is padding
+    assert "idle_gradients" in proposed("distils.py")
+    assert not {"trim_padding", "double_precision", "idle_gradients"} & proposed(*PLAIN)
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)

@@ -158,7 +158,7 @@ class Watched:
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
 
-        self.effects = Effects()
+        self.effects = Effects(lambda: self.probe.models if self.probe else [])
         self.configurations = Configurations(Wanted({}), OF_TRIAL)
         self._collector = Collector()
         self._told = threading.Lock()

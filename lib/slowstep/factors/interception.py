@@ -138,6 +138,9 @@ NEEDED: Mapping[str, Refuses] = {
     "model.double_precision": lambda value, run, objects: (
         "a model in double precision is another program" if value else None
     ),
+    "model.idle_gradients": lambda value, run, objects: (
+        "which weights have gradients is the program's own code" if value else None
+    ),
     "model.torch_compile_dynamic": lambda value, run, objects: None,
 }
 """What speaks against a value of another section."""

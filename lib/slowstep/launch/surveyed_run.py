@@ -190,7 +190,9 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "blocks"
     if model.get("convolutions"):
         yield "convolutions"
-    how = str((training.get("facts") or {}).get("parallelism", "none"))
+    facts = training.get("facts") or {}
+    yield from (name for name in ("double_precision", "idle_gradients", "padded_columns") if facts.get(name))
+    how = str(facts.get("parallelism", "none"))
     if how != "none":
         yield how
 
@@ -221,9 +223,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     for key in (one.name for one in fields(Process)):
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
-    yield "dataset.trim_padding", Seen(value=False if facts.get("padded_columns") else None, place=loader)
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
-    for name in ("memory_format", "experts_implementation", "double_precision"):
+    for name in ("memory_format", "experts_implementation", "double_precision", "idle_gradients"):
         yield f"model.{name}", Seen(value=facts.get(name))
     for key, value in facts.items():
         if made := MADE.get(key.partition(".")[0]):

@@ -43,6 +43,8 @@ class Model:
     """The order in which weights and images lie in memory, for a model with convolutions."""
     double_precision: bool | None = None
     """Whether weights of 64 bits stay so. None of those that a file describes has any; a command's model may."""
+    idle_gradients: bool | None = None
+    """Whether weights have gradients that no optimizer updates. Those of a model that a file describes never have."""
     torch_compile_dynamic: bool | None = None
     """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 

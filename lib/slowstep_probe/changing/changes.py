@@ -39,7 +39,7 @@ class Changes:
         self.probe = probe
         self.launchers = launchers
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
-        self.effects = Effects()
+        self.effects = Effects(lambda: probe.models)
         self.given = Given(asked.values)
         self.weights = BuiltOnce(Path(asked.weights), asked.weights_seconds) if asked.weights else None
         self.draws = RandomDraws()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.utils.checkpoint
 
 from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
+from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.models import configurations_of, experts_of
 from slowstep_probe.changing.padding import PaddedColumns
 from slowstep_probe.observed import adapter_facts
@@ -18,9 +20,9 @@ DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 class Effects:
-    """Notes calls while it is attached."""
+    """Notes calls while it is attached. `models` returns the modules that are known to be called."""
 
-    def __init__(self) -> None:
+    def __init__(self, models: Callable[[], Iterable[torch.nn.Module]] = list) -> None:
         self.checkpointed = False
         """True if any stretch of a forward pass was left to be computed again."""
         self.autocast: str | None = None
@@ -28,6 +30,7 @@ class Effects:
         self.anomaly = False
         """True if the backward pass looked for values that are not finite, at any time."""
         self._padding = PaddedColumns()
+        self._idle = IdleGradients(models)
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -35,6 +38,7 @@ class Effects:
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.after(torch, "set_anomaly_enabled", self._anomaly_set)
         self._padding.attach(patches)
+        self._idle.attach(patches)
 
     def facts(self, models: list[Any], loader: Any) -> dict[str, Any]:
         """Return facts by the names that factors expect. The `loader` is that of training; None if it has none."""
@@ -47,6 +51,7 @@ class Effects:
             "memory_format": memory_format(models),
             "double_precision": any(map(is_double, models)),
             "padded_columns": self._padding.of(loader),
+            "idle_gradients": self._idle.seen,
             "experts_implementation": _experts(models),
             **process_facts(),
             "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),

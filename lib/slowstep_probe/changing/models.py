@@ -11,6 +11,7 @@ import torch
 import torch.utils.checkpoint
 
 from slowstep_probe.changing.double_precision import is_double, to_single
+from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
@@ -23,6 +24,7 @@ BACKEND = "training_arguments.torch_compile_backend"
 DYNAMIC = "model.torch_compile_dynamic"
 MEMORY_FORMAT = "model.memory_format"
 DOUBLE = "model.double_precision"
+IDLE = "model.idle_gradients"
 EXPERTS = "model.experts_implementation"
 NUMBERS_OF_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """The names that configurations of transformers have for the number of experts."""
@@ -42,13 +44,19 @@ class ModelChanges:
         self.wanted = wanted
         self._switched_off = False
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
+        self._met: WeakSet[torch.nn.Module] = WeakSet()
 
     def attach(self, patches: Patches) -> None:
         """Begin: switch off checkpointing that the program asks for, wherever it has the function from."""
         if self.wanted.values.get(CHECKPOINTING) is False:
             patches.everywhere(torch.utils.checkpoint, "checkpoint", self._passed_through)
+        if self.wanted.values.get(IDLE) is False:
+            IdleGradients(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: self._optimizers.add(one))
+
+    def _found_idle(self) -> None:
+        self.wanted.note(IDLE, "requires_grad_", True, False)
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not self._switched_off:
@@ -59,6 +67,7 @@ class ModelChanges:
 
     def settle(self, models: Sequence[torch.nn.Module], by_trainer: bool) -> list[str]:
         """Make the changes in models that have trained; return why those were not made that have no place there."""
+        self._met.update(models)
         called = [_unwrapped(one) for one in models if any(p.requires_grad for p in one.parameters())]
         if not called:
             return []

@@ -60,7 +60,7 @@ def _padding_level(value: Any, run: Run) -> Level:
 
 def _needs_padding(value: Any, run: Run, machine: Machine) -> str | None:
     """batches with columns of padding alone, which only a command can have"""
-    seen = run.objects is not None and run["dataset.trim_padding"] is not None
+    seen = "padded_columns" in (run.objects or ())
     return None if seen else "it needs a command's batches with columns of padding alone"
 
 

@@ -13,6 +13,7 @@ from slowstep.factors.entries import (
     having,
     needs_cuda,
     only,
+    section,
     switch,
     switched,
     whole,
@@ -42,6 +43,12 @@ def _divides(value: Any, run: Run) -> str | None:
 
 MOST_TIMES = 16
 """The most times by which a micro-batch is made larger to find out what that brings."""
+
+
+def _needs_idle_gradients(value: Any, run: Run, machine: Machine) -> str | None:
+    """gradients of weights that no optimizer updates, which only a command can have"""
+    seen = "idle_gradients" in (run.objects or ())
+    return None if seen else "it needs a command with gradients of weights that no optimizer updates"
 
 
 def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
@@ -163,6 +170,20 @@ FACTORS = (
         proposes=lambda run, machine: (min(run["gradient_accumulation_steps"] or 1, MOST_TIMES),),
         requires=_needs_accumulation,
         accepts=whole(2),
+    ),
+    Factor(
+        name="idle_gradients",
+        title="Gradients that nobody uses",
+        hypothesis="The backward pass computes gradients that no optimizer uses: those of a teacher, or of a backbone.",
+        cause="Computing gradients that no optimizer uses",
+        meaning=Meaning.EXACT,
+        changes="nothing in training, unless the program itself reads those gradients",
+        **section("model.idle_gradients", default=False),
+        touches=COMPUTE,
+        examples=(False,),
+        requires=_needs_idle_gradients,
+        accepts=switch,
+        undoes=True,
     ),
     Factor(
         name="torch_empty_cache_steps",

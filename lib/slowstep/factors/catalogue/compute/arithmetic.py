@@ -69,7 +69,7 @@ four_bit = only_if(
 
 def _needs_64_bits(value: Any, run: Run, machine: Machine) -> str | None:
     """weights of 64 bits, which only a command can have"""
-    return None if run["model.double_precision"] else "it needs a command's model with weights of 64 bits"
+    return None if "double_precision" in (run.objects or ()) else "it needs a command's model with weights of 64 bits"
 
 
 def _precision_level(value: Any, run: Run) -> Level:

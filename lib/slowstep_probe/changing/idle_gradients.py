@@ -1,0 +1,75 @@
+"""Gradients of weights that no optimizer updates: a teacher's, or those of a backbone that nobody froze."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from slowstep_probe.patches import Patches
+
+MATTERS = 0.01
+"""The part of all weights with gradients from which on idle ones are told."""
+
+LOOKS = 8
+"""The steps of optimizers after which it is looked. Some models are known after the first of them only."""
+
+
+def idle(models: Iterable[torch.nn.Module], optimizers: Iterable[torch.optim.Optimizer]) -> list[torch.nn.Parameter]:
+    """Return the weights of models that have gradients, and that are in no optimizer; [] where they are too few.
+
+    Optimizers over copies of the weights tell nothing: some that have gradients must be among theirs.
+    """
+    updated = {id(weight) for one in optimizers for group in one.param_groups for weight in group["params"]}
+    every = {id(weight): weight for model in models for weight in model.parameters()}
+    having = [weight for weight in every.values() if weight.requires_grad and weight.grad is not None]
+    alone = [weight for weight in having if id(weight) not in updated]
+    known = any(id(weight) in updated for weight in every.values())
+    sizes = (sum(weight.numel() for weight in weights) for weights in (alone, having))
+    return alone if known and next(sizes) > MATTERS * next(sizes) else []
+
+
+class IdleGradients:
+    """Looks for idle gradients after the first steps of optimizers, and has them computed no more if that is wanted.
+
+    `models` returns the modules that are known to be called. Gradients are there when an optimizer has stepped, however
+    the program drops them.
+    """
+
+    def __init__(self, models: Callable[[], Iterable[torch.nn.Module]], found: Callable[[], None] | None = None):
+        self.models, self._found = models, found
+        """What is called when some are found, after which none are asked for; None for looking alone."""
+        self.seen = False
+        """True if there were any when it was looked last."""
+        self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
+        self._frozen: dict[int, torch.nn.Parameter] = {}
+        self._steps = 0
+
+    def attach(self, patches: Patches) -> None:
+        """Begin."""
+        patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: self._optimizers.add(one))
+        patches.on_removal(register_optimizer_step_post_hook(self._stepped).remove)
+        if self._found is not None:
+            patches.after(torch.optim.Optimizer, "add_param_group", self._added)
+
+    def _stepped(self, *_: Any) -> None:
+        self._steps += 1
+        if self._steps > LOOKS:
+            return
+        weights = idle(self.models(), self._optimizers)
+        self.seen = bool(weights)
+        if weights and self._found is not None:
+            self._found()
+            for weight in weights:
+                weight.requires_grad_(False)
+                weight.grad = None
+            self._frozen |= {id(weight): weight for weight in weights}
+
+    def _added(self, _: None, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
+        """Ask again for the gradients of weights that an optimizer gets later, as in gradual unfreezing."""
+        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+            if self._frozen.pop(id(weight), None) is not None:
+                weight.requires_grad_(True)
