@@ -72,13 +72,13 @@ def test_inconclusive_says_what_could_have_been_seen(tokenize: Contrast) -> None
 
 
 def test_a_gain_that_may_be_too_small_is_told_as_a_gain(tokenize: Contrast) -> None:
-    """Where the interval excludes no gain, only its size is open."""
+    """Where the whole interval lies above zero, only its size is open."""
     found = judged(tokenize, took(around(0.045, noise=0.02, n=12)))
 
     assert found.effect.low > 1
     assert Outcome.INCONCLUSIVE == found.outcome
     assert found.reason == (
-        "the interval excludes no gain, and after 12 pairs it is not known whether the gain reaches the minimum "
+        "the whole interval lies above zero, and after 12 pairs it is not known whether the gain reaches the minimum "
         "effect of +5.0 %"
     )
 

@@ -328,7 +328,7 @@ def test_a_step_that_has_not_ended_is_none(look: Look, tmp_path: Path) -> None:
         (DAEMON, "went on in the background"),
         ("import os, signal; os.killpg(0, signal.SIGTERM)", "ended by SIGTERM"),
         ("input('continue? ')", "asked a question on standard input"),
-        ("import time; time.sleep(600)", "stood still at File"),
+        ("import time; time.sleep(600)", "was at File"),
         pytest.param("import getpass; getpass.getpass()", "asked a question on standard input", marks=EXHAUSTIVE),
         pytest.param(
             "import argparse; argparse.ArgumentParser().parse_args()",

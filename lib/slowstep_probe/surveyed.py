@@ -178,7 +178,7 @@ class Watched:
             return
         if self.boundaries == 2:
             self.stop_at = self._wanted() + 1
-        late = time.monotonic() - self.began > self.asked["seconds"]
+        late = time.monotonic() - self.began - (self.first or 0.0) > self.asked["seconds"]
         if self.boundaries == 2 and not late:
             # what a program does once, before its first step, may have fallen into that
             self.probe.close()

@@ -22,7 +22,9 @@ def export(folders: Sequence[Path], outputs: Path, mlflow: str | None, wandb: Pa
         raise SettingsError("export: name one tracker, by --mlflow URI or by --wandb FOLDER.")
     package = "mlflow" if mlflow is not None else "wandb"
     if importlib.util.find_spec(package) is None:
-        raise SettingsError(f"export: {package} is not installed here; `pip install 'slowstep[export]'` brings it.")
+        raise SettingsError(
+            f"export: {package} is not installed; `pip install '.[export]'` in slowstep's clone brings it."
+        )
     named = list(folders) or sorted(outputs.iterdir() if outputs.is_dir() else [])
     every = [folder for folder in named if (folder / "records").is_dir()]
     missing = [folder for folder in folders if folder not in every]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
+from slowstep.cli.over_nodes import above_zero, add_join, add_options, identifier, listen_as
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
@@ -99,7 +99,9 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if given.command in ("survey", "run", "join") and not words:
         parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
-        parser.error(f"{given.command}: name parameter files, or put a command that trains after --")
+        taken = " (--set takes all words after it, so it comes last)" if given.set else ""
+        training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
+        parser.error(f"{given.command}: name parameter files{training}{taken}")
     return given
 
 
@@ -163,12 +165,14 @@ def _parser() -> argparse.ArgumentParser:
             if name in OF_COMMANDS:
                 command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
                 command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
-                command.add_argument("--name", help="the name of the command's investigation")
+                command.add_argument("--name", type=identifier, help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
                 add_options(command)
-            command.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values")
-        command.add_argument("--outputs", default=str(OUTPUTS), help="where results go")
+            command.add_argument(
+                "--set", nargs="*", default=[], metavar="KEY=VALUE", help="override single values; last"
+            )
+        command.add_argument("--outputs", default=str(OUTPUTS), help=f"where results go ({OUTPUTS})")
         if name == "report":
             command.add_argument("--static", action="store_true", help="charts as drawings alone: a tenth of the size")
         if name == "export":
@@ -214,12 +218,12 @@ def _params(given: argparse.Namespace) -> list[str]:
     if not given.words:
         return given.params
     from slowstep.cli.survey_lines import lines
-    from slowstep.launch.surveyed_run import folder_for, surveyed_words, write
+    from slowstep.launch.surveyed_run import BUDGET, folder_for, surveyed_words, write
     from slowstep.launch.surveyor import SurveyOrder
 
+    minutes = BUDGET["minutes"] if given.minutes is None else given.minutes
     order = SurveyOrder(startup=given.startup)
-    if given.minutes is not None:
-        order = replace(order, epoch_seconds=min(order.epoch_seconds, OF_SURVEY * 60 * given.minutes))
+    order = replace(order, epoch_seconds=min(order.epoch_seconds, OF_SURVEY * 60 * minutes))
     seen = surveyed_words(given.words, order, protected=not given.unprotected)
     for line in lines(seen):
         say(line)
@@ -259,8 +263,8 @@ def _check(given: argparse.Namespace) -> int:
         for section in TESTED_SECTIONS:
             for contrast in plan(loaded.settings, section, machine):
                 reason = contrast.untestable or contrast.unmet
-                if reason:
-                    say(f"  not testable here: {section}.{contrast.name}: {reason}")
+                name = f"{section}.{contrast.name}"
+                say(f"  not testable here: {name}: {reason}" if reason else f"  to try: {name}")
     return 0
 
 

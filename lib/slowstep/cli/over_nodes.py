@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import keyword
 from typing import Any
 
 from slowstep.nodes.listening import PORT, Listening, listen_at
@@ -46,9 +47,16 @@ def _port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")
 
 
+def identifier(text: str) -> str:
+    """Return a name that a folder can have; an error of the command line if it is none."""
+    if text.isidentifier() and not keyword.iskeyword(text):
+        return text
+    raise argparse.ArgumentTypeError(f"'{text}' names a folder; take letters, digits and underscores, no digit first")
+
+
 def above_zero(text: str) -> float:
     """Return a number of minutes; an error of the command line if it is none, or not above 0."""
     with contextlib.suppress(ValueError):
         if 0 < (number := float(text)) < float("inf"):
             return number
-    raise argparse.ArgumentTypeError(f"'{text}' is no number of minutes to measure in; give one above 0")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes above 0")

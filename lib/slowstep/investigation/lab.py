@@ -37,7 +37,7 @@ from slowstep.text.shown import Shown
 T = TypeVar("T")
 
 OVERTIME = 0.1
-"""The part of the minutes by which what is begun may take longer than is left of those for single hypotheses."""
+"""The part of the minutes by which what is begun may overrun what is left of those for single hypotheses."""
 
 PLAN = "plan"
 """The name of a lab that pursues the plan of all notebooks."""

@@ -236,17 +236,17 @@ def _weigh(read: ComparisonResult, minimum: float) -> tuple[Outcome, str]:
     if effect.low > 1 and effect.ratio >= least:
         return (
             Outcome.SUPPORTED,
-            f"the interval excludes no gain, and the gain reaches the minimum effect of {percent(least)}",
+            f"the whole interval lies above zero, and the gain reaches the minimum effect of {percent(least)}",
         )
     if effect.low > 1:
         return (
             Outcome.INCONCLUSIVE,
-            f"the interval excludes no gain, and after {effect.n} pairs it is not known whether the gain reaches the "
-            f"minimum effect of {percent(least)}",
+            f"the whole interval lies above zero, and after {effect.n} pairs it is not known whether the gain reaches "
+            f"the minimum effect of {percent(least)}",
         )
     return (
         Outcome.INCONCLUSIVE,
-        f"after {effect.n} pairs neither no gain nor the minimum effect of {percent(least)} is excluded; "
+        f"after {effect.n} pairs both no gain and the minimum effect of {percent(least)} are possible; "
         f"in this noise an effect below {percent(min(read.detectable, MOST))} could not have been seen",
     )
 

@@ -51,7 +51,7 @@ class SurveyOrder:
 
     steps: int = 20
     seconds: float = 120.0
-    """The most seconds from the start."""
+    """The most seconds from the first step's begin."""
     startup: float = 300.0
     """The most seconds until the first optimizer step."""
     epoch_seconds: float = 60.0

@@ -67,7 +67,9 @@ def _why(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
     if not seen.ended:
         standing = [line.strip() for line in seen.standing.splitlines() if line.strip().startswith("File")]
-        return f"it stood still at {standing[-1] if standing else 'an unknown place'} (--startup waits for longer)"
+        return (
+            f"it was at {standing[-1] if standing else 'an unknown place'} when its time was up (--startup allows more)"
+        )
     if seen.ended.startswith("EOFError"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     said = last_words(seen.output)

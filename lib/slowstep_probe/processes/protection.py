@@ -156,8 +156,8 @@ def unprotected(protection: Protection) -> str:
     """Return what to say where the system allows no overlays."""
     places = ", ".join(protection.open[:5])
     return (
-        f"what the program writes to {places} would stay, since this system allows no overlay there; run it in a "
-        "container, or on a copy with --unprotected"
+        f"what the program writes to {places} would stay, since this system allows no overlay there; run it where it "
+        "may mount (CAP_SYS_ADMIN, or user namespaces), or on a copy with --unprotected"
     )
 
 

@@ -51,7 +51,7 @@ class State:
 def missing(slurm: Slurm) -> str:
     """Return what this machine lacks to submit jobs, and what to do; empty if it lacks nothing."""
     if importlib.util.find_spec("submitit") is None:
-        return "submitit is not installed, which submits the jobs: pip install 'slowstep[slurm]'"
+        return "submitit is not installed, which submits the jobs: pip install '.[slurm]' in slowstep's clone"
     if slurm.cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
         return "this machine has no sbatch; start slowstep on a machine that submits to Slurm, or remove measure.slurm"
     return ""
