@@ -563,8 +563,8 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert not {"optim", "foreach", "fused"} & proposed("own_update.py")
     assert {"fused", "foreach"} <= proposed("two_optimizers.py")
     accumulates = proposed("plain_loop.py", "-b4", "--accumulate", "4")
-    assert {"micro_batch_ceiling"} == {"micro_batch_ceiling", "gradient_accumulation_steps"} & accumulates
-    assert "micro_batch_ceiling" not in proposed(*PLAIN) | proposed(*TRAINER)
+    assert {"larger_micro_batches"} == {"larger_micro_batches", "gradient_accumulation_steps"} & accumulates
+    assert "larger_micro_batches" not in proposed(*PLAIN) | proposed(*TRAINER)
     assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
     assert "idle_gradients" in proposed("distils.py")

@@ -96,13 +96,18 @@ def _seconds(pairs: int, launches: int, contrast: Contrast, evidence: Evidence) 
     own = sum(factor.startup_seconds for factor, _ in contrast.levels)
     known = evidence.block_length
     turn = known.turn_seconds if known else 0.0
-    block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST), evidence)
+    samples = [arm.settings.effective_batch_size for arm in (contrast.treatment, contrast.baseline)]
+    times = max(1.0, samples[0] / max(1, samples[1]))
+    block = _longest_block(budget.block_seconds or (known.seconds if known else FIRST), times, evidence)
     return 2 * pairs * (block + turn) + launches * (2 * launch + own)
 
 
-def _longest_block(seconds: float, evidence: Evidence) -> float:
-    """Return the seconds of a block that is asked to take `seconds`: it holds some steps, and meets a rare stall."""
+def _longest_block(seconds: float, times: float, evidence: Evidence) -> float:
+    """Return the seconds of a block that is asked to take `seconds`: it holds some steps, and meets a rare stall.
+
+    The steps of one arm may have so many `times` the samples, which the other trains on as well.
+    """
     facts, budget = evidence.baseline.facts, evidence.settings.budget
     step, rate = facts.throughput.seconds_per_step, facts.throughput.samples_per_second
     stalls = evidence.stall_samples / rate if rate else 0.0
-    return max(seconds, budget.block_steps_min * step, min(stalls, LONG_BLOCKS * max(seconds, FIRST)))
+    return max(seconds, budget.block_steps_min * step * times, min(stalls, LONG_BLOCKS * max(seconds, FIRST)))

@@ -41,8 +41,8 @@ def _divides(value: Any, run: Run) -> str | None:
     return f"a batch of {run.batch_of_process} samples can't be accumulated in {value} equal parts"
 
 
-MOST_TIMES = 16
-"""The most times by which a micro-batch is made larger to find out what that brings."""
+MOST_TIMES = 4
+"""The most times by which a micro-batch is made larger to find out what that brings. A step takes longer by them."""
 
 
 def _needs_idle_gradients(value: Any, run: Run, machine: Machine) -> str | None:
@@ -156,17 +156,17 @@ FACTORS = (
         accepts=whole(1),
     ),
     Factor(
-        name="micro_batch_ceiling",
-        title="Micro-batch ceiling",
+        name="larger_micro_batches",
+        title="Larger micro-batches",
         hypothesis="Micro-batches are too small to keep the device busy: fewer, larger ones would make the same step.",
         cause="The part of a micro-batch that does not grow with it",
         meaning=Meaning.DIAGNOSTIC,
-        changes="trains on so many times the samples a step; shows the most that fewer, larger micro-batches can bring",
+        changes="trains on so many times the samples a step; shows what fewer micro-batches, so much larger, can bring",
         current=lambda run: 1,
         level=_larger_micro_batches,
         touches=ALL_PHASES,
         examples=(4,),
-        limits="larger micro-batches of the same step",
+        limits="fewer micro-batches that are so much larger",
         proposes=lambda run, machine: (min(run["gradient_accumulation_steps"] or 1, MOST_TIMES),),
         requires=_needs_accumulation,
         accepts=whole(2),
