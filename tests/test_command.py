@@ -142,8 +142,8 @@ def test_options_are_rewritten_as_they_stand(arguments: list[str], changes: dict
             "--minutes 5 -- python train.py --lr 1e-4",
         ),
         (["survey", "python", "train.py"], "slowstep survey -- python train.py"),
-        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is no number of minutes"),
-        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is no number of minutes"),
+        (["diagnose", "--minutes", "0", "--", "python", "train.py"], "'0' is not a number of minutes"),
+        (["diagnose", "--minutes", "soon", "--", "python", "train.py"], "'soon' is not a number of minutes"),
     ],
 )
 def test_a_command_line_that_can_not_be_meant_is_refused_at_once(

@@ -281,10 +281,13 @@ def test_fewer_processes_train_than_a_program_spawns(
 
 
 def failed(settings: Settings, started: Callable[..., TrialProcess]) -> TrialEnded:
-    """The end of a trial that fails after some steps."""
+    """The end of a trial that fails after some steps. What it started ends soon: the kernel takes its time."""
     trial = started(settings)
     with pytest.raises(TrialEnded) as ended:
         block(trial, 20)
+    deadline = time.monotonic() + 10
+    while descendants(trial.guard) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert not descendants(trial.guard)
     return ended.value
 

@@ -42,9 +42,9 @@ class Model:
     memory_format: Literal["contiguous", "channels_last"] | None = None
     """The order in which weights and images lie in memory, for a model with convolutions."""
     double_precision: bool | None = None
-    """Whether weights of 64 bits stay so. None of those that a file describes has any; a command's model may."""
+    """False for computing in 32 bits where a command's model has weights of 64. Described runs have none."""
     idle_gradients: bool | None = None
-    """Whether weights have gradients that no optimizer updates. Those of a model that a file describes never have."""
+    """False for no gradients of weights that none of a command's optimizers has. Described runs have no such."""
     torch_compile_dynamic: bool | None = None
     """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 
@@ -65,7 +65,7 @@ class Dataset:
     tokenize: Literal["once", "on_the_fly"] = "on_the_fly"
     padding: Literal["longest", "max_length", "packing"] = "longest"
     trim_padding: bool | None = None
-    """Whether a command's batches leave out columns of padding alone. Those that a file describes have `padding`."""
+    """True for a command's batches without columns of padding alone. Those that a file describes have `padding`."""
     cached_batches: int = 0
     storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
     batched_fetching: bool | None = None
