@@ -17,6 +17,7 @@ from torch.utils import checkpoint
 from transformers import BertConfig, BertModel
 
 from slowstep_probe.changing.alone import changed
+from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.models import ModelChanges
@@ -117,8 +118,41 @@ def test_a_model_in_double_precision_trains_on_in_single() -> None:
     assert {part.dtype for part in (*model.parameters(), *model.buffers())} == {torch.float32, torch.int64}
     assert before == pytest.approx(after, rel=1e-4)
     assert before[1:] != after[1:]
+    assert not is_double(Mixed())
     (why,) = ModelChanges(Wanted({"model.double_precision": False})).settle([nn.Linear(2, 2)], by_trainer=False)
     assert "64 bits" in why
+
+
+class Mixed(nn.Module):
+    """One number in double precision beside many in single, as a temperature from numpy is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.temperature = nn.Linear(4, 4), nn.Parameter(torch.tensor(0.1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.LBFGS])
+def test_single_precision_begins_between_steps(optimizer: Any) -> None:
+    """Two passes of one step are of one kind, also where the change is made in the first of them; so are those of a
+    closure. A look without gradients in between is no reason to begin."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).double()
+    with changed({"model.double_precision": False}, [], "returned") as made:
+        of_weights = optimizer(model.parameters(), lr=0.01)
+        for _ in range(4):
+
+            def closure() -> torch.Tensor:
+                of_weights.zero_grad()
+                x = torch.randn(8, 4, dtype=torch.float64)
+                loss = nn.functional.mse_loss(model(x), model(x + 1))
+                loss.backward()
+                return loss
+
+            of_weights.step(closure)
+            with torch.inference_mode():
+                model(torch.randn(8, 4, dtype=torch.float64))
+
+    assert {one.key for one in made} == {"model.double_precision"}
+    assert model[0].weight.dtype is torch.float32
 
 
 @pytest.mark.parametrize("dropped_by", ["optimizer", "model"])
@@ -139,7 +173,7 @@ def test_gradients_that_no_optimizer_uses_are_computed_no_more(dropped_by: str) 
                 loss.backward()
                 optimizer.step()
                 losses[off].append(loss.item())
-                if step == 3:
+                if step == 4:
                     assert looks.seen != off
                     assert [p.requires_grad for p in model.parameters()] == [not off, not off, True, True]
                     optimizer.add_param_group({"params": list(model[0].parameters())})
@@ -156,7 +190,7 @@ def test_only_gradients_that_are_known_to_be_idle_are_told() -> None:
     for one in (model, teacher):
         one(torch.ones(1, 4)).sum().backward()
     own = torch.optim.SGD(model.parameters(), lr=0.1)
-    of_copies = torch.optim.SGD([p.detach().clone().requires_grad_() for p in model.parameters()], lr=0.1)
+    of_copies = torch.optim.SGD([model.bias, model.weight.detach().clone().requires_grad_()], lr=0.1)
 
     assert {id(p) for p in idle([model, teacher], [own])} == {id(p) for p in teacher.parameters()}
     assert idle([model, teacher], [of_copies]) == []
@@ -165,6 +199,22 @@ def test_only_gradients_that_are_known_to_be_idle_are_told() -> None:
     for weight in teacher.parameters():
         weight.grad = None
     assert idle([model, teacher], [own]) == []
+
+
+def test_weights_that_a_program_updates_itself_have_no_idle_gradients() -> None:
+    model, by_hand = nn.Linear(4, 4), nn.Linear(4, 4)
+    looks, patches = IdleGradients(lambda: [model, by_hand]), Patches()
+    looks.attach(patches)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        (model(torch.ones(1, 4)) + by_hand(torch.ones(1, 4))).square().sum().backward()
+        optimizer.step()
+        for weight in by_hand.parameters():
+            weight.data -= 0.01 * weight.grad
+        assert not looks.seen
+        model.zero_grad()
+        by_hand.zero_grad()
+    patches.remove()
 
 
 def test_a_model_that_is_saved_whole_is_read_without_the_kit(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForTokenClassification, Trainer
 from transformers.tokenization_utils_base import BatchEncoding
 
 from slowstep_probe.changing.alone import changed
-from slowstep_probe.changing.padding import IGNORED, PaddedColumns, Trimmed, length_needed
+from slowstep_probe.changing.padding import IGNORED, PaddedColumns, length_needed, trimmed
 from slowstep_probe.patches import Patches
 
 LENGTH = 32
@@ -44,6 +44,10 @@ def ignored(used: int) -> torch.Tensor:
         (batch(9) | {"attention_mask": batch(9)["attention_mask"].flip(1)}, None),
         (batch(9) | {"attention_mask": torch.zeros(2, LENGTH)}, None),
         (batch(9) | {"attention_mask": None}, None),
+        (batch(9, doc_ids=torch.arange(2 * LENGTH).view(2, LENGTH)), None),
+        (batch(9, weights=torch.ones(2, LENGTH)), 16),
+        (batch(9) | {"input_ids": torch.arange(2 * LENGTH).view(2, LENGTH)}, None),
+        (batch(9) | {"attention_mask": (batch(9)["attention_mask"] - 1) * 1e9}, None),
         ({"pixel_values": torch.zeros(2, 3)}, None),
         ((torch.zeros(2, LENGTH), torch.zeros(2)), None),
     ],
@@ -55,9 +59,9 @@ def test_only_what_counts_for_nothing_is_left_out(given: Any, needed: int | None
 
 def test_all_that_tokens_have_is_trimmed_and_nothing_else() -> None:
     given = BatchEncoding(batch(9, token_type_ids=torch.zeros(2, LENGTH), labels=torch.ones(2), texts=["a", "b"]))
-    trimmed = Trimmed(lambda examples: given)(None)
+    cut = trimmed(given)
 
-    assert {name: tuple(getattr(value, "shape", ())) for name, value in trimmed.items()} == {
+    assert {name: tuple(getattr(value, "shape", ())) for name, value in cut.items()} == {
         **dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (2, 16)),
         "labels": (2,),
         "texts": (),
@@ -125,11 +129,11 @@ def test_training_without_columns_of_padding_is_the_same(
             with_kwargs=True,
         )
         looks, patches, loaders = PaddedColumns(), Patches(), list[Any]()
-        looks.attach(patches)
         patches.after(DataLoader, "__init__", lambda _, loader, *args, to=loaders, **kwargs: to.append(loader))
         with changed({"dataset.trim_padding": True} if trim else {}, [], "returned") as made:
+            looks.attach(patches)
             losses[trim] = train(model, workers)
-        patches.remove()
+            patches.remove()
         padded[trim] = looks.of(loaders[-1])
         assert {one.key for one in made} == ({"dataset.trim_padding"} if trim else set())
 

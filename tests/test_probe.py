@@ -339,6 +339,23 @@ def test_a_teacher_in_evaluation_mode_is_part_of_the_step() -> None:
     assert (block.phases["forward"], block.phases["evaluate"], block.work.samples) == (12.0, 0.0, 6 * BATCH)
 
 
+def test_a_frozen_network_in_evaluation_mode_is_part_of_the_step() -> None:
+    """Its gradients are on, nothing is fetched by a loader, and nothing else tells whose step it belongs to."""
+    clock = HandClock()
+    loop, frozen = Loop(Planted(forward=clock.pass_second)), Model(Planted(forward=clock.pass_second)).eval()
+    ids = torch.zeros(2, 4, dtype=torch.long)
+
+    def train() -> None:
+        while True:
+            (loop.model(ids) * frozen(ids)).mean().backward()
+            loop.optimizer.step()
+            loop.optimizer.zero_grad()
+
+    block = record(train, steps=6, clock=clock).block
+
+    assert (block.phases["forward"], block.phases["evaluate"]) == (12.0, 0.0)
+
+
 def test_a_validation_beside_a_loader_that_fetches_ahead_is_not_trained_work() -> None:
     """accelerate fetches a batch ahead: at an epoch's end the last one is trained on after its loader was asked in
     vain, and a validation lies between its fetching and its training."""

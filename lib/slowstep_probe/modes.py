@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import torch
 
 
@@ -14,6 +16,8 @@ class Modes:
     """
 
     def __init__(self) -> None:
+        self._were: WeakSet[torch.nn.Module] = WeakSet()
+        """The modules that were called in training mode. A frozen network that never was belongs to the step."""
         self._now = True
         """The mode of the module that was called last. One without parameters, as a loss, has that of the model."""
         self._met: set[bool] = set()
@@ -24,7 +28,9 @@ class Modes:
     def only_looks(self, module: torch.nn.Module) -> bool:
         """Return whether a pass with gradients that begins is no part of training, as far as is known."""
         if next(module.parameters(), None) is not None:
-            self._now = module.training
+            if module.training:
+                self._were.add(module)
+            self._now = module.training or module not in self._were
         self._met.add(self._now)
         return not self._now and self._trained == {True}
 

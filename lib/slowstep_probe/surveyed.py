@@ -74,6 +74,7 @@ def main(order: str) -> None:
         watched.exchange.attach(patches)
         Meeting(asked["meeting"], own.rank.size, own.address).attach(patches)
     watched.effects.attach(patches)
+    watched.effects.attach_outside(patches)
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
         try:
@@ -273,6 +274,7 @@ class Watched:
             "phases": block.phases,
             "work": asdict(block.work),
             "micro_batches": probe.micro_batches,
+            "batches": probe.batches,
             "device": probe.device,
             "losses": probe.losses.first[:3],
             "loader": None,

@@ -99,7 +99,7 @@ def _given(arguments: list[str]) -> argparse.Namespace:
     if given.command in ("survey", "run", "join") and not words:
         parser.error(f"put the command that trains after --, as in `slowstep {given.command} … -- python train.py`")
     if given.command in ("diagnose", "measure", "check", "audit") and not (words or given.params):
-        taken = " (--set takes all words after it, so it comes last)" if given.set else ""
+        taken = " (--set takes all words after it, so it comes last)" if "--set" in own else ""
         training = ", or put a command that trains after --" if given.command in OF_COMMANDS else ""
         parser.error(f"{given.command}: name parameter files{training}{taken}")
     return given

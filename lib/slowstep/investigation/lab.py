@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -190,7 +191,8 @@ class Lab(Shown):
             prior = self.evidence.prior(contrast)
             known = self._was_measured(contrast, purpose)
             unknown = self.measurer is None and not known
-            late = name in TESTED_SECTIONS and not known and not self._is_time_for(contrast)
+            asked = name in TESTED_SECTIONS and not known
+            late = asked and not self._is_time_for(contrast, self._left(self.for_hypotheses))
             if self._needs_no_trial(contrast, prior, known or bool(purpose)):
                 found.append(Measured(contrast=contrast, verdict=prior, record=None))
             elif unknown or late:
@@ -200,19 +202,18 @@ class Lab(Shown):
                 found.append(self._measure(contrast, prior, part, comparisons=len(contrasts), purpose=purpose))
         return self.keep(found, name)
 
-    def _needs_trial(self, contrast: Contrast) -> bool:
-        """Return whether a contrast of the plan is measured: it is not yet, and nothing else decides it."""
+    def _needs_trial(self, contrast: Contrast, left: float) -> bool:
+        """Return whether a contrast of the plan is measured in the seconds `left`: nothing else has decided it."""
         known = self._was_measured(contrast, "")
         if known or self._needs_no_trial(contrast, self.evidence.prior(contrast), measured=False):
             return False
-        return self._is_time_for(contrast)
+        return self._is_time_for(contrast, left)
 
-    def _is_time_for(self, contrast: Contrast) -> bool:
+    def _is_time_for(self, contrast: Contrast, left: float) -> bool:
         """Return whether a hypothesis may be begun: if what it takes at least is left, but for `OVERTIME`.
 
         The first one is begun in any case.
         """
-        left = self._left(self.for_hypotheses)
         if left <= 0 or math.isinf(left) or not self._judged:
             return left > 0
         return least_seconds_of(contrast, self._known) <= left + OVERTIME * 60 * (self.settings.budget.minutes or 0.0)
@@ -237,7 +238,8 @@ class Lab(Shown):
         try:
             while waiting and (left := self._left(self.for_hypotheses)) > 0:
                 nodes = self.measurer.nodes if self.measurer else 1
-                self._measure_together(next_comparisons(waiting, self._known, self._needs_trial, left, nodes))
+                needs_trial = functools.partial(self._needs_trial, left=left)
+                self._measure_together(next_comparisons(waiting, self._known, needs_trial, left, nodes))
         finally:  # however it ends, its time is spent
             spent = self._plan_run(began, before)
         return spent
@@ -342,8 +344,8 @@ class Lab(Shown):
         for ceiling in self._known.ceilings:
             if self.evidence.prior(ceiling).outcome is not Outcome.INCONCLUSIVE:
                 continue
-            if self._is_time_for(ceiling):
-                self.measurer.deadline = time.monotonic() + self._left(self.for_hypotheses)
+            if self._is_time_for(ceiling, left := self._left(self.for_hypotheses)):
+                self.measurer.deadline = time.monotonic() + left
                 self.have(self.evidence.comparison(ceiling, comparisons=len(contrasts)))
 
     def _measure(

@@ -194,6 +194,8 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "convolutions"
     facts = training.get("facts") or {}
     yield from (name for name in ("double_precision", "idle_gradients", "padded_columns") if facts.get(name))
+    if training.get("batches", 0) == training.get("micro_batches", 1) > 1:  # two losses of one batch are none
+        yield "accumulates"
     how = str(facts.get("parallelism", "none"))
     if how != "none":
         yield how

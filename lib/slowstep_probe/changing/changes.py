@@ -61,6 +61,7 @@ class Changes:
         self.launchers.attach(patches, late)
         LightningEnds(self.launchers.own.size if self.launchers.own else None).attach(patches, late)
         self.cached.attach(patches)
+        self.effects.attach_outside(patches)
         try:
             with self.probe.attached():
                 outside = Patches()

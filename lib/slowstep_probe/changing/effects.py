@@ -37,8 +37,11 @@ class Effects:
         patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.after(torch, "set_anomaly_enabled", self._anomaly_set)
-        self._padding.attach(patches)
         self._idle.attach(patches)
+
+    def attach_outside(self, patches: Patches) -> None:
+        """Begin to look at batches as the program gets them, after all changes of them were attached."""
+        self._padding.attach(patches)
 
     def facts(self, models: list[Any], loader: Any) -> dict[str, Any]:
         """Return facts by the names that factors expect. The `loader` is that of training; None if it has none."""

@@ -21,13 +21,13 @@ LOOKS = 8
 def idle(models: Iterable[torch.nn.Module], optimizers: Iterable[torch.optim.Optimizer]) -> list[torch.nn.Parameter]:
     """Return the weights of models that have gradients, and that are in no optimizer; [] where they are too few.
 
-    Optimizers over copies of the weights tell nothing: some that have gradients must be among theirs.
+    Optimizers over copies of weights tell nothing: what they have must be weights of the models.
     """
     updated = {id(weight) for one in optimizers for group in one.param_groups for weight in group["params"]}
     every = {id(weight): weight for model in models for weight in model.parameters()}
     having = [weight for weight in every.values() if weight.requires_grad and weight.grad is not None]
     alone = [weight for weight in having if id(weight) not in updated]
-    known = any(id(weight) in updated for weight in every.values())
+    known = bool(updated) and updated <= every.keys()
     sizes = (sum(weight.numel() for weight in weights) for weights in (alone, having))
     return alone if known and next(sizes) > MATTERS * next(sizes) else []
 
@@ -45,6 +45,8 @@ class IdleGradients:
         self.seen = False
         """True if there were any when it was looked last."""
         self._optimizers: WeakSet[torch.optim.Optimizer] = WeakSet()
+        self._sums: dict[int, float] = {}
+        """The sums of weights with idle gradients at the last look. What changes is updated by the program itself."""
         self._frozen: dict[int, torch.nn.Parameter] = {}
         self._steps = 0
 
@@ -55,11 +57,15 @@ class IdleGradients:
         if self._found is not None:
             patches.after(torch.optim.Optimizer, "add_param_group", self._added)
 
-    def _stepped(self, *_: Any) -> None:
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._optimizers.add(optimizer)  # a copy of one was not made by its class
         self._steps += 1
         if self._steps > LOOKS:
             return
-        weights = idle(self.models(), self._optimizers)
+        candidates = idle(self.models(), self._optimizers)
+        sums = {id(weight): float(weight.detach().sum()) for weight in candidates}
+        weights = [weight for weight in candidates if self._sums.get(id(weight)) == sums[id(weight)]]
+        self._sums = sums
         self.seen = bool(weights)
         if weights and self._found is not None:
             self._found()

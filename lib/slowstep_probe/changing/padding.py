@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.utils.data.dataloader as loading
@@ -27,57 +30,80 @@ IGNORED = -100
 def length_needed(batch: Any) -> int | None:
     """Return the columns of a batch that hold more than padding, up to a `MULTIPLE`; None where none can be left out.
 
-    The batch is a mapping with `input_ids` and `attention_mask`, (batch, length), padded on the right. Labels of what
-    is left out have to be `IGNORED`. A tensor with the length in another dimension says more than is known here.
+    The batch is a mapping with `input_ids` and `attention_mask`, (batch, length), padded on the right. All that tokens
+    have must be one and the same behind the longest sequence; labels must be `IGNORED` there. A tensor with the length
+    in another dimension says more than is known here.
     """
     if not isinstance(batch, Mapping):
         return None
-    ids, mask, labels = (batch.get(name) for name in ("input_ids", "attention_mask", "labels"))
-    if not (isinstance(ids, torch.Tensor) and isinstance(mask, torch.Tensor) and ids.dim() == 2 == mask.dim()):
+    tensors = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    ids, mask = tensors.get("input_ids"), tensors.get("attention_mask")
+    if ids is None or mask is None or any(value.is_nested or value.is_sparse for value in tensors.values()):
+        return None
+    if ids.dim() != 2 or mask.shape != ids.shape or bool((mask < 0).any()):
         return None
     length = ids.shape[1]
-    if mask.shape != ids.shape or any(length in one.shape[2:] for one in batch.values() if hasattr(one, "shape")):
-        return None
     used = torch.nonzero(mask.any(0))
     needed = MULTIPLE * -(-(int(used.max()) + 1) // MULTIPLE) if len(used) else length
-    of_tokens = isinstance(labels, torch.Tensor) and labels.dim() > 1 and labels.shape[1] == length
-    if needed >= length or (of_tokens and bool((labels[:, needed:] != IGNORED).any())):
+    if needed >= length or any(length in value.shape[2:] for value in tensors.values()):
         return None
-    return needed
+    behind = {name: value[:, needed:] for name, value in tensors.items() if _is_of_tokens(value, ids.shape)}
+    alike = all(bool((value == value.flatten()[0]).all()) for value in behind.values())
+    ignored = "labels" not in behind or bool((behind["labels"] == IGNORED).all())
+    return needed if alike and ignored else None
 
 
-class Trimmed:
-    """A loader's `collate_fn` whose batches have no columns of padding alone. It goes to workers with the loader."""
+def _is_of_tokens(value: Any, shape: torch.Size) -> bool:
+    return isinstance(value, torch.Tensor) and value.shape[:2] == shape
 
-    def __init__(self, collate_fn: Callable[[Any], Any]):
-        self.collate_fn = collate_fn
 
-    def __call__(self, examples: Any) -> Any:
-        batch = self.collate_fn(examples)
-        if (needed := length_needed(batch)) is None:
-            return batch
-        rows, length = batch["input_ids"].shape
-        for name, value in batch.items():
-            if isinstance(value, torch.Tensor) and value.shape[:2] == (rows, length):
-                batch[name] = value[:, :needed].contiguous()
-        return batch
+def trimmed(batch: Any) -> Any:
+    """Return a batch without columns of padding alone; the same batch where it is not known how to leave them out."""
+    with contextlib.suppress(Exception):  # of an object of the program's own that answers in an unheard-of way
+        if (needed := length_needed(batch)) is not None:
+            shape = batch["input_ids"].shape
+            cut = {name: _cut(value, needed) for name, value in batch.items() if _is_of_tokens(value, shape)}
+            batch = copy.copy(batch)
+            for name, value in cut.items():
+                batch[name] = value
+    return batch
+
+
+def _cut(value: torch.Tensor, needed: int) -> torch.Tensor:
+    kept = value[:, :needed].contiguous()
+    return kept.pin_memory() if value.is_pinned() else kept
 
 
 class TrimPadding:
-    """Has the loaders that feed training leave out columns of padding alone, if that is wanted."""
+    """Has the loaders that feed training leave out columns of padding alone, if that is wanted.
+
+    It is done where the program takes a batch, since workers may be processes that don't know the kit.
+    """
 
     def __init__(self, wanted: Wanted, feeds: Callable[[CodePlace], bool]):
         self.wanted, self.feeds = wanted, feeds
+        self._loaders: WeakSet[Any] = WeakSet()
+        self._iterators: WeakSet[Any] = WeakSet()
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if self.wanted.values.get(TRIM):
             patches.after(loading.DataLoader, "__init__", self._made)
+            patches.after(loading.DataLoader, "__iter__", self._iterated)
+            patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
 
     def _made(self, _: None, loader: Any, *args: Any, **kwargs: Any) -> None:
         if self.feeds(here()) and loader.batch_sampler is not None:
-            loader.collate_fn = Trimmed(loader.collate_fn)
+            self._loaders.add(loader)
             self.wanted.note(TRIM, "torch.utils.data.DataLoader", False, True)
+
+    def _iterated(self, iterator: Any, loader: Any) -> None:
+        if loader in self._loaders and isinstance(iterator, loading._BaseDataLoaderIter):
+            self._iterators.add(iterator)
+
+    def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
+        batch = original(iterator)
+        return trimmed(batch) if iterator in self._iterators else batch
 
 
 class PaddedColumns:
@@ -88,15 +114,17 @@ class PaddedColumns:
         """By the identity of the data set."""
 
     def attach(self, patches: Patches) -> None:
-        """Begin."""
+        """Begin. It has to be attached after what trims batches."""
         patches.after(loading._BaseDataLoaderIter, "__next__", self._given)
 
     def _given(self, batch: Any, iterator: Any) -> None:
         looks = self._looks.setdefault(id(iterator._dataset), [])
         if len(looks) < LOOKS:
-            looks.append(length_needed(batch) is not None)
+            looks.append(trimmed(batch) is not batch)
 
     def of(self, loader: Any) -> bool:
         """Return whether one in two batches of a loader or more, of the first ones, had such columns."""
-        looks = self._looks.get(id(getattr(loader, "dataset", None)), [])
+        if getattr(loader, "batch_sampler", None) is None:
+            return False
+        looks = self._looks.get(id(loader.dataset), [])
         return 2 * sum(looks) > len(looks)

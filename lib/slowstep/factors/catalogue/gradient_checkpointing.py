@@ -46,16 +46,16 @@ MOST_TIMES = 4
 
 
 def _needs_idle_gradients(value: Any, run: Run, machine: Machine) -> str | None:
-    """gradients of weights that no optimizer updates, which only a command can have"""
-    seen = "idle_gradients" in (run.objects or ())
-    return None if seen else "it needs a command with gradients of weights that no optimizer updates"
+    """gradients of weights that no optimizer updates, which only a command of one process can have"""
+    seen = "idle_gradients" in (run.objects or ()) and (run["processes"] or 1) == 1
+    return None if seen else "it needs a command of one process with gradients of weights that no optimizer updates"
 
 
 def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
     """a command that accumulates by its own code; of others, `gradient_accumulation_steps` trains the same"""
     if run.objects is None or "arguments" in run.objects:
         return "it needs a command that accumulates by its own code; gradient_accumulation_steps trains the same"
-    if (run["gradient_accumulation_steps"] or 1) < 2 or not run["per_device_train_batch_size"]:
+    if "accumulates" not in run.objects or not run["per_device_train_batch_size"]:
         return "it needs a command that accumulates micro-batches of a known size"
     return None
 
@@ -176,8 +176,9 @@ FACTORS = (
         title="Gradients that nobody uses",
         hypothesis="The backward pass computes gradients that no optimizer uses: those of a teacher, or of a backbone.",
         cause="Computing gradients that no optimizer uses",
-        meaning=Meaning.EXACT,
-        changes="nothing in training, unless the program itself reads those gradients",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="has those gradients computed no more, which something else may need; shows the most that they cost",
+        limits="leaving out gradients that no optimizer uses",
         **section("model.idle_gradients", default=False),
         touches=COMPUTE,
         examples=(False,),
