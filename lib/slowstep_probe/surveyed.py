@@ -179,7 +179,7 @@ class Watched:
             return
         if self.boundaries == 2:
             self.stop_at = self._wanted() + 1
-        late = time.monotonic() - self.began - (self.first or 0.0) > self.asked["seconds"]
+        late = self._watched_seconds > self.asked["seconds"]
         if self.boundaries == 2 and not late:
             # what a program does once, before its first step, may have fallen into that
             self.probe.close()
@@ -191,8 +191,13 @@ class Watched:
     @property
     def _epoch_is_far(self) -> bool:
         """True if the end of the epoch would take too long at the pace of the steps so far. Ranks don't ask it."""
-        watched = time.monotonic() - self.began - (self.first or 0.0)
-        return "wire" not in self.asked and watched / self.boundaries * self.stop_at > self.asked["epoch_seconds"]
+        until_then = self._watched_seconds / self.boundaries * self.stop_at
+        return "wire" not in self.asked and until_then > self.asked["epoch_seconds"]
+
+    @property
+    def _watched_seconds(self) -> float:
+        """The seconds since the first step began."""
+        return time.monotonic() - self.began - (self.first or 0.0)
 
     def _wanted(self) -> int:
         """Return the steps that are worth watching: beyond the first epoch's end if it is near."""

@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slowstep.cli.over_nodes import above_zero, add_join, add_options, identifier, listen_as
+from slowstep.cli.over_nodes import above_zero, add_join, add_options, listen_as
 from slowstep.environment.home import ROOT
 from slowstep.environment.slow_imports import without_address_grammar
 from slowstep.environment.system_errors import NO_DIRECTORY, explained, temporary_folder
 from slowstep.processes import signals
 from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
+from slowstep.settings.load import wrong_with_name
 from slowstep.text.numbers import percentage
 from slowstep.text.terminal import drop_output, say
 
@@ -165,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
             if name in OF_COMMANDS:
                 command.add_argument("--slurm", action="store_true", help="measure by jobs of Slurm (measure.slurm)")
                 command.add_argument("--minutes", type=above_zero, help="how long measuring may take (a command: 15)")
-                command.add_argument("--name", type=identifier, help="the name of the command's investigation")
+                command.add_argument("--name", type=_identifier, help="the name of the command's investigation")
                 command.add_argument("--startup", type=float, default=300.0, help="most seconds until its first step")
                 command.add_argument("--unprotected", action="store_true", help="let what a trial writes stay")
                 add_options(command)
@@ -179,6 +180,13 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mlflow", metavar="URI", help="a tracking server, or sqlite:///mlflow.db")
             command.add_argument("--wandb", metavar="FOLDER", help="where an offline run of W&B goes")
     return parser
+
+
+def _identifier(text: str) -> str:
+    """Return the name of an investigation; an error of the command line if it is none."""
+    for why in wrong_with_name(text):
+        raise argparse.ArgumentTypeError(why)
+    return text
 
 
 def _diagnose(given: argparse.Namespace) -> int:
@@ -222,8 +230,8 @@ def _params(given: argparse.Namespace) -> list[str]:
     from slowstep.launch.surveyor import SurveyOrder
 
     minutes = BUDGET["minutes"] if given.minutes is None else given.minutes
-    order = SurveyOrder(startup=given.startup)
-    order = replace(order, epoch_seconds=min(order.epoch_seconds, OF_SURVEY * 60 * minutes))
+    patience = min(SurveyOrder.epoch_seconds, OF_SURVEY * 60 * minutes)
+    order = SurveyOrder(startup=given.startup, epoch_seconds=patience)
     seen = surveyed_words(given.words, order, protected=not given.unprotected)
     for line in lines(seen):
         say(line)

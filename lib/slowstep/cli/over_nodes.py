@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import keyword
 from typing import Any
 
 from slowstep.nodes.listening import PORT, Listening, listen_at
@@ -45,13 +44,6 @@ def _port(text: str) -> int:
     if text.isdigit() and 0 < int(text) < 2**16:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is no port; give a number from 1 to {2**16 - 1}")
-
-
-def identifier(text: str) -> str:
-    """Return a name that a folder can have; an error of the command line if it is none."""
-    if text.isidentifier() and not keyword.iskeyword(text):
-        return text
-    raise argparse.ArgumentTypeError(f"'{text}' names a folder; take letters, digits and underscores, no digit first")
 
 
 def above_zero(text: str) -> float:

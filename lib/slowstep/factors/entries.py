@@ -164,6 +164,15 @@ def at(levels: Iterable[Any], requires: Requires) -> Requires:
     return _with_docstring(restricted, f"{requires.__doc__} ({', '.join(map(show, levels))})")
 
 
+def of_a_command(kind: str, what: str) -> Requires:
+    """Require `what` a survey tells as an object of a `kind`; described runs have none."""
+
+    def requires(value: Any, run: Run, machine: Machine) -> str | None:
+        return None if kind in (run.objects or ()) else f"it needs a command's {what}"
+
+    return _with_docstring(requires, f"a command's {what}")
+
+
 def all_of(*requirements: Requires) -> Requires:
     """Join several requirements. The first that is not met is reported."""
 

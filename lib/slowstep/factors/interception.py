@@ -42,7 +42,7 @@ def _refusal(key: str, value: Any, run: Run, objects: frozenset[str]) -> str | N
     if section == "training_arguments" and "arguments" in objects:
         return None
     if key in KEYWORDS:
-        return None if "loader" in objects else NO_LOADER
+        return _loader(value, run, objects)
     if section == "training_arguments" and name in PLAIN:
         return PLAIN[name](value, run, objects)
     if section == "peft" and "peft" in objects:
@@ -101,6 +101,10 @@ def _fp16(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return "fp16 needs a gradient scaler, which the program does not have" if value and not run["fp16"] else None
 
 
+def _loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    return None if "loader" in objects else NO_LOADER
+
+
 def _ways(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
 
@@ -122,8 +126,8 @@ PLAIN: Mapping[str, Refuses] = {
 """What speaks against a training argument's value where the program has no TrainingArguments."""
 
 NEEDED: Mapping[str, Refuses] = {
-    "dataset.cached_batches": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
-    "dataset.trim_padding": lambda value, run, objects: None if "loader" in objects else NO_LOADER,
+    "dataset.cached_batches": _loader,
+    "dataset.trim_padding": _loader,
     "optimizer_kwargs.foreach": _ways,
     "optimizer_kwargs.fused": _ways,
     "model.attn_implementation": lambda value, run, objects: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,14 @@ def shown_override(text: str) -> str:
     return text if masked(key.rpartition(".")[2], value) == value else f"{key}={HIDDEN}"
 
 
+def wrong_with_name(name: str) -> Iterator[str]:
+    """Yield what speaks against the name of an investigation, which names its folder."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        yield f"'{name}' names a folder and must be an identifier: letters, digits, underscores."
+    if len(name) > LONGEST_NAME:
+        yield f"it names a folder, and has {len(name)} letters; {LONGEST_NAME} at most."
+
+
 def validate(
     data: Mapping[str, Any],
     source: str,
@@ -75,13 +83,8 @@ def validate(
             checked[section] = library_arguments.check(section, given, problems)
     settings = replace(settings, **checked)
     if not problems.found:
-        if not settings.name.isidentifier() or keyword.iskeyword(settings.name):
-            problems.add(
-                "name",
-                f"'{settings.name}' names a folder and must be an identifier: letters, digits, underscores.",
-            )
-        if len(settings.name) > LONGEST_NAME:
-            problems.add("name", f"it names a folder, and has {len(settings.name)} letters; {LONGEST_NAME} at most.")
+        for why in wrong_with_name(settings.name):
+            problems.add("name", why)
         for key, message in (*impossible(settings), *(() if defaults else not_here(settings))):
             problems.add(key, message)
     if problems.found:

@@ -397,8 +397,8 @@ def code_of(workload: str) -> list[str]:
     folders = found.submodule_search_locations
     if not folders:
         return [found.origin]
-    files = [file for folder in folders for suffix in OF_CODE for file in Path(folder).rglob(f"*{suffix}")]
-    return sorted(map(str, files))
+    files = [str(file) for folder in folders for file in Path(folder).rglob("*")]
+    return sorted(file for file in files if file.endswith(OF_CODE))
 
 
 def content_of(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ import torch.utils.checkpoint
 
 from slowstep_probe.changing.double_precision import is_double, to_single
 from slowstep_probe.changing.idle_gradients import IdleGradients
+from slowstep_probe.changing.optimizers import note_made
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.hooks import Hook
 from slowstep_probe.patches import Patches
@@ -53,7 +54,7 @@ class ModelChanges:
         if self.wanted.values.get(IDLE) is False:
             IdleGradients(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
-            patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: self._optimizers.add(one))
+            note_made(patches, self._optimizers)
 
     def _found_idle(self) -> None:
         self.wanted.note(IDLE, "requires_grad_", True, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -15,6 +16,11 @@ OPTIM, FOREACH, FUSED = "training_arguments.optim", "optimizer_kwargs.foreach", 
 
 WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"fused": None}}
 """The keywords of an optimizer, by the names that TrainingArguments has for its ways."""
+
+
+def note_made(patches: Patches, made: WeakSet[torch.optim.Optimizer]) -> None:
+    """Put each optimizer that the program makes from now on among those `made`."""
+    patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: made.add(one))
 
 
 class OptimizerArguments:

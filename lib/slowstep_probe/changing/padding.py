@@ -63,9 +63,10 @@ def trimmed(batch: Any) -> Any:
         if (needed := length_needed(batch)) is not None:
             shape = batch["input_ids"].shape
             cut = {name: _cut(value, needed) for name, value in batch.items() if _is_of_tokens(value, shape)}
-            batch = copy.copy(batch)
+            shorter = copy.copy(batch)
             for name, value in cut.items():
-                batch[name] = value
+                shorter[name] = value
+            return shorter
     return batch
 
 

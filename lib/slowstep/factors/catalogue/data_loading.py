@@ -12,6 +12,7 @@ from slowstep.factors.entries import (
     changed,
     having,
     needs_cuda,
+    of_a_command,
     one_of,
     only,
     section,
@@ -56,12 +57,6 @@ def _padding_level(value: Any, run: Run) -> Level:
         expects={"padding": value},
         meaning=Meaning.SEMANTICS if packs else Meaning.EXACT,
     )
-
-
-def _needs_padding(value: Any, run: Run, machine: Machine) -> str | None:
-    """batches with columns of padding alone, which only a command can have"""
-    seen = "padded_columns" in (run.objects or ())
-    return None if seen else "it needs a command's batches with columns of padding alone"
 
 
 def _lengths_are_needed(run: Run) -> str | None:
@@ -271,7 +266,7 @@ FACTORS = (
         ),
         touches=ALL_PHASES,
         examples=(True,),
-        requires=_needs_padding,
+        requires=of_a_command("padded_columns", "batches with columns of padding alone"),
         accepts=switch,
         undoes=True,
     ),

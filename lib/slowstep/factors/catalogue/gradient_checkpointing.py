@@ -7,11 +7,13 @@ from typing import Any
 from slowstep.environment.machine import Machine
 from slowstep.factors.entries import (
     TRAINING,
+    all_of,
     argument,
     argument_key,
     changed,
     having,
     needs_cuda,
+    of_a_command,
     only,
     section,
     switch,
@@ -45,10 +47,12 @@ MOST_TIMES = 4
 """The most times by which a micro-batch is made larger to find out what that brings. A step takes longer by them."""
 
 
-def _needs_idle_gradients(value: Any, run: Run, machine: Machine) -> str | None:
-    """gradients of weights that no optimizer updates, which only a command of one process can have"""
-    seen = "idle_gradients" in (run.objects or ()) and (run["processes"] or 1) == 1
-    return None if seen else "it needs a command of one process with gradients of weights that no optimizer updates"
+def _needs_one_process(value: Any, run: Run, machine: Machine) -> str | None:
+    """one process, since others wait for all gradients"""
+    return None if (run["processes"] or 1) == 1 else "it needs one process: several wait for all gradients"
+
+
+IDLE = of_a_command("idle_gradients", "gradients of weights that no optimizer updates")
 
 
 def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
@@ -182,7 +186,7 @@ FACTORS = (
         **section("model.idle_gradients", default=False),
         touches=COMPUTE,
         examples=(False,),
-        requires=_needs_idle_gradients,
+        requires=all_of(IDLE, _needs_one_process),
         accepts=switch,
         undoes=True,
     ),

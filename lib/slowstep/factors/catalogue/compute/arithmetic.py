@@ -12,6 +12,7 @@ from slowstep.factors.entries import (
     at,
     needs_cuda,
     needs_package,
+    of_a_command,
     one_of,
     only,
     only_if,
@@ -65,11 +66,6 @@ four_bit = only_if(
     lambda run: bool((run["quantization"] or {}).get("load_in_4bit")),
     "the run has no 4-bit weights (quantization.load_in_4bit)",
 )
-
-
-def _needs_64_bits(value: Any, run: Run, machine: Machine) -> str | None:
-    """weights of 64 bits, which only a command can have"""
-    return None if "double_precision" in (run.objects or ()) else "it needs a command's model with weights of 64 bits"
 
 
 def _precision_level(value: Any, run: Run) -> Level:
@@ -228,7 +224,7 @@ FACTORS = (
         **section("model.double_precision", default=False),
         touches=UPDATED,
         examples=(False,),
-        requires=_needs_64_bits,
+        requires=of_a_command("double_precision", "model with weights of 64 bits"),
         accepts=switch,
         undoes=True,
     ),

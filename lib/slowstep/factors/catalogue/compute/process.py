@@ -8,7 +8,18 @@ from typing import Any
 
 from slowstep.environment.machine import Machine
 from slowstep.factors.catalogue.gradient_checkpointing import COMPUTE
-from slowstep.factors.entries import all_of, needs_cuda, on_cpu, one_of, only, section, switch, switched, whole
+from slowstep.factors.entries import (
+    all_of,
+    needs_cuda,
+    of_a_command,
+    on_cpu,
+    one_of,
+    only,
+    section,
+    switch,
+    switched,
+    whole,
+)
 from slowstep.factors.factor import ALL_PHASES, Factor, Meaning
 from slowstep.settings.run import Run
 
@@ -16,9 +27,7 @@ NOTICED = 0.01
 """The share of the time from which on collecting garbage is worth a trial."""
 
 
-def _needs_convolutions(value: Any, run: Run, machine: Machine) -> str | None:
-    """a model with convolutions, which only a command can have"""
-    return None if "convolutions" in (run.objects or ()) else "it needs a command's model with convolutions"
+CONVOLUTIONS = of_a_command("convolutions", "model with convolutions")
 
 
 def _threads(run: Run, machine: Machine) -> Sequence[Any]:
@@ -90,7 +99,7 @@ FACTORS = (
         **section("process.cudnn_benchmark", default=False),
         touches=COMPUTE,
         examples=(True,),
-        requires=all_of(_needs_convolutions, needs_cuda("cuDNN")),
+        requires=all_of(CONVOLUTIONS, needs_cuda("cuDNN")),
         accepts=switch,
     ),
     Factor(
@@ -117,7 +126,7 @@ FACTORS = (
         **section("model.memory_format"),
         touches=COMPUTE | {"optimizer"},
         examples=("channels_last",),
-        requires=_needs_convolutions,
+        requires=CONVOLUTIONS,
         accepts=one_of("channels_last"),
     ),
     Factor(
