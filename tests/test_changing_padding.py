@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForTokenClassification, Trainer
 from transformers.tokenization_utils_base import BatchEncoding
 
 from slowstep_probe.changing.alone import changed
-from slowstep_probe.changing.padding import IGNORED, PaddedColumns, length_needed, trimmed
+from slowstep_probe.changing.padding import IGNORED, PaddedColumns, columns_varied, length_needed, trimmed
 from slowstep_probe.patches import Patches
 
 LENGTH = 32
@@ -66,6 +66,62 @@ def test_all_that_tokens_have_is_trimmed_and_nothing_else() -> None:
         "labels": (2,),
         "texts": (),
     }
+
+
+def tokens(first: int, used: int, length: int = LENGTH) -> torch.Tensor:
+    """Two rows of padding, the longer one with so many tokens from the first one on."""
+    ids = torch.zeros(2, length, dtype=torch.long)
+    ids[0, first : first + used] = torch.arange(2, used + 2)
+    ids[1, first + 1 : first + used] = 2
+    return ids
+
+
+class Pair(NamedTuple):
+    ids: torch.Tensor
+    labels: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("given", "columns"),
+    [
+        (tokens(0, 9), (0, 16)),
+        (tokens(LENGTH - 9, 9), (16, LENGTH)),
+        (tokens(10, 9), (10, 26)),
+        (tokens(0, 25), None),
+        ((tokens(0, 9), tokens(0, 9) > 0), (0, 16)),
+        (({"ids": tokens(0, 9)}, torch.arange(2)), (0, 16)),
+        (Pair(tokens(0, 9), tokens(0, 20)), (0, 24)),
+        ([tokens(0, 9), torch.zeros(2, LENGTH, 4)], (0, 16)),
+        ([tokens(0, 9), torch.rand(2, LENGTH, 4)], None),
+        ([tokens(0, 9), torch.zeros(2, LENGTH, LENGTH)], None),
+        (torch.zeros(2, LENGTH, dtype=torch.long), None),
+        ((tokens(0, 9) > 0).long(), None),
+        (tokens(0, 9).float(), None),
+        (tokens(0, 9)[:0], None),
+        (tokens(0, 3, 4), None),
+        ({"text": ["a", "b"]}, None),
+        (None, None),
+    ],
+)
+def test_columns_of_one_value_are_found_in_any_batch(given: Any, columns: tuple[int, int] | None) -> None:
+    """Where all that tokens have holds one value, and no tensor tells of them in another way."""
+    kept = columns_varied(given)
+
+    assert [(one.start, one.stop) for one in kept.values()] == ([columns] if columns else [])
+    assert columns is None or columns_varied(trimmed(given, columns_varied)) == {}
+
+
+def test_batches_keep_their_kind_when_columns_are_left_out() -> None:
+    """Whatever a program unpacks or reads from them is there still."""
+    inside = {"ids": tokens(10, 9), "names": ["a", "b"], "y": torch.arange(2)}
+    given = (Pair(tokens(10, 9), tokens(10, 9)), [inside, None])
+    pair, (mapping, nothing) = trimmed(given, columns_varied)
+
+    assert type(pair) is Pair
+    assert [tuple(one.shape) for one in (*pair, mapping["ids"], mapping["y"])] == [(2, 16)] * 3 + [(2,)]
+    assert (mapping["names"], nothing) == (["a", "b"], None)
+    assert torch.equal(pair.ids, tokens(0, 9, 16))
+    assert tuple(inside["ids"].shape) == (2, LENGTH)
 
 
 class Tokens(torch.utils.data.Dataset):
@@ -134,7 +190,7 @@ def test_training_without_columns_of_padding_is_the_same(
             looks.attach(patches)
             losses[trim] = train(model, workers)
             patches.remove()
-        padded[trim] = looks.of(loaders[-1])
+        padded[trim] = looks.facts(loaders[-1])["padded_columns"]
         assert {one.key for one in made} == ({"dataset.trim_padding"} if trim else set())
 
     assert losses[True] == pytest.approx(losses[False], rel=1e-4)

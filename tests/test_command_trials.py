@@ -263,6 +263,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="padding",
         ),
         pytest.param(
+            ("padded_left.py",),
+            [Change("dataset.trim_constant_columns", True, "constant_columns", "loader = DataLoader(")],
+            id="columns of one value",
+        ),
+        pytest.param(
             ("distils.py",),
             [Change("model.idle_gradients", False, "idle_gradients", "optimizer.step()")],
             id="idle gradients",
@@ -363,7 +368,7 @@ def test_a_part_that_is_compiled_counts() -> None:
     assert graph_facts(plain, whole)["compiled"] is True
 
 
-SEEN = {"fused": True, "autocast": "bf16", "padded_columns": False}
+SEEN = {"fused": True, "autocast": "bf16", "padded_columns": False, "constant_columns": False}
 """What is observed where it is not the value that was asked for."""
 
 
@@ -568,9 +573,10 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert {"larger_micro_batches"} == {"larger_micro_batches", "gradient_accumulation_steps"} & accumulates
     assert "larger_micro_batches" not in proposed(*PLAIN) | proposed(*TRAINER)
     assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
+    assert {"trim_constant_columns"} == {"trim_padding", "trim_constant_columns"} & proposed("padded_left.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
     assert "idle_gradients" in proposed("distils.py")
-    assert not {"trim_padding", "double_precision", "idle_gradients"} & proposed(*PLAIN)
+    assert not {"trim_padding", "trim_constant_columns", "double_precision", "idle_gradients"} & proposed(*PLAIN)
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)

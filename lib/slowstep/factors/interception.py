@@ -128,6 +128,7 @@ PLAIN: Mapping[str, Refuses] = {
 NEEDED: Mapping[str, Refuses] = {
     "dataset.cached_batches": _loader,
     "dataset.trim_padding": _loader,
+    "dataset.trim_constant_columns": _loader,
     "optimizer_kwargs.foreach": _ways,
     "optimizer_kwargs.fused": _ways,
     "model.attn_implementation": lambda value, run, objects: (

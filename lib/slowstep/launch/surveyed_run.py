@@ -174,6 +174,10 @@ LONG = 200
 """The letters of a value that is no longer told."""
 
 
+COMMANDS_OWN = ("double_precision", "idle_gradients", "padded_columns", "constant_columns")
+"""Facts that only a command's program has, and that change what can be tried with it."""
+
+
 def _objects(survey: SurveyRecord) -> Iterator[str]:
     training, kinds = survey.training or {}, {one["kind"] for one in survey.constructed}
     model = training.get("model") or {}
@@ -193,7 +197,7 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
     if model.get("convolutions"):
         yield "convolutions"
     facts = training.get("facts") or {}
-    yield from (name for name in ("double_precision", "idle_gradients", "padded_columns") if facts.get(name))
+    yield from (name for name in COMMANDS_OWN if facts.get(name))
     if training.get("batches", 0) == training.get("micro_batches", 1) > 1:  # two losses of one batch are none
         yield "accumulates"
     how = str(facts.get("parallelism", "none"))

@@ -66,6 +66,8 @@ class Dataset:
     padding: Literal["longest", "max_length", "packing"] = "longest"
     trim_padding: bool | None = None
     """True for a command's batches without columns of padding alone. Those that a file describes have `padding`."""
+    trim_constant_columns: bool | None = None
+    """True for a command's batches without first and last columns of one value, be they padding or not."""
     cached_batches: int = 0
     storage: Literal["as_is", "local_copy", "in_memory"] = "as_is"
     batched_fetching: bool | None = None

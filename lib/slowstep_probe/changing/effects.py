@@ -53,7 +53,7 @@ class Effects:
             "sdpa_backend": sdpa_backend(),
             "memory_format": memory_format(models),
             "double_precision": any(map(is_double, models)),
-            "padded_columns": self._padding.of(loader),
+            **self._padding.facts(loader),
             "idle_gradients": self._idle.seen,
             "experts_implementation": _experts(models),
             **process_facts(),

@@ -1,10 +1,14 @@
-"""Columns of padding alone in batches of token sequences: whether there are any, and how to leave them out."""
+"""Columns of padding alone in batches of token sequences: whether there are any, and how to leave them out.
+
+Where a mask says what padding is, and labels leave it out, training without it is the same. Any other batch may still
+begin or end with columns that hold one value, as padding does. Only the program knows what they mean to its model.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +20,7 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 
 TRIM = "dataset.trim_padding"
+TRIM_CONSTANT = "dataset.trim_constant_columns"
 
 MULTIPLE = 8
 """The lengths that sequences are trimmed to. Kernels of devices are at their best with multiples of it."""
@@ -25,6 +30,12 @@ LOOKS = 64
 
 IGNORED = -100
 """The label of positions that count in no loss."""
+
+TOKENS = (torch.int64, torch.int32)
+"""The types of tokens: those that an embedding takes."""
+
+Cuts = dict[torch.Size, slice]
+"""The columns that are kept of tensors, by the first two dimensions of those: (batch, length)."""
 
 
 def length_needed(batch: Any) -> int | None:
@@ -57,38 +68,95 @@ def _is_of_tokens(value: Any, shape: torch.Size) -> bool:
     return isinstance(value, torch.Tensor) and value.shape[:2] == shape
 
 
-def trimmed(batch: Any) -> Any:
-    """Return a batch without columns of padding alone; the same batch where it is not known how to leave them out."""
+def columns_masked(batch: Any) -> Cuts:
+    """Return the columns that a mask keeps, see `length_needed`."""
+    needed = length_needed(batch)
+    return {} if needed is None else {batch["input_ids"].shape: slice(0, needed)}
+
+
+def columns_varied(batch: Any) -> Cuts:
+    """Return the columns from the first to the last that hold more than one value; none of what can't be cut.
+
+    A batch is a tensor, or a mapping or a sequence of batches. Where it holds tokens, (batch, length), all that tokens
+    have must be one and the same in each column that is left out.
+    """
+    tensors = list(_tensors(batch))
+    if any(value.is_nested or value.is_sparse for value in tensors):
+        return {}
+    cuts = {}
+    for shape in {value.shape for value in tensors if _may_be_tokens(value)}:
+        length, group = shape[1], [value for value in tensors if _is_of_tokens(value, shape)]
+        first, last = (min(_alike(value.flip(1) if back else value) for value in group) for back in (False, True))
+        kept = MULTIPLE * -(-(length - first - last) // MULTIPLE)
+        if first < length and kept <= length - MULTIPLE and not any(length in value.shape[2:] for value in tensors):
+            start = min(first, length - kept)
+            cuts[shape] = slice(start, start + kept)
+    return cuts
+
+
+def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, Mapping | list | tuple):
+        for value in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from _tensors(value)
+
+
+def _may_be_tokens(value: torch.Tensor) -> bool:
+    """Return whether values may be tokens: more than the marks of a mask, or of classes that are chosen."""
+    return value.dim() == 2 and value.dtype in TOKENS and value.numel() > 0 and int(value.max()) > 1
+
+
+def _alike(value: torch.Tensor) -> int:
+    """Return how many of the first columns hold the value of the first one alone."""
+    same = (value == value[:1, :1]).flatten(2).all(-1) if value.dim() > 2 else value == value[:1, :1]
+    return int(same.all(0).long().cumprod(0).sum())
+
+
+def trimmed(batch: Any, columns: Callable[[Any], Cuts] = columns_masked) -> Any:
+    """Return a batch without the columns that are not kept; the same batch where it is not known how to do that."""
     with contextlib.suppress(Exception):  # of an object of the program's own that answers in an unheard-of way
-        if (needed := length_needed(batch)) is not None:
-            shape = batch["input_ids"].shape
-            cut = {name: _cut(value, needed) for name, value in batch.items() if _is_of_tokens(value, shape)}
-            shorter = copy.copy(batch)
-            for name, value in cut.items():
-                shorter[name] = value
-            return shorter
+        if cuts := columns(batch):
+            return _cut(batch, cuts)
     return batch
 
 
-def _cut(value: torch.Tensor, needed: int) -> torch.Tensor:
-    kept = value[:, :needed].contiguous()
-    return kept.pin_memory() if value.is_pinned() else kept
+def _cut(batch: Any, cuts: Cuts) -> Any:
+    if isinstance(batch, torch.Tensor):
+        if (columns := cuts.get(batch.shape[:2])) is None:
+            return batch
+        kept = batch[:, columns].contiguous()
+        return kept.pin_memory() if batch.is_pinned() else kept
+    if isinstance(batch, Mapping):
+        shorter = copy.copy(batch)
+        for name, value in batch.items():
+            shorter[name] = _cut(value, cuts)
+        return shorter
+    if isinstance(batch, list | tuple):
+        parts = [_cut(value, cuts) for value in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
+WAYS: dict[str, Callable[[Any], Cuts]] = {TRIM: columns_masked, TRIM_CONSTANT: columns_varied}
+"""The ways to tell the columns that are kept, by the settings that want them."""
 
 
 class TrimPadding:
-    """Has the loaders that feed training leave out columns of padding alone, if that is wanted.
+    """Has the loaders that feed training leave out columns of padding alone, or of one value, if that is wanted.
 
     It is done where the program takes a batch, since workers may be processes that don't know the kit.
     """
 
     def __init__(self, wanted: Wanted, feeds: Callable[[CodePlace], bool]):
         self.wanted, self.feeds = wanted, feeds
+        self._ways = {key: way for key, way in WAYS.items() if wanted.values.get(key)}
         self._loaders: WeakSet[Any] = WeakSet()
         self._iterators: WeakSet[Any] = WeakSet()
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
-        if self.wanted.values.get(TRIM):
+        if self._ways:
             patches.after(loading.DataLoader, "__init__", self._made)
             patches.after(loading.DataLoader, "__iter__", self._iterated)
             patches.around(loading._BaseDataLoaderIter, "__next__", self._next)
@@ -96,7 +164,8 @@ class TrimPadding:
     def _made(self, _: None, loader: Any, *args: Any, **kwargs: Any) -> None:
         if self.feeds(here()) and loader.batch_sampler is not None:
             self._loaders.add(loader)
-            self.wanted.note(TRIM, "torch.utils.data.DataLoader", False, True)
+            for key in self._ways:
+                self.wanted.note(key, "torch.utils.data.DataLoader", False, True)
 
     def _iterated(self, iterator: Any, loader: Any) -> None:
         if loader in self._loaders and isinstance(iterator, loading._BaseDataLoaderIter):
@@ -104,15 +173,18 @@ class TrimPadding:
 
     def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
         batch = original(iterator)
-        return trimmed(batch) if iterator in self._iterators else batch
+        if iterator in self._iterators:
+            for way in self._ways.values():
+                batch = trimmed(batch, way)
+        return batch
 
 
 class PaddedColumns:
-    """Notes whether the batches that loaders give have columns of padding alone."""
+    """Notes whether the batches that loaders give have columns of padding alone, or of one value."""
 
     def __init__(self) -> None:
-        self._looks: dict[int, list[bool]] = {}
-        """By the identity of the data set."""
+        self._looks: dict[int, list[tuple[bool, bool]]] = {}
+        """By the identity of the data set: of each batch, whether there is something to leave out in each way."""
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached after what trims batches."""
@@ -121,11 +193,14 @@ class PaddedColumns:
     def _given(self, batch: Any, iterator: Any) -> None:
         looks = self._looks.setdefault(id(iterator._dataset), [])
         if len(looks) < LOOKS:
-            looks.append(trimmed(batch) is not batch)
+            looks.append(tuple(trimmed(batch, way) is not batch for way in WAYS.values()))
 
-    def of(self, loader: Any) -> bool:
-        """Return whether one in two batches of a loader or more, of the first ones, had such columns."""
-        if getattr(loader, "batch_sampler", None) is None:
-            return False
-        looks = self._looks.get(id(loader.dataset), [])
-        return 2 * sum(looks) > len(looks)
+    def facts(self, loader: Any) -> dict[str, bool]:
+        """Return whether one in two batches of a loader or more, of the first ones, had such columns.
+
+        Those of one value are told where no mask says that they are padding.
+        """
+        known = getattr(loader, "batch_sampler", None) is not None
+        looks = self._looks.get(id(loader.dataset), []) if known else []
+        padded, constant = (2 * sum(look[way] for look in looks) > len(looks) for way in range(len(WAYS)))
+        return {"padded_columns": padded, "constant_columns": constant and not padded}

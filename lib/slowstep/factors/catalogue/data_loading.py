@@ -271,6 +271,24 @@ FACTORS = (
         undoes=True,
     ),
     Factor(
+        name="trim_constant_columns",
+        title="Columns of one value",
+        hypothesis="Batches of tokens begin or end with columns of one value, as padding is, that are computed too.",
+        cause="Computing columns of tokens that hold one value",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="leaves out those columns, which may mean something to the model; shows the most that padding costs",
+        limits="leaving out first and last columns of one value",
+        current=lambda run: bool(run["dataset.trim_constant_columns"]),
+        level=lambda value, run: Level(
+            value=value, overrides={"dataset.trim_constant_columns": value}, expects={"constant_columns": not value}
+        ),
+        touches=ALL_PHASES,
+        examples=(True,),
+        requires=of_a_command("constant_columns", "batches of tokens that begin or end with columns of one value"),
+        accepts=switch,
+        undoes=True,
+    ),
+    Factor(
         name="train_sampling_strategy",
         title="Order of examples",
         hypothesis="Batches mix long and short examples; batches of similar length hold less padding.",
