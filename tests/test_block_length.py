@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulated import block, pairs
-from slowstep.judgement.block_length import LONGEST, SHORTEST, block_length
+from slowstep.judgement.block_length import LONG_BLOCKS, LONGEST, SHORTEST, block_length, prolonged
 from slowstep.judgement.stopping import StopRule
 from slowstep.records import Block, Pair
 
@@ -95,3 +95,15 @@ def test_no_launch_comes_before_a_look_that_decides_without_it(mean: float, anew
 
     assert StopRule(max_pairs=30).anew(quiet)
     assert StopRule(max_pairs=30, minimum_effect=0.05).anew(quiet) is anew
+
+
+@pytest.mark.parametrize("seconds", [0.25, 4.0, 30.0])
+@pytest.mark.parametrize("minutes", [2.0, 5.0, 60.0, None])
+def test_blocks_wait_for_rare_stalls_as_long_as_the_minutes_allow(seconds: float, minutes: float | None) -> None:
+    """A comparison's fewest pairs leave most of the minutes to others, unless its blocks take longer anyway."""
+    longest = prolonged(seconds, minutes)
+
+    assert seconds <= longest <= LONG_BLOCKS * max(seconds, 1.0)
+    if minutes:
+        assert longest == seconds or 2 * 3 * longest <= 60 * minutes / 5 + 1e-9
+    assert prolonged(seconds, 1e9) == prolonged(seconds, None)

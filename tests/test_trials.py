@@ -24,7 +24,7 @@ from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import other_processes
-from slowstep.measure.interleaved import InterleavedComparison, common
+from slowstep.measure.interleaved import InterleavedComparison, Needs, common, sizes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
@@ -408,6 +408,15 @@ def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected
     steps = [unit if unit % 1 else 8 for unit in units]
 
     assert expected == common(least, units, steps)
+
+
+def test_an_arm_that_is_fast_makes_the_other_wait_for_no_rarer_stalls() -> None:
+    """A block meets as many of them as the slower one has time for, but holds what each needs for itself."""
+    slow = Needs(size=40, stalls=100, least=8, unit=8, step=8, start=0)
+    fast = replace(slow, size=80, stalls=400)
+
+    assert 104 == common(sizes([slow, fast]), (8, 8))
+    assert 80 == common(sizes([slow, replace(fast, stalls=0)]), (8, 8))
 
 
 def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> None:

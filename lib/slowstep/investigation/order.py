@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import Contrast, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
-from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
+from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.bounds import bound as bound_called
 from slowstep.measure.measurer import FEWEST
 
@@ -110,4 +110,4 @@ def _longest_block(seconds: float, times: float, evidence: Evidence) -> float:
     facts, budget = evidence.baseline.facts, evidence.settings.budget
     step, rate = facts.throughput.seconds_per_step, facts.throughput.samples_per_second
     stalls = evidence.stall_samples / rate if rate else 0.0
-    return max(seconds, budget.block_steps_min * step * times, min(stalls, LONG_BLOCKS * max(seconds, FIRST)))
+    return max(seconds, budget.block_steps_min * step * times, min(stalls, prolonged(seconds, budget.minutes)))

@@ -28,6 +28,9 @@ FIRST = 1.0
 LONG_BLOCKS = 10
 """The most by which blocks are prolonged to meet rare stalls: of the seconds that they take at least, or of `FIRST`."""
 
+OF_MINUTES = 1 / 30
+"""The part of an investigation's minutes that a block is prolonged to at most: three pairs take a fifth of them."""
+
 SHORTEST, LONGEST = 0.25, 4.0
 """Seconds between which the length of a block is chosen. Where a turn costs more than that, a block may last as long as
 a turn."""
@@ -53,6 +56,15 @@ class BlockLength:
     """The standard deviation of d for blocks of one step, without drift, as a log-ratio."""
     turn_seconds: float
     """The seconds that a turn costs beside its block."""
+
+
+def prolonged(seconds: float, minutes: float | None) -> float:
+    """Return the most seconds of a block that waits for a rare stall, where it would take `seconds` without that.
+
+    `minutes` are those of the whole investigation, None if they are not limited.
+    """
+    most = LONG_BLOCKS * max(seconds, FIRST)
+    return most if minutes is None else min(most, max(seconds, 60 * minutes * OF_MINUTES))
 
 
 def block_length(

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from slowstep.judgement.block_length import FIRST, LONG_BLOCKS
+from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
@@ -55,6 +55,8 @@ class Needs:
 
     size: float
     """The least samples of a block; if blocks are whole periods, to within half a period."""
+    stalls: float
+    """The samples of a block that meets a rare stall, as far as this arm has the time for so many."""
     least: float
     """The samples below which blocks are made no shorter, however short the training is."""
     unit: float
@@ -139,7 +141,10 @@ class InterleavedComparison:
     def _begin_anew(self, over: _TrainingOver) -> None:
         """Launch both arms again, since the training of one has come to its own end."""
         if self.alike:  # a whole life was too short for a pair
-            smaller = {side: replace(n, size=max(n.least, n.size / 2)) for side, n in self.needs.items()}
+            smaller = {
+                side: replace(n, size=max(n.least, n.size / 2), stalls=min(n.stalls, max(n.least, n.stalls / 2)))
+                for side, n in self.needs.items()
+            }
             if smaller == self.needs:
                 failed = over.ended.failed
                 what = "the baseline goes on there" if over.goes_on else "make it train for longer"
@@ -180,10 +185,15 @@ class InterleavedComparison:
 
     def _needs_of(self, trial: LiveTrial) -> Needs:
         steps = max(self.budget.block_steps_min, self.block_seconds / trial.step_seconds)
-        longest = LONG_BLOCKS * max(self.block_seconds, FIRST) / trial.step_seconds * trial.step_samples
-        size = max(steps * trial.step_samples, min(self.request.least_samples, longest))
-        least = self.budget.block_steps_min * trial.step_samples
-        return Needs(size=size, least=least, unit=trial.unit, step=trial.step_samples, start=trial.warm)
+        longest = prolonged(self.block_seconds, self.budget.minutes) / trial.step_seconds
+        return Needs(
+            size=steps * trial.step_samples,
+            stalls=min(self.request.least_samples, longest * trial.step_samples),
+            least=self.budget.block_steps_min * trial.step_samples,
+            unit=trial.unit,
+            step=trial.step_samples,
+            start=trial.warm,
+        )
 
     def _renew(self, side: int) -> None:
         """End an arm's trial that has trained for longer than a launch takes: the other would have to train as far."""
@@ -245,7 +255,7 @@ class InterleavedComparison:
             if self._trial(side).soonest > start + ROUNDING:
                 return None
             needs = self.needs.values()
-            samples = common([n.size for n in needs], [n.unit for n in needs], [n.step for n in needs])
+            samples = common(sizes(needs), [n.unit for n in needs], [n.step for n in needs])
             block = self._asked(side, partial(self._block, side=side, start=start, samples=samples))
             if self.by_turns != turns:
                 return None
@@ -285,7 +295,7 @@ class InterleavedComparison:
         live = {side: self.pool.live[key] for side, key in enumerate(self.keys) if key in self.pool.live}
         soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
         needs = self.needs.values()
-        start = common(soonest, [n.step for n in needs], spare=max(n.size for n in needs))
+        start = common(soonest, [n.step for n in needs], spare=max(sizes(needs)))
         for side in sorted(live, key=lambda side: side == first):
             self._asked(side, lambda trial: trial.catch_up(start))
         return start
@@ -379,6 +389,11 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
     """Return the keys by which the pool knows both arms; the twin of an A/A comparison has one of its own."""
     baseline, treatment = request.baseline, request.treatment
     return identity(baseline.determinants()), identity(treatment.determinants(), request.twin)
+
+
+def sizes(needs: Collection[Needs]) -> list[float]:
+    """Return the samples that a block has to hold at least, by what the arms need, and by what all have time for."""
+    return [*(one.size for one in needs), min(one.stalls for one in needs)]
 
 
 def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:

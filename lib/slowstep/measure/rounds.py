@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from slowstep.launch.trial_process import TrialEnded
-from slowstep.measure.interleaved import common, keys_of
+from slowstep.measure.interleaved import Needs, common, keys_of, sizes
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
@@ -146,7 +146,7 @@ class Rounds:
         start = self._start()
         if not self.live:
             return
-        lead, samples = self.live[0], common(*(self._needs(part) for part in ("size", "unit", "step")))
+        lead, samples = self.live[0], common(sizes(self._arms), self._needs("unit"), self._needs("step"))
         early = [member for member in self.live if member.first == TREATMENT]
         late = [member for member in self.live if member.first == BASELINE]
         found: dict[Member, Block] = {}
@@ -178,7 +178,7 @@ class Rounds:
         """Bring all arms close to the sample that the round begins with, and return that sample."""
         lead = self.live[0]
         trials = [lead.trial(BASELINE), *(member.trial(TREATMENT) for member in self.live)]
-        spare = max(self._needs("size"))
+        spare = max(sizes(self._arms))
         start = common([trial.soonest for trial in trials], self._needs("step"), spare=spare)
         self._of_baseline(lambda: lead.catch_up(BASELINE, start))
         for member in list(self.live):
@@ -188,10 +188,14 @@ class Rounds:
                 self._ended(member, ended)
         return start
 
+    @property
+    def _arms(self) -> list[Needs]:
+        """The needs of the arms, those of the baseline first."""
+        return [self.live[0].needs[BASELINE], *(member.needs[TREATMENT] for member in self.live)]
+
     def _needs(self, part: str) -> list[float]:
-        """Return a part of what the arms need, that of the baseline first."""
-        arms = [self.live[0].needs[BASELINE], *(member.needs[TREATMENT] for member in self.live)]
-        return [getattr(needs, part) for needs in arms]
+        """Return a part of what the arms need."""
+        return [getattr(needs, part) for needs in self._arms]
 
     def _treatment(self, member: Member, start: float, samples: float) -> dict[Member, Block]:
         """Return the block of a treatment, or nothing if it is none that counts."""
