@@ -253,7 +253,10 @@ def test_more_time_lost_in_code_than_the_changes_bring_stands_in_the_answer(
     )
     found = replace(known, causes=[cause])
 
+    below = Cause(factor="freed_memory", phase=None, ratio=1.9, text="")
+
     assert told == ("More is lost elsewhere: Data wait takes most." in found.answer)
+    assert told == ("More is lost elsewhere" in replace(known, causes=[below, cause]).answer)
     assert "No cause was shown" in replace(known, causes=[]).answer
 
 

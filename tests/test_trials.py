@@ -410,13 +410,15 @@ def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected
     assert expected == common(least, units, steps)
 
 
-def test_an_arm_that_is_fast_makes_the_other_wait_for_no_rarer_stalls() -> None:
-    """A block meets as many of them as the slower one has time for, but holds what each needs for itself."""
+def test_a_fast_arm_does_not_prolong_the_blocks_of_a_slow_one() -> None:
+    """Both blocks together take what two are to take, and meet as many stalls as the slower one has time for."""
     slow = Needs(size=40, stalls=100, least=8, unit=8, step=8, start=0)
-    fast = replace(slow, size=80, stalls=400)
+    fast = replace(slow, size=40 * 32, stalls=400)
 
     assert 104 == common(sizes([slow, fast]), (8, 8))
     assert 80 == common(sizes([slow, replace(fast, stalls=0)]), (8, 8))
+    assert 40 == common(sizes([slow, slow, replace(slow, stalls=0)]), (8, 8))
+    assert 64 == common(sizes([slow, replace(slow, least=64, size=64, stalls=0)]), (8, 8))
 
 
 def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> None:

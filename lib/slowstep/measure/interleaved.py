@@ -54,7 +54,7 @@ class Needs:
     """The needs of an arm in a pair, in samples."""
 
     size: float
-    """The least samples of a block; if blocks are whole periods, to within half a period."""
+    """The samples of a block that takes as long as it is to; if blocks are whole periods, to within half a period."""
     stalls: float
     """The samples of a block that meets a rare stall, as far as this arm has the time for so many."""
     least: float
@@ -392,8 +392,13 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
 
 
 def sizes(needs: Collection[Needs]) -> list[float]:
-    """Return the samples that a block has to hold at least, by what the arms need, and by what all have time for."""
-    return [*(one.size for one in needs), min(one.stalls for one in needs)]
+    """Return the samples that a block has to hold at least, by each of the rules that ask for some.
+
+    The blocks of all arms together take as long as if each had its own size: an arm that is thirty times as fast would
+    need thirty times the samples by itself, on which the other one trains for thirty blocks.
+    """
+    as_long = len(needs) / sum(1 / one.size for one in needs)
+    return [as_long, max(one.least for one in needs), min(one.stalls for one in needs)]
 
 
 def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:

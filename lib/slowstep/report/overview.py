@@ -148,10 +148,10 @@ class Overview:
         adopted = self.decision.adopted
         if not self.causes:
             return " No cause was shown: no single change is known to bring that."
-        first = self.causes[0]
-        if first.factor or not (first.headline and first.share and adopted and adopted.effect):
+        if not (adopted and adopted.effect):
             return ""
-        return f" More is lost elsewhere: {first.headline}" if first.size[1] > adopted.effect.ratio else ""
+        more = [one for one in self.causes if one.headline and one.size[1] > adopted.effect.ratio]
+        return f" More is lost elsewhere: {more[0].headline}" if more else ""
 
     @cached_property
     def actions(self) -> list[Action]:

@@ -31,6 +31,9 @@ FEWER = "processes"
 """The factor that explains no phase's loss: fewer processes do everything else, and have no slow one among them. What
 they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
 
+EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
+"""Factors that make faster whatever a process does, work in a wait as well. They are not what makes it wait."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
@@ -113,7 +116,8 @@ def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    return v.factor != FEWER and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
+    apart = v.factor == FEWER or (v.factor in EVERYWHERE and suspect.phase in WAITING)
+    return not apart and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
 def _fits(v: Verdict, whole: float) -> bool:
@@ -141,8 +145,9 @@ def _factor_cause(v: Verdict, ratio: float, text: str) -> Cause:
 
 
 def _limit_cause(v: Verdict) -> Cause:
-    text = f"{v.cause} costs {time_taken(v.effect)} of the time: {_no_more_than(v)}"
-    return _factor_cause(v, v.effect.ratio, text)
+    costs = f"{v.cause} costs {time_taken(v.effect)} of the time"
+    headline = f"{costs}; without it the run would be at most about {percent(v.effect.ratio)} faster."
+    return replace(_factor_cause(v, v.effect.ratio, f"{costs}: {_no_more_than(v)}"), headline=headline)
 
 
 def _lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
