@@ -296,10 +296,6 @@ LIMIT = change(CEILING, 0.46, meaning=Meaning.DIAGNOSTIC)
         (change(WORKERS, 0.9, loses=0.2), [(WORKERS, None), (None, "data")]),  # it does more besides
         (change("optim", 0.2, loses=0.39 * 1.22), [(None, "data"), ("optim", None)]),  # it has nothing to do with it
         (change("num_threads", 0.09, loses=0.39 * 1.09), [(None, "data"), ("num_threads", None)]),
-        (
-            change("freed_memory", 0.35, loses=0.1),
-            [(None, "data"), ("freed_memory", None)],
-        ),  # it eases all that is done
         (change("processes", 0.6, loses=0.1), [(None, "data"), ("processes", None)]),  # all that is lost to several
         (change("processes", 2.0, loses=0.1), [("processes", None), (None, "data")]),  # the wait is no good part of it
     ],
@@ -317,6 +313,13 @@ def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | 
         assert cause.size[0] == pytest.approx(size) or (more and cause.factor is None and cause.size[0] < size)
         assert cause.size[1] <= cause.size[0] <= cause.size[2]
         assert bool(cause.still_open) == (cause.phase is not None)
+
+
+def test_what_eases_all_of_a_process_is_no_cause_of_a_wait() -> None:
+    """Whoever computes while others wait does that faster as well; that it is done there stays to be named."""
+    ranked = causes([change("freed_memory", 0.35, loses=0.1)], found(data=0.6), MINIMUM)
+
+    assert [(c.factor, c.phase) for c in ranked] == [("freed_memory", None), (None, "data")]
 
 
 def test_what_stays_is_said_as_a_part_of_todays_time() -> None:

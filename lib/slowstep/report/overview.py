@@ -126,8 +126,8 @@ class Overview:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             unknown = "" if self.course else f" {unknown}"
             return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
-        if self.causes and self.causes[0].headline:
-            return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
+        if told := next((one.headline for one in self.causes if one.headline), ""):
+            return f"{told} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
         open_ones = self.of(Outcome.INCONCLUSIVE)
