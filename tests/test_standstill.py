@@ -21,10 +21,17 @@ def rung() -> Iterator[list[int]]:
     signal.signal(signal.SIGALRM, before)
 
 
-def test_a_watchdog_of_the_program_waits_with_it(rung: list[int]) -> None:
+@pytest.fixture
+def still() -> Iterator[Standstill]:
+    """A standstill of this process, which stops what the tests of other files have set going as well."""
+    still = Standstill(alone=False)
+    yield still
+    still.end()
+
+
+def test_a_watchdog_of_the_program_waits_with_it(rung: list[int], still: Standstill) -> None:
     """It would end a program that is healthy, because others had their turn."""
     signal.setitimer(signal.ITIMER_REAL, 0.2, 5.0)
-    still = Standstill(alone=False)
     still.begin()
     time.sleep(0.4)
     assert (rung, signal.getitimer(signal.ITIMER_REAL)) == ([], (0.0, 0.0))
@@ -34,8 +41,7 @@ def test_a_watchdog_of_the_program_waits_with_it(rung: list[int]) -> None:
     assert (0 < left <= 0.2, every) == (True, 5.0)
 
 
-def test_a_timer_that_is_not_set_stays_so(rung: list[int]) -> None:
-    still = Standstill(alone=False)
+def test_a_timer_that_is_not_set_stays_so(rung: list[int], still: Standstill) -> None:
     still.begin()
     still.end()
     still.begin()
