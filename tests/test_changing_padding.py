@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,28 @@ from slowstep_probe.patches import Patches
 
 LENGTH = 32
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
+
+
+class Wrapped(MutableMapping):
+    """A mapping of a program's own, whose copy shares what it holds."""
+
+    def __init__(self, **held: Any):
+        self.held = held
+
+    def __getitem__(self, name: str) -> Any:
+        return self.held[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.held[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self.held[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __len__(self) -> int:
+        return len(self.held)
 
 
 def batch(used: int, length: int = LENGTH, **beside: Any) -> dict[str, Any]:
@@ -48,6 +70,7 @@ def ignored(used: int) -> torch.Tensor:
         (batch(9, weights=torch.ones(2, LENGTH)), 16),
         (batch(9) | {"input_ids": torch.arange(2 * LENGTH).view(2, LENGTH)}, None),
         (batch(9) | {"attention_mask": (batch(9)["attention_mask"] - 1) * 1e9}, None),
+        (Wrapped(**batch(9)), None),
         ({"pixel_values": torch.zeros(2, 3)}, None),
         ((torch.zeros(2, LENGTH), torch.zeros(2)), None),
     ],
@@ -101,6 +124,11 @@ class Pair(NamedTuple):
         (tokens(0, 3, 4), None),
         ({"text": ["a", "b"]}, None),
         (None, None),
+        (torch.cat([torch.full((2, 1), 7), tokens(0, 8)[:, 1:]], 1), (0, 8)),
+        ((tokens(0, 9), torch.arange(LENGTH)), None),
+        ((tokens(0, 9), torch.zeros(1, LENGTH)), None),
+        ([tokens(0, 9), [1, 2, 3]], (0, 16)),
+        (Wrapped(ids=tokens(0, 9)), None),
     ],
 )
 def test_columns_of_one_value_are_found_in_any_batch(given: Any, columns: tuple[int, int] | None) -> None:
@@ -109,6 +137,14 @@ def test_columns_of_one_value_are_found_in_any_batch(given: Any, columns: tuple[
 
     assert [(one.start, one.stop) for one in kept.values()] == ([columns] if columns else [])
     assert columns is None or columns_varied(trimmed(given, columns_varied)) == {}
+
+
+def test_what_stands_inside_of_a_batch_forbids_to_call_its_columns_padding() -> None:
+    """Labels in a mapping of their own may count where the mask says nothing."""
+    given = batch(9, targets={"labels": torch.arange(2 * LENGTH).view(2, LENGTH)})
+
+    assert trimmed(given) is given
+    assert trimmed(given, columns_varied) is given
 
 
 def test_batches_keep_their_kind_when_columns_are_left_out() -> None:

@@ -321,6 +321,9 @@ def test_what_eases_all_of_a_process_is_no_cause_of_a_wait() -> None:
 
     assert [(c.factor, c.phase) for c in ranked] == [("freed_memory", None), (None, "data")]
 
+    (gone,) = causes([change("freed_memory", 0.9, loses=0.01)], found(data=0.4), MINIMUM)
+    assert gone.factor == "freed_memory"
+
 
 def test_what_stays_is_said_as_a_part_of_todays_time() -> None:
     """A fifth of a run that is 22 % faster is a sixth of today's time."""

@@ -411,14 +411,15 @@ def test_blocks_have_a_size_that_suits_both(least: tuple, units: tuple, expected
 
 
 def test_a_fast_arm_does_not_prolong_the_blocks_of_a_slow_one() -> None:
-    """Both blocks together take what two are to take, and meet as many stalls as the slower one has time for."""
-    slow = Needs(size=40, stalls=100, least=8, unit=8, step=8, start=0)
-    fast = replace(slow, size=40 * 32, stalls=400)
+    """Both blocks together take what two are to take, and meet as many stalls as the baseline has time for."""
+    base = Needs(size=40, stalls=0, least=8, unit=8, step=8, start=0)
+    fast, slow = replace(base, size=40 * 32, stalls=400), replace(base, size=4, stalls=10)
 
-    assert 104 == common(sizes([slow, fast]), (8, 8))
-    assert 80 == common(sizes([slow, replace(fast, stalls=0)]), (8, 8))
-    assert 40 == common(sizes([slow, slow, replace(slow, stalls=0)]), (8, 8))
-    assert 64 == common(sizes([slow, replace(slow, least=64, size=64, stalls=0)]), (8, 8))
+    assert 80 == common(sizes(base, fast), (8, 8))
+    assert 104 == common(sizes(replace(base, stalls=100), fast), (8, 8))
+    assert 8 == common(sizes(base, slow), (8, 8))
+    assert 40 == common(sizes(base, base, slow), (8, 8))
+    assert 64 == common(sizes(base, replace(base, least=64, size=64)), (8, 8))
 
 
 def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> None:

@@ -183,6 +183,11 @@ class InterleavedComparison:
             self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
         return trial
 
+    @property
+    def _needs(self) -> list[Needs]:
+        """The needs of the arms that are known, those of the baseline first."""
+        return [self.needs[side] for side in sorted(self.needs)]
+
     def _needs_of(self, trial: LiveTrial) -> Needs:
         steps = max(self.budget.block_steps_min, self.block_seconds / trial.step_seconds)
         longest = prolonged(self.block_seconds, self.budget.minutes) / trial.step_seconds
@@ -254,8 +259,8 @@ class InterleavedComparison:
             self._asked(side, lambda trial: trial.catch_up(start))
             if self._trial(side).soonest > start + ROUNDING:
                 return None
-            needs = self.needs.values()
-            samples = common(sizes(needs), [n.unit for n in needs], [n.step for n in needs])
+            needs = self._needs
+            samples = common(sizes(*needs), [n.unit for n in needs], [n.step for n in needs])
             block = self._asked(side, partial(self._block, side=side, start=start, samples=samples))
             if self.by_turns != turns:
                 return None
@@ -294,8 +299,8 @@ class InterleavedComparison:
         self._trial(first)
         live = {side: self.pool.live[key] for side, key in enumerate(self.keys) if key in self.pool.live}
         soonest = [live[side].soonest if side in live else need.start for side, need in self.needs.items()]
-        needs = self.needs.values()
-        start = common(soonest, [n.step for n in needs], spare=max(sizes(needs)))
+        needs = self._needs
+        start = common(soonest, [n.step for n in needs], spare=max(sizes(*needs)))
         for side in sorted(live, key=lambda side: side == first):
             self._asked(side, lambda trial: trial.catch_up(start))
         return start
@@ -391,14 +396,16 @@ def keys_of(request: ComparisonRequest) -> tuple[str, str]:
     return identity(baseline.determinants()), identity(treatment.determinants(), request.twin)
 
 
-def sizes(needs: Collection[Needs]) -> list[float]:
+def sizes(baseline: Needs, *treatments: Needs) -> list[float]:
     """Return the samples that a block has to hold at least, by each of the rules that ask for some.
 
-    The blocks of all arms together take as long as if each had its own size: an arm that is thirty times as fast would
-    need thirty times the samples by itself, on which the other one trains for thirty blocks.
+    Both blocks of a pair take together as long as if each had its own size: an arm that is thirty times as fast would
+    need thirty times the samples by itself, on which the other one trains for thirty blocks. In a round, the pair that
+    needs most counts, so that a slow arm takes nothing from the others. Rare stalls are waited for at the baseline's
+    pace, for which they are known.
     """
-    as_long = len(needs) / sum(1 / one.size for one in needs)
-    return [as_long, max(one.least for one in needs), min(one.stalls for one in needs)]
+    pairs = [2 / (1 / baseline.size + 1 / one.size) for one in treatments] or [baseline.size]
+    return [*pairs, *(one.least for one in (baseline, *treatments)), baseline.stalls]
 
 
 def common(least: Collection[float], *units: Collection[float], spare: float | None = None) -> float:

@@ -146,7 +146,7 @@ class Rounds:
         start = self._start()
         if not self.live:
             return
-        lead, samples = self.live[0], common(sizes(self._arms), self._needs("unit"), self._needs("step"))
+        lead, samples = self.live[0], common(sizes(*self._arms), self._needs("unit"), self._needs("step"))
         early = [member for member in self.live if member.first == TREATMENT]
         late = [member for member in self.live if member.first == BASELINE]
         found: dict[Member, Block] = {}
@@ -178,7 +178,7 @@ class Rounds:
         """Bring all arms close to the sample that the round begins with, and return that sample."""
         lead = self.live[0]
         trials = [lead.trial(BASELINE), *(member.trial(TREATMENT) for member in self.live)]
-        spare = max(sizes(self._arms))
+        spare = max(sizes(*self._arms))
         start = common([trial.soonest for trial in trials], self._needs("step"), spare=spare)
         self._of_baseline(lambda: lead.catch_up(BASELINE, start))
         for member in list(self.live):

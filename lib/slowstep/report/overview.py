@@ -126,8 +126,8 @@ class Overview:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             unknown = "" if self.course else f" {unknown}"
             return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
-        if told := next((one.headline for one in self.causes if one.headline), ""):
-            return f"{told} No change that may be made here was shown and confirmed to be faster."
+        if self.causes and self.causes[0].headline:
+            return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
         open_ones = self.of(Outcome.INCONCLUSIVE)
@@ -151,7 +151,7 @@ class Overview:
         if not (adopted and adopted.effect):
             return ""
         more = [one for one in self.causes if one.headline and one.size[1] > adopted.effect.ratio]
-        return f" More is lost elsewhere: {more[0].headline}" if more else ""
+        return f" More is lost {'than that' if more[0].factor else 'elsewhere'}: {more[0].headline}" if more else ""
 
     @cached_property
     def actions(self) -> list[Action]:

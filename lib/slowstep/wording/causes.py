@@ -32,7 +32,7 @@ FEWER = "processes"
 they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
 
 EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
-"""Factors that make faster whatever a process does, work in a wait as well. They are not what makes it wait."""
+"""Factors that make all of a process faster, work in a wait as well. They name no wait of which something stays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +116,11 @@ def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
     """Return whether a change that acts on the phase is shown to leave less of its loss, in pairs that met it."""
-    apart = v.factor == FEWER or (v.factor in EVERYWHERE and suspect.phase in WAITING)
-    return not apart and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
+    return _eases(v, suspect) and not (v.factor in EVERYWHERE and suspect.phase in WAITING)
+
+
+def _eases(v: Verdict, suspect: Suspect) -> bool:
+    return v.factor != FEWER and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
 def _fits(v: Verdict, whole: float) -> bool:
@@ -195,7 +198,7 @@ def _cause_within(limit: Verdict, parts: Sequence[Verdict], explained: Sequence[
 def _costs(v: Verdict, suspects: Sequence[Suspect]) -> str:
     """Return what a supported change costs, with the place of that time, if it is one of the suspects'."""
     text = f"{v.cause} costs {time_taken(v.effect)} of the time, shown by {v.shown} ({effect(v.effect)})."
-    placed = next((s for s in suspects if s.consists_of and _takes_part(v, s)), None)
+    placed = next((s for s in suspects if s.consists_of and _eases(v, s)), None)
     if placed is None:
         return text
     return f"{text} The time lies in {phase_named(placed.phase)} (by place, of all time: {placed.consists_of[0]})."

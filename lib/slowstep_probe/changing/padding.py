@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import WeakSet
 
@@ -28,6 +29,9 @@ MULTIPLE = 8
 LOOKS = 64
 """The batches of a data set that are looked at."""
 
+FEW_LOOKS = 8
+"""Those that are looked at if none of them has something to leave out: the look counts as time of the batch."""
+
 IGNORED = -100
 """The label of positions that count in no loss."""
 
@@ -45,7 +49,7 @@ def length_needed(batch: Any) -> int | None:
     have must be one and the same behind the longest sequence; labels must be `IGNORED` there. A tensor with the length
     in another dimension says more than is known here.
     """
-    if not isinstance(batch, Mapping):
+    if not isinstance(batch, dict | UserDict):
         return None
     tensors = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
     ids, mask = tensors.get("input_ids"), tensors.get("attention_mask")
@@ -69,16 +73,19 @@ def _is_of_tokens(value: Any, shape: torch.Size) -> bool:
 
 
 def columns_masked(batch: Any) -> Cuts:
-    """Return the columns that a mask keeps, see `length_needed`."""
+    """Return the columns that a mask keeps, see `length_needed`; none of a batch with tensors inside of its values."""
     needed = length_needed(batch)
-    return {} if needed is None else {batch["input_ids"].shape: slice(0, needed)}
+    if needed is None or len(list(_tensors(batch))) > sum(isinstance(one, torch.Tensor) for one in batch.values()):
+        return {}
+    return {batch["input_ids"].shape: slice(0, needed)}
 
 
 def columns_varied(batch: Any) -> Cuts:
-    """Return the columns from the first to the last that hold more than one value; none of what can't be cut.
+    """Return the columns between a first and a last run of one value; none of what can't be cut.
 
     A batch is a tensor, or a mapping or a sequence of batches. Where it holds tokens, (batch, length), all that tokens
-    have must be one and the same in each column that is left out.
+    have must be one and the same in a run, which has a `MULTIPLE` of columns at least: a first token that all rows
+    share is none.
     """
     tensors = list(_tensors(batch))
     if any(value.is_nested or value.is_sparse for value in tensors):
@@ -86,19 +93,25 @@ def columns_varied(batch: Any) -> Cuts:
     cuts = {}
     for shape in {value.shape for value in tensors if _may_be_tokens(value)}:
         length, group = shape[1], [value for value in tensors if _is_of_tokens(value, shape)]
-        first, last = (min(_alike(value.flip(1) if back else value) for value in group) for back in (False, True))
+        if any(_has(value, length, beside=not _is_of_tokens(value, shape)) for value in tensors):
+            continue
+        first, last = (_run(group, length, back) for back in (False, True))
         kept = MULTIPLE * -(-(length - first - last) // MULTIPLE)
-        if first < length and kept <= length - MULTIPLE and not any(length in value.shape[2:] for value in tensors):
+        if first < length and kept <= length - MULTIPLE:
             start = min(first, length - kept)
             cuts[shape] = slice(start, start + kept)
     return cuts
 
 
 def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a batch whose parts can be replaced."""
     if isinstance(batch, torch.Tensor):
         yield batch
-    elif isinstance(batch, Mapping | list | tuple):
-        for value in batch.values() if isinstance(batch, Mapping) else batch:
+    elif isinstance(batch, dict | UserDict):
+        for value in batch.values():
+            yield from _tensors(value)
+    elif isinstance(batch, list | tuple) and not (batch and isinstance(batch[0], str | int | float)):
+        for value in batch:
             yield from _tensors(value)
 
 
@@ -107,10 +120,23 @@ def _may_be_tokens(value: torch.Tensor) -> bool:
     return value.dim() == 2 and value.dtype in TOKENS and value.numel() > 0 and int(value.max()) > 1
 
 
-def _alike(value: torch.Tensor) -> int:
-    """Return how many of the first columns hold the value of the first one alone."""
-    same = (value == value[:1, :1]).flatten(2).all(-1) if value.dim() > 2 else value == value[:1, :1]
-    return int(same.all(0).long().cumprod(0).sum())
+def _has(value: torch.Tensor, length: int, beside: bool) -> bool:
+    """Return whether a tensor has the length in a dimension that stays; one `beside` those of tokens has it in any."""
+    return length in value.shape[1 if beside else 2 :] or (beside and value.shape == (length,))
+
+
+def _run(group: Iterable[torch.Tensor], length: int, back: bool) -> int:
+    """Return how many of the first columns, or of the last ones, hold one value in each tensor; 0 if hardly any do."""
+    run = length
+    for value in sorted(group, key=torch.Tensor.dim):  # tokens first: where they differ, nothing large is looked at
+        part = value[:, length - run :] if back else value[:, :run]
+        edge = part[:1, -1:] if back else part[:1, :1]
+        same = (part == edge).flatten(2).all(-1) if part.dim() > 2 else part == edge
+        alike = same.all(0).long()
+        run = int((alike.flip(0) if back else alike).cumprod(0).sum())
+        if run < MULTIPLE:
+            return 0
+    return run
 
 
 def trimmed(batch: Any, columns: Callable[[Any], Cuts] = columns_masked) -> Any:
@@ -122,20 +148,21 @@ def trimmed(batch: Any, columns: Callable[[Any], Cuts] = columns_masked) -> Any:
 
 
 def _cut(batch: Any, cuts: Cuts) -> Any:
+    """Return a batch whose tensors are cut. What holds none of them is the same object, and the batch stays whole."""
     if isinstance(batch, torch.Tensor):
         if (columns := cuts.get(batch.shape[:2])) is None:
             return batch
         kept = batch[:, columns].contiguous()
         return kept.pin_memory() if batch.is_pinned() else kept
-    if isinstance(batch, Mapping):
+    if not any(value.shape[:2] in cuts for value in _tensors(batch)):
+        return batch
+    if isinstance(batch, dict | UserDict):
         shorter = copy.copy(batch)
         for name, value in batch.items():
             shorter[name] = _cut(value, cuts)
         return shorter
-    if isinstance(batch, list | tuple):
-        parts = [_cut(value, cuts) for value in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return batch
+    parts = [_cut(value, cuts) for value in batch]
+    return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
 
 
 WAYS: dict[str, Callable[[Any], Cuts]] = {TRIM: columns_masked, TRIM_CONSTANT: columns_varied}
@@ -179,6 +206,12 @@ class TrimPadding:
         return batch
 
 
+def _found(batch: Any, way: Callable[[Any], Cuts]) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(way(batch))
+    return False
+
+
 class PaddedColumns:
     """Notes whether the batches that loaders give have columns of padding alone, or of one value."""
 
@@ -192,8 +225,8 @@ class PaddedColumns:
 
     def _given(self, batch: Any, iterator: Any) -> None:
         looks = self._looks.setdefault(id(iterator._dataset), [])
-        if len(looks) < LOOKS:
-            looks.append(tuple(trimmed(batch, way) is not batch for way in WAYS.values()))
+        if len(looks) < (LOOKS if any(map(any, looks)) else FEW_LOOKS):
+            looks.append(tuple(_found(batch, way) for way in WAYS.values()))
 
     def facts(self, loader: Any) -> dict[str, bool]:
         """Return whether one in two batches of a loader or more, of the first ones, had such columns.
