@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -92,6 +93,14 @@ def _workers() -> dict[str, Any]:
         return replace(found, meaning=Meaning.SEMANTICS) if other_order else found
 
     return plain | {"level": level}
+
+
+def _without(columns: str, key: str) -> dict[str, Callable]:
+    """Make `current` and `level` for the setting that leaves out `columns`, which are observed under that name."""
+    return {
+        "current": lambda run: bool(run[key]),
+        "level": lambda value, run: Level(value=value, overrides={key: value}, expects={columns: not value}),
+    }
 
 
 FACTORS = (
@@ -260,10 +269,7 @@ FACTORS = (
         cause="Computing columns that are only padding",
         meaning=Meaning.EXACT,
         changes="nothing in training: what is left out has no label and no attention",
-        current=lambda run: bool(run["dataset.trim_padding"]),
-        level=lambda value, run: Level(
-            value=value, overrides={"dataset.trim_padding": value}, expects={"padded_columns": not value}
-        ),
+        **_without("padded_columns", "dataset.trim_padding"),
         touches=ALL_PHASES,
         examples=(True,),
         requires=of_a_command("padded_columns", "batches with columns of padding alone"),
@@ -278,10 +284,7 @@ FACTORS = (
         meaning=Meaning.DIAGNOSTIC,
         changes="leaves out those columns, which may mean something to the model; shows the most that padding costs",
         limits="leaving out first and last columns of one value",
-        current=lambda run: bool(run["dataset.trim_constant_columns"]),
-        level=lambda value, run: Level(
-            value=value, overrides={"dataset.trim_constant_columns": value}, expects={"constant_columns": not value}
-        ),
+        **_without("constant_columns", "dataset.trim_constant_columns"),
         touches=ALL_PHASES,
         examples=(True,),
         requires=of_a_command("constant_columns", "batches of tokens that begin or end with columns of one value"),
