@@ -142,7 +142,7 @@ def facts(
     )
     aa = ComparisonRecord(baseline=trial, treatment=trial, pairs=paired)
     found = baseline_facts(aa, change(paired), [steps_of(blocks, seen)])
-    return replace(found, profile=profile)
+    return replace(found, profile=profile, places=profile.places if profile else [])
 
 
 def profiled(

@@ -273,6 +273,16 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="idle gradients",
         ),
         pytest.param(
+            ("traced.py",),
+            [Change("process.tracing", False, "tracing", "profiler.enable()")],
+            id="tracing",
+        ),
+        pytest.param(
+            ("mixed.py",),
+            [Change("training_arguments.bf16", False, "autocast", "torch.autocast(")],
+            id="autocast switched off",
+        ),
+        pytest.param(
             ("from_numpy.py",),
             [Change("model.double_precision", False, "double_precision", "model(x)")],
             id="double precision",
@@ -332,7 +342,7 @@ def test_changes_take_effect_and_name_their_lines(
 
     assert before["changes"] == []
     for change in changes:
-        wanted = SEEN.get(change.fact, change.value)
+        wanted = SEEN.get((change.fact, change.value), change.value)
         assert facts[change.fact] == wanted != before.get(change.fact), change.key
         if change.line:
             at = places[change.key]
@@ -368,8 +378,14 @@ def test_a_part_that_is_compiled_counts() -> None:
     assert graph_facts(plain, whole)["compiled"] is True
 
 
-SEEN = {"fused": True, "autocast": "bf16", "padded_columns": False, "constant_columns": False}
-"""What is observed where it is not the value that was asked for."""
+SEEN = {
+    ("fused", "adamw_torch_fused"): True,
+    ("autocast", True): "bf16",
+    ("autocast", False): "no",
+    ("padded_columns", True): False,
+    ("constant_columns", True): False,
+}
+"""What is observed, by fact and value that was asked for, where it is not that value."""
 
 
 @pytest.mark.parametrize(
@@ -576,7 +592,9 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert {"trim_constant_columns"} == {"trim_padding", "trim_constant_columns"} & proposed("padded_left.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
     assert "idle_gradients" in proposed("distils.py")
-    assert not {"trim_padding", "trim_constant_columns", "double_precision", "idle_gradients"} & proposed(*PLAIN)
+    assert "tracing" in proposed("traced.py")
+    commands_own = {"trim_padding", "trim_constant_columns", "double_precision", "idle_gradients", "tracing"}
+    assert not commands_own & proposed(*PLAIN)
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)
     assert not {"logging_steps", "lora_r", "save_steps"} & proposed(*PLAIN)

@@ -22,7 +22,7 @@ from slowstep.report import device_idle, operators
 from slowstep_probe.places import raised_at
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
-from slowstep_probe.trial.profiling import Profiling, covered, step_ends
+from slowstep_probe.trial.profiling import ANNOTATION, Profiling, covered
 from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
 
@@ -91,13 +91,61 @@ def test_a_loop_in_python_is_told_from_one_within_an_operator(
     profiling = Profiling("cpu")
     for _ in range(3):
         work()
-        step_ends()
+        profiling.step_ends()
     found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
 
     assert list(found) == ["other"] * bool(named)
     if named:
         assert found["other"].name == named
         assert found["other"].calls >= 3 * 60
+
+
+CELL, SMALL = torch.nn.LSTMCell(8, 8), torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 8))
+
+
+def by_cell() -> None:
+    """Goes over positions by a recurrent cell, which multiplies matrices at each."""
+    state = None
+    for row in HELD[:40]:
+        state = CELL(row[None, :8], state)
+
+
+def by_sample() -> None:
+    """Gives a model the examples of a batch one by one."""
+    torch.stack([SMALL(row[:8]) for row in HELD[:40]]).sum().backward()
+
+
+def by_micro_batch() -> None:
+    """Computes gradients after each of many small batches."""
+    for row in HELD[:40]:
+        loss = SMALL(row[:8]).sum()
+        with torch.profiler.record_function(f"{ANNOTATION}backward"):
+            loss.backward()
+
+
+def by_shared_layer() -> None:
+    """Uses the same weights in all of its layers, as ALBERT does in 24."""
+    x = HELD[:, :8]
+    for _ in range(24):
+        x = SMALL(x)
+
+
+@pytest.mark.parametrize(
+    ("work", "named"),
+    [(by_cell, "LSTMCell"), (by_sample, "Sequential"), (by_micro_batch, None), (by_shared_layer, None)],
+)
+def test_a_module_that_is_called_again_and_again_is_in_a_loop(
+    work: Callable[[], object], named: str | None, tmp_path: Path
+) -> None:
+    """Though it multiplies matrices each time. Accumulation of gradients is none, nor are layers that share weights."""
+    profiling = Profiling("cpu")
+    for _ in range(3):
+        work()
+        profiling.step_ends()
+    found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
+
+    assert [(loop.name, loop.calls) for phase, loop in found.items() if not loop.of] == [(named, 3 * 40)] * bool(named)
+    assert not torch.nn.modules.module._global_forward_pre_hooks
 
 
 @dataclass
@@ -197,7 +245,7 @@ def test_a_backward_pass_has_a_loop_where_python_runs_one(
     value = loss()
     profiling = Profiling("cpu")
     value.backward()
-    step_ends()
+    profiling.step_ends()
 
     assert list(profiling.stop(1, 1.0, tmp_path / "trace.json.gz").loops) == named
 

@@ -441,6 +441,25 @@ def test_what_the_minutes_cut_short_says_so(arm: Make, budget: Budget, tmp_path:
     assert (len(whole.pairs), whole.cut_within, seen.cut_within) == (5, None, None)
 
 
+def test_a_trial_that_does_not_answer_in_the_minutes_is_not_waited_for(
+    arm: Make, budget: Budget, tmp_path: Path
+) -> None:
+    """It has no record, since nothing is known of it: that of a comparison beside it with pairs enough stays. How much
+    the run differs from itself is measured however long that takes."""
+    base, stop = arm(w.Tiny), StopRule(max_pairs=5)
+    hangs, twin = (ComparisonRequest(baseline=base, treatment=arm(it), stop=stop) for it in (w.Hangs, w.Twin))
+    alike = ComparisonRequest(baseline=base, treatment=base, stop=stop, twin=True)
+    with LocalMeasurer(replace(budget, minutes=0.2), tmp_path) as own:
+        own.deadline = time.monotonic() + 2
+        assert own.compare(hangs) is None  # not even that it timed out
+        known = own.compare(alike)
+        own.deadline = math.inf
+        after = own.compare(twin)
+
+    assert healthy(known, 3)
+    assert healthy(after, 5)
+
+
 def test_an_arm_that_is_far_ahead_begins_anew(measurer: LocalMeasurer, arm: Make) -> None:
     """A baseline that has served for longer than its launch took is launched again; the treatment begins at 0."""
     base = arm(w.Tiny)

@@ -4,12 +4,15 @@ The levels' truth is known, the machines are simulated (noise of 1, 3 and 7 %) o
 the smoke file's run, with batches that are all alike, and keeps the seconds of its steps. The runs that are repeated
 may choose their length and their number, as nobody could who does not know the machine: the cheapest counts with
 which as many true gains are supported and as many levels without a gain refuted (to within 1 %), and at most 5 % of
-these supported. The results are written to bench/results/price.json.
+these supported. Each machine is met twice: once with launches that take three seconds whoever makes them, and once with
+what they were measured to take, which `--launches` does first. The results are written to bench/results/price.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import itertools
 import json
 import tempfile
 from collections.abc import Sequence
@@ -18,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.price import launches
 from bench.price.machines import Machine, Recorded
-from bench.price.ways import LAUNCH_SECONDS, REFUTED, SUPPORTED, Outcome, Repeated, kit, repeated
+from bench.price.ways import REFUTED, SUPPORTED, Launches, Outcome, Repeated, kit, repeated
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
@@ -29,6 +33,10 @@ from slowstep.settings import load, override
 
 RESULTS = ROOT / "bench" / "results" / "price.json"
 RECORDED = ROOT / "bench" / "results" / "steps_here.json"
+LAUNCHED = ROOT / "bench" / "results" / "launches_here.json"
+
+ALIKE = Launches(kit=3.0, run=3.0)
+"""Launches that take the same, whoever makes them. A run that is started by its command takes longer: it imports."""
 
 GAINS = (0.0,) * 7 + (-0.1, 0.1, 0.15, 0.25, 0.5)
 """The true gains of the levels. A typical section: most bring nothing."""
@@ -56,17 +64,25 @@ def main() -> int:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(prog="python -m bench.price", description=__doc__.splitlines()[0])
     parser.add_argument("--record", type=float, metavar="MINUTES", help="record this machine's steps first")
+    parser.add_argument("--launches", action="store_true", help="measure first what launches take here")
     given = parser.parse_args()
     if given.record:
         write_atomically(RECORDED, json.dumps(recorded(given.record) | here_and_now(), indent=1) + "\n")
+    if given.launches:
+        write_atomically(LAUNCHED, json.dumps(launches.measured() | here_and_now(), indent=1) + "\n")
     machines: dict[str, Machine | Recorded] = dict(SIMULATED)
     if RECORDED.is_file():
         machines["this machine"] = Recorded(steps=json.loads(RECORDED.read_text())["seconds"], launch=0.01)
-    rows = {}
-    for name, machine in machines.items():
-        rows[name] = priced(machine)
-        print(json.dumps({name: rows[name]}, indent=1), flush=True)
-    about = {"gains": GAINS, "investigations": INVESTIGATIONS, "launch_seconds": LAUNCH_SECONDS}
+    ways = {"launches alike": ALIKE}
+    if LAUNCHED.is_file():
+        ways["launches as measured"] = launches.of_record(json.loads(LAUNCHED.read_text()))
+    rows: dict[str, dict[str, Any]] = {}
+    for (name, machine), (said, taken) in itertools.product(machines.items(), ways.items()):
+        row = priced(machine, taken)
+        rows.setdefault(name, {})[said] = row
+        print(json.dumps({f"{name}, {said}": row}, indent=1), flush=True)
+    seconds = {said: dataclasses.asdict(taken) for said, taken in ways.items()}
+    about = {"gains": GAINS, "investigations": INVESTIGATIONS, "launch_seconds": seconds}
     write_atomically(RESULTS, json.dumps(about | {"machines": rows} | here_and_now(), indent=1) + "\n")
     return 0
 
@@ -80,23 +96,24 @@ def recorded(minutes: float) -> dict[str, Any]:
     return {"seconds": [round(s, 5) for launch in seen.trial.steps for s in launch.seconds]}
 
 
-def priced(machine: Machine | Recorded) -> dict[str, Any]:
+def priced(machine: Machine | Recorded, taken: Launches) -> dict[str, Any]:
     """Both ways on one machine, and how many times as long repetition takes."""
-    own = scored([kit(machine, np.random.default_rng(i), GAINS) for i in range(INVESTIGATIONS)])
+    own = scored([kit(machine, np.random.default_rng(i), GAINS, taken) for i in range(INVESTIGATIONS)])
     found: dict[str, Any] = {"slowstep": own}
     for name, in_turn in (("rounds of all arms", True), ("each arm's runs together", False)):
         cheapest = None
         for seconds in LENGTHS:
             runs = [
-                repeated(machine, np.random.default_rng(i), GAINS, seconds, ROUNDS[-1], in_turn)
+                repeated(machine, np.random.default_rng(i), GAINS, seconds, ROUNDS[-1], in_turn, taken.run)
                 for i in range(INVESTIGATIONS)
             ]
             row = _enough(runs, own, cheapest["minutes"] if cheapest else np.inf)
             cheapest = row or cheapest
-        found[name] = cheapest or {"more than, minutes": _most_minutes()}
-        found[f"price: {name}"] = (cheapest["minutes"] if cheapest else _most_minutes()) / own["minutes"]
+        found[name] = cheapest or {"more than, minutes": _most_minutes(taken)}
+        found[f"price: {name}"] = (cheapest["minutes"] if cheapest else _most_minutes(taken)) / own["minutes"]
     once = [
-        repeated(machine, np.random.default_rng(i), GAINS, GRID_STEPS / 10, 1, False) for i in range(INVESTIGATIONS)
+        repeated(machine, np.random.default_rng(i), GAINS, GRID_STEPS / 10, 1, False, taken.run)
+        for i in range(INVESTIGATIONS)
     ]
     return found | {"one run each": by_size(once)}
 
@@ -113,8 +130,8 @@ def _enough(runs: Sequence[Repeated], own: dict[str, float], below: float) -> di
     return None
 
 
-def _most_minutes() -> float:
-    return (len(GAINS) + 1) * ROUNDS[-1] * (LAUNCH_SECONDS + LENGTHS[-1]) / 60
+def _most_minutes(taken: Launches) -> float:
+    return (len(GAINS) + 1) * ROUNDS[-1] * (taken.run + LENGTHS[-1]) / 60
 
 
 def scored(outcomes: Sequence[Outcome]) -> dict[str, float]:
@@ -136,7 +153,7 @@ def by_size(once: Sequence[Repeated]) -> dict[str, float]:
     said = gains >= np.log(1.05)
     true = np.array(GAINS) > 0
     return {
-        "minutes": (len(GAINS) + 1) * (LAUNCH_SECONDS + once[0].seconds) / 60,
+        "minutes": (len(GAINS) + 1) * (once[0].launch_seconds + once[0].seconds) / 60,
         "found": float(said[:, true].mean()),
         "false": float(said[:, ~true].mean()),
     }

@@ -18,9 +18,6 @@ from slowstep.records import Block, Pair, Work
 from slowstep.settings.schema import Budget
 
 MINIMUM_EFFECT = 0.05
-LAUNCH_SECONDS = 3.0
-"""Seconds from the launch of an arm to its first steady step, whoever launches it."""
-
 TURN_SECONDS = 0.3
 """Seconds of a turn beside its block."""
 
@@ -28,6 +25,18 @@ BASELINE = -1
 """The number of the baseline among the levels of a round."""
 
 SUPPORTED, REFUTED, OPEN = "supported", "refuted", "inconclusive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launches:
+    """Seconds from the launch of an arm to its first steady step."""
+
+    kit: float
+    """Of a trial, whose interpreter is forked with the libraries imported."""
+    run: float
+    """Of a run that is started by its command."""
+    once: float = 0.0
+    """What the kit spends once, before its first trial: it imports the libraries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +56,14 @@ class Estimate:
     p: float
 
 
-def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[float]) -> Outcome:
+def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[float], launches: Launches) -> Outcome:
     """The kit's own rules: A/A pairs, the block that follows from them, and rounds of levels until each is decided.
 
     Which levels share their rounds is drawn: nobody knows their gains beforehand.
     """
     clock, budget = Clock(machine, rng), Budget()
-    baseline = Baseline(clock)
+    clock.wait(launches.once)
+    baseline = Baseline(clock, launches.kit)
     (alike,) = _rounds(baseline, [0.0], FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
     length = block_length(alike, TURN_SECONDS, MINIMUM_EFFECT, budget.block_steps_min)
     block = length.seconds if length else FIRST
@@ -74,17 +84,17 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
 class Baseline:
     """The launch of the run as it is, which serves several comparisons as long as that pays (`measure.rounds`)."""
 
-    def __init__(self, clock: Clock):
-        self.clock = clock
+    def __init__(self, clock: Clock, launch_seconds: float):
+        self.clock, self.launch_seconds = clock, launch_seconds
         self.launch()
 
     def launch(self) -> None:
         """Launch it anew."""
-        self.offset, self.trained = self.clock.launch(LAUNCH_SECONDS), 0.0
+        self.offset, self.trained = self.clock.launch(self.launch_seconds), 0.0
 
     def joined(self) -> float:
         """Launch a treatment and let it train as far; return what its launch keeps for its life."""
-        offset = self.clock.launch(LAUNCH_SECONDS)
+        offset = self.clock.launch(self.launch_seconds)
         self.clock.wait(self.trained)
         return offset
 
@@ -94,7 +104,7 @@ def _rounds(
 ) -> list[list[Pair]]:
     """The pairs of levels that are measured together: a round is a block of the baseline and one of each level."""
     clock, launch = baseline.clock, 0
-    if len(gains) * baseline.trained > LAUNCH_SECONDS:
+    if len(gains) * baseline.trained > baseline.launch_seconds:
         baseline.launch()
     offsets = [baseline.joined() for _ in gains]
     pairs: list[list[Pair]] = [[] for _ in gains]
@@ -132,6 +142,7 @@ def _block(steps: np.ndarray) -> Block:
 class Repeated:
     """Runs of every arm, all of one length, so many of each; the log of each run's seconds a step."""
 
+    launch_seconds: float
     seconds: float
     """Seconds of a run, beside its launch."""
     logs: np.ndarray
@@ -151,7 +162,7 @@ class Repeated:
         p = 2 * special.stdtr(freedom, -np.abs(mean) / error)
         upper = mean - special.stdtrit(freedom, OVERALL_P / 2) * error
         known = [Estimate(mean=m, upper=u, p=q) for m, u, q in zip(mean, upper, p, strict=True)]
-        seconds = len(self.logs) * rounds * (LAUNCH_SECONDS + self.seconds)
+        seconds = len(self.logs) * rounds * (self.launch_seconds + self.seconds)
         return Outcome(seconds=seconds, verdicts=judged(known, OVERALL_P))
 
 
@@ -162,6 +173,7 @@ def repeated(
     seconds: float,
     rounds: int,
     in_turn: bool,
+    launch_seconds: float,
 ) -> Repeated:
     """Run every arm `rounds` times, each time launched anew."""
     clock, arms = Clock(machine, rng), [0.0, *gains]
@@ -170,9 +182,9 @@ def repeated(
         order = [(int(arm), k) for k in range(rounds) for arm in rng.permutation(len(arms))]
     logs = np.empty((len(arms), rounds))
     for arm, k in order:
-        pace = np.exp(clock.launch(LAUNCH_SECONDS)) / (1 + arms[arm])
+        pace = np.exp(clock.launch(launch_seconds)) / (1 + arms[arm])
         logs[arm, k] = np.log(clock.steps(round(seconds / STEP), pace).mean())
-    return Repeated(seconds=seconds, logs=logs, in_turn=in_turn)
+    return Repeated(launch_seconds=launch_seconds, seconds=seconds, logs=logs, in_turn=in_turn)
 
 
 def judged(known: Sequence[Estimate], nominal: float) -> list[str]:

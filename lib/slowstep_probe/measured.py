@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
@@ -200,10 +201,10 @@ class Operator:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """Operators that Python calls one after the other, one of them again and again, and no product of matrices."""
+    """Operators that Python calls one after the other: one of them, or a module, again and again."""
 
     name: str
-    """The operator that is called most often."""
+    """The operator that is called most often, or the module's class."""
     calls: int
     """Its calls over all profiled steps."""
     seconds: float
@@ -254,6 +255,12 @@ class ProfileRecord:
     start: int = 0
     """The samples that were trained on before, where later steps were asked for; 0 for the first ones."""
     failed: str = ""
-    """The reason why the record holds nothing; empty if the profile succeeded."""
+    """The reason why the record holds no operator; empty if the profile succeeded."""
     node: str = ""
     """The node of a cluster that measured it; empty for the machine that the kit ran on."""
+
+
+def no_profile(why: str, places: Sequence[Place] = ()) -> ProfileRecord:
+    """Return the record of a profile that failed, with the lines that were seen before."""
+    nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
+    return ProfileRecord(device="cpu", trace="", failed=why, places=list(places), **nothing)

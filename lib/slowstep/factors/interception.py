@@ -92,11 +92,6 @@ def _checkpointing(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None
 
 
-def _autocast(value: Any, run: Run, objects: frozenset[str]) -> str | None:
-    before = run["bf16"] or run["fp16"]
-    return "the program chooses its arithmetic in its own code" if before and not value else None
-
-
 def _fp16(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return "fp16 needs a gradient scaler, which the program does not have" if value and not run["fp16"] else None
 
@@ -116,7 +111,7 @@ def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
 
 PLAIN: Mapping[str, Refuses] = {
     "gradient_checkpointing": _checkpointing,
-    "bf16": _autocast,
+    "bf16": lambda value, run, objects: None,
     "fp16": _fp16,
     "torch_compile": _model,
     "torch_compile_mode": lambda value, run, objects: None,

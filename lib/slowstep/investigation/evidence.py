@@ -222,6 +222,7 @@ class Evidence:
                 if (peak := self.read(what))
             },
             profile=None if profile.failed else profile,
+            places=profile.places,
             on_nodes=self.settings.on_nodes,
         )
         return Baseline(
@@ -285,6 +286,12 @@ class Evidence:
         return apart * samples if apart > 1 else 0.0
 
     @cached_property
+    def _sample_seconds(self) -> float:
+        """The mean seconds of a sample in the A/A comparison; 0 if it has no pairs."""
+        blocks = self._noise_blocks()
+        return sum(b.seconds for b in blocks) / sum(b.work.samples for b in blocks) if blocks else 0.0
+
+    @cached_property
     def block_length(self) -> BlockLength | None:
         """The length of blocks that follows from the A/A comparison; None if the budget says it, or if that fails."""
         record = self.noise
@@ -321,7 +328,8 @@ class Evidence:
         """Return the need of a contrast's comparison."""
         name = title or contrast.name
         blocks = self.block_length.seconds if self.block_length else None
-        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks)
+        pace = self._sample_seconds
+        return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks, pace)
 
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""

@@ -28,7 +28,7 @@ from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
-from slowstep.measure.measurer import FEWEST, Measurer
+from slowstep.measure.measurer import FEWEST, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
@@ -36,9 +36,6 @@ from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
 from slowstep.text.shown import Shown
 
 T = TypeVar("T")
-
-OVERTIME = 0.1
-"""The part of the minutes by which what is begun may overrun what is left of those for single hypotheses."""
 
 PLAN = "plan"
 """The name of a lab that pursues the plan of all notebooks."""
@@ -360,7 +357,8 @@ class Lab(Shown):
         """Measure a contrast, if it is not measured yet, in a part of the minutes, and return its verdict."""
         if self.measurer is not None:
             self.measurer.deadline = time.monotonic() + self._left(part)
-        self.have(self._known.comparison(contrast, title, comparisons, purpose))
+        if self.have(self._known.comparison(contrast, title, comparisons, purpose)) is None:
+            return Measured(contrast=contrast, verdict=self._not_reached(prior), record=None)
         return self.evidence.judged(contrast, prior, title, comparisons, purpose)
 
     def _measure_together(self, asked: Sequence[tuple[Contrast, int]]) -> None:

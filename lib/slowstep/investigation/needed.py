@@ -82,10 +82,12 @@ def contrast(
     purpose: str,
     least_samples: float,
     block_seconds: float | None,
+    sample_seconds: float,
 ) -> Needed[ComparisonRecord]:
     """Return the need of a contrast's comparison, which ends when its hypothesis is decided.
 
-    `block_seconds` follows from the baseline's record, so the name of this one does not depend on it.
+    `block_seconds` and `sample_seconds` follow from the baseline's record, so the name of this one does not depend on
+    them.
     """
     budget = settings.budget
     stop = StopRule(
@@ -102,6 +104,7 @@ def contrast(
         periodic_events=asked.events,
         least_samples=least_samples,
         block_seconds=block_seconds,
+        sample_seconds=sample_seconds,
     )
     return comparison(request, budget, title)
 

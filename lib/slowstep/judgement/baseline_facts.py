@@ -10,7 +10,7 @@ from slowstep.judgement.flops import TokenFlops, token_flops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.throughput import Throughput, throughput
 from slowstep.judgement.timeline import Evidence, Timeline, steps_to_see, timeline
-from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, ProfileRecord, Steps
+from slowstep.records import PHASES, Block, ComparisonRecord, EventRecord, Place, ProfileRecord, Steps
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import EVENTS, is_rare, of_whole, steps_between
 
@@ -44,6 +44,8 @@ class BaselineFacts:
     """Its peak in FLOP/s in other arithmetic, by PyTorch's name of that, where it was measured."""
     profile: ProfileRecord | None = None
     """Some steps of the baseline under the profiler; None if there are none."""
+    places: Sequence[Place] = ()
+    """The lines of code that the time of some steps went to, of steps without the profiler."""
     on_nodes: Sequence[int] = ()
     """The number of ranks on each node; empty where it is not known."""
     rarest_stall: int = 500

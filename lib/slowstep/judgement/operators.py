@@ -6,10 +6,10 @@ The names are those of ATen, the library that runs them (`aten::addmm`), and of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slowstep.records import Operator, ProfileRecord
+from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
 from slowstep_probe.trial.loops import PRODUCTS
 
@@ -106,19 +106,19 @@ def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
     return sum(o.seconds for o in every if _matches(o, kind)) / profile.seconds
 
 
-def places(profile: ProfileRecord, phase: str, least: float) -> list[Part]:
+def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     """Return the places in the code where a phase spends at least the share `least` of the time, largest first.
 
     Between the phases, a line at which the training spends more in a pass or an optimizer is none of them: it calls all
     of that, `trainer.fit(model)` say, and the time beside it is the way of a library from one phase to the next.
     """
-    found = [p for p in profile.places if p.phase == phase and p.share >= least]
-    calls = {p.where for p in found if phase == "other" and p.share < _trained_at(profile, p.where)}
+    found = [p for p in seen if p.phase == phase and p.share >= least]
+    calls = {p.where for p in found if phase == "other" and p.share < _trained_at(seen, p.where)}
     return [Part(what=p.where, share=p.share) for p in found if p.where not in calls]
 
 
-def _trained_at(profile: ProfileRecord, where: str) -> float:
-    return sum(p.share for p in profile.places if p.where == where and p.phase in TRAINS)
+def _trained_at(seen: Sequence[Place], where: str) -> float:
+    return sum(p.share for p in seen if p.where == where and p.phase in TRAINS)
 
 
 def _matches(operator: Operator, kind: re.Pattern[str]) -> bool:

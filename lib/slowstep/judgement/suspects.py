@@ -198,7 +198,7 @@ def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | No
 
 
 def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:
-    named = places(facts.profile, phase, NAMED * least) if facts.profile else []
+    named = places(facts.places, phase, NAMED * least)
     why = "it trains nothing" + _now_and_then(facts, phase)
     return Suspect(phase=phase, share=facts.shares[phase], why=why, consists_of=_shown(named))
 
@@ -209,7 +209,7 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
     `least` is the least share of the time that matters, here and in `_suspect_pass`.
     """
     share, profile = facts.shares["other"], facts.profile
-    named = places(profile, "other", NAMED * least) if profile else []
+    named = places(facts.places, "other", NAMED * least)
     at_places = max(0.0, sum(p.share for p in named) - (training(profile, "other") if profile else 0.0))
     in_stalls = facts.timeline.in_stalls("other")
     if at_places >= in_stalls:

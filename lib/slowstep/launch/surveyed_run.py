@@ -174,7 +174,7 @@ LONG = 200
 """The letters of a value that is no longer told."""
 
 
-COMMANDS_OWN = ("double_precision", "idle_gradients", "padded_columns", "constant_columns")
+COMMANDS_OWN = ("double_precision", "idle_gradients", "padded_columns", "constant_columns", "tracing")
 """Facts that only a command's program has, and that change what can be tried with it."""
 
 

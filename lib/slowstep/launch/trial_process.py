@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +41,25 @@ class TrialEnded(Exception):
         self.failed = failed
 
 
+class NoTimeLeft(Exception):
+    """The end of the time that a trial had to answer. It says nothing of the trial, so it is no result."""
+
+
 class TrialProcess:
     """A running trial."""
 
-    def __init__(self, arm: Arm, log: Path, budget: Budget, cache: Path, base: FrozenBase | None = None):
+    def __init__(
+        self,
+        arm: Arm,
+        log: Path,
+        budget: Budget,
+        cache: Path,
+        base: FrozenBase | None = None,
+        latest: Callable[[], float] = lambda: math.inf,
+    ):
         self.arm, self.log, self.budget = arm, log, budget
+        self._latest = latest
+        """Tells the time, by `time.monotonic()`, after which no answer is waited for."""
         self.started = time.perf_counter()
         self.limit = memory_limit(budget)
         asked = time.monotonic()
@@ -93,7 +109,8 @@ class TrialProcess:
     def ask(self, request: Any, timeout: float) -> Any:
         """Send `request` and return the answer; TrialEnded if none comes within `timeout` seconds, or the trial fails.
 
-        None as the request sends nothing, and waits for the trial's first message.
+        None as the request sends nothing, and waits for the trial's first message. NoTimeLeft, and the end of the
+        trial, if nothing is waited for any longer.
         """
         self.unanswered = True
         if request is not None:
@@ -137,11 +154,15 @@ class TrialProcess:
         self._keep_far_logs()
 
     def _receive(self, timeout: float) -> Any:
+        left = max(0.0, self._latest() - time.monotonic())
         try:
-            return self.guarded.receive(timeout)
+            return self.guarded.receive(min(timeout, left))
         except EOFError:
             raise self._ended() from None
         except TimeoutError:
+            if left < timeout:
+                self.guarded.end()
+                raise NoTimeLeft from None
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGUSR1)  # the trial writes where it hangs into its log
             with contextlib.suppress(TimeoutError, EOFError):  # ranks that hang are told apart by their leader

@@ -33,7 +33,7 @@ from functools import partial
 from typing import TypeVar
 
 from slowstep.judgement.block_length import FIRST, prolonged
-from slowstep.launch.trial_process import TrialEnded
+from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure import device_telemetry, on_other_nodes, other_processes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.measurer import FEWEST, ComparisonRequest, Tell
@@ -93,8 +93,11 @@ class InterleavedComparison:
         self.failed: dict[int, TrialRecord] = {}
         self.seen: dict[int, TrialRecord] = {}
 
-    def run(self, tell: Tell) -> ComparisonRecord:
-        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far."""
+    def run(self, tell: Tell) -> ComparisonRecord | None:
+        """Measure until the stop rule is met or an arm fails, and return the record; `tell` gets the pairs so far.
+
+        None if no time is left before there are pairs enough for an interval.
+        """
         self.pool.keep_only(set(self.keys[:1]))
         self.before = [self.pool.wall(key) for key in self.keys]
         stop = self.request.stop
@@ -109,6 +112,9 @@ class InterleavedComparison:
                 tell(self.pairs)
         except _Failed:
             pass
+        except NoTimeLeft:
+            if len(self.pairs) < FEWEST:
+                return None
         return self._record()
 
     @property
@@ -178,7 +184,7 @@ class InterleavedComparison:
         self._see(side, trial)
         needs = self.needs.get(side)
         if needs is None:
-            self.needs[side] = self._needs_of(trial)
+            self.needs[side] = self._needs_of(trial, 0.0 if side else self.request.sample_seconds)
         else:
             self.needs[side] = replace(needs, start=max(needs.start, trial.warm))
         return trial
@@ -188,9 +194,10 @@ class InterleavedComparison:
         """The needs of the arms that are known, those of the baseline first."""
         return [self.needs[side] for side in sorted(self.needs)]
 
-    def _needs_of(self, trial: LiveTrial) -> Needs:
-        steps = max(self.budget.block_steps_min, self.block_seconds / trial.step_seconds)
-        longest = prolonged(self.block_seconds, self.budget.minutes) / trial.step_seconds
+    def _needs_of(self, trial: LiveTrial, sample_seconds: float) -> Needs:
+        pace = max(trial.step_seconds, sample_seconds * trial.step_samples)
+        steps = max(self.budget.block_steps_min, self.block_seconds / pace)
+        longest = prolonged(self.block_seconds, self.budget.minutes) / pace
         return Needs(
             size=steps * trial.step_samples,
             stalls=min(self.request.least_samples, longest * trial.step_samples),
@@ -362,7 +369,7 @@ class InterleavedComparison:
                 try:
                     trial.look_again()
                     self._see(side, trial)
-                except TrialEnded:  # its pairs are measured
+                except (TrialEnded, NoTimeLeft):  # its pairs are measured
                     self.pool.end(key)
         return ComparisonRecord(
             baseline=self._side(0),

@@ -6,6 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +20,7 @@ from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED, PATIENCE
-from slowstep.measure.measurer import ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import OVERTIME, ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
 from slowstep.nodes.current import open_session
@@ -36,6 +37,7 @@ from slowstep.records import (
 from slowstep.settings import Settings
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
+from slowstep_probe.measured import no_profile
 from slowstep_probe.trial.messages import Profile, Run
 
 CHECK = "slowstep.workloads.check:check"
@@ -116,17 +118,36 @@ class LocalMeasurer:
         """Return (key, reason) for all that the installed libraries refuse; RuntimeError if that comes to no end."""
         return checked(settings)
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
-        return self._compared(InterleavedComparison(self.pool, request, self.deadline), tell)
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.
 
-    def _compared(self, comparison: InterleavedComparison, tell: Tell) -> ComparisonRecord:
+        None if the minutes are over by `OVERTIME` before there are pairs enough for an interval.
+        """
+        with self._within_minutes(request):
+            return self._compared(InterleavedComparison(self.pool, request, self.deadline), tell)
+
+    @contextmanager
+    def _within_minutes(self, *requests: ComparisonRequest) -> Iterator[None]:
+        """Wait for no trial once the minutes are over by `OVERTIME`, but for twins.
+
+        How much the run differs from itself has to be known, however long that takes.
+        """
+        if self.budget.minutes is not None and not any(request.twin for request in requests):
+            self.pool.latest = self.deadline + OVERTIME * 60 * self.budget.minutes
+        try:
+            yield
+        finally:
+            self.pool.latest = math.inf
+
+    def _compared(self, comparison: InterleavedComparison, tell: Tell) -> ComparisonRecord | None:
         """Measure a comparison to its end."""
         began, known = time.monotonic(), len(comparison.pairs)
         try:
             record = comparison.run(tell)
         finally:
             self.pool.end(comparison.keys[1])
+        if record is None:
+            return None
         blocks = [block for pair in record.pairs[known:] for block in (pair.baseline, pair.treatment)]
         self.measured_seconds += sum(block.seconds for block in blocks)
         return _dated(replace(record, seconds=time.monotonic() - began))
@@ -139,16 +160,19 @@ class LocalMeasurer:
         Of the latter none begins after the deadline.
         """
         rounds = Rounds(self.pool, requests, self.deadline)
-        for number, record in rounds.run(tell):
-            yield number, _dated(record)
+        with self._within_minutes(*requests):
+            for number, record in rounds.run(tell):
+                yield number, _dated(record)
         self.measured_seconds += rounds.measured_seconds
         for member in sorted(rounds.alone, key=lambda member: member.number):
             if not member.pairs and time.monotonic() > self.deadline:
                 continue
             comparison = InterleavedComparison(self.pool, member.request, self.deadline)
             comparison.go_on_from(member)
-            record = self._compared(comparison, partial(tell, member.number))
-            yield member.number, replace(record, seconds=record.seconds + member.seconds)
+            with self._within_minutes(member.request):
+                record = self._compared(comparison, partial(tell, member.number))
+            if record is not None:
+                yield member.number, replace(record, seconds=record.seconds + member.seconds)
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` on for `steps` more steps, or for `seconds` at most, and time each step."""
@@ -238,7 +262,8 @@ class LocalMeasurer:
                 expected = (PROFILED_STEPS + looks) * trial.step_seconds
                 found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(written, trace)
+                if not found.record.failed:
+                    shutil.move(written, trace)
                 return replace(found.record, arm=identity(arm.determinants()), start=start)
             except TrialEnded as ended:
                 if start:
@@ -280,6 +305,5 @@ def model_sizes(settings: Settings) -> dict[str, int]:
 
 
 def not_profiled(arm: Arm, why: str) -> ProfileRecord:
-    """Return the empty record of a profile that failed."""
-    nothing = {"steps": 0, "seconds": 0.0, "operators": [], "idle": 0.0, "gaps_per_step": 0.0, "gap_seconds": 0.0}
-    return ProfileRecord(device="cpu", trace="", arm=identity(arm.determinants()), failed=why, **nothing)
+    """Return the empty record of a profile of `arm` that failed."""
+    return replace(no_profile(why), arm=identity(arm.determinants()))

@@ -45,6 +45,13 @@ class ComparisonRequest:
     """The least samples of each block, as far as that does not take too long."""
     block_seconds: float | None = None
     """The least seconds of each block, where the budget does not say."""
+    sample_seconds: float = 0.0
+    """The mean seconds of a sample of the baseline as far as they are known, else 0. A launch that is warm knows a few
+    steps alone, which may all be short ones."""
+
+
+OVERTIME = 0.1
+"""The part of the minutes by which what is begun may last longer than what is left of them."""
 
 
 class Measurer(Protocol):
@@ -77,13 +84,19 @@ class Measurer(Protocol):
     def check(self, settings: Settings) -> list[tuple[str, str]]:
         """Return (key, reason) for all that the installed libraries refuse of these settings."""
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
-        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far."""
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
+        """Measure interleaved pairs of two arms until the stop rule is met. `tell` gets the pairs so far.
+
+        None if the minutes are over by `OVERTIME` before there are pairs enough for an interval.
+        """
 
     def compare_together(
         self, requests: Sequence[ComparisonRequest], tell: TellOne
     ) -> Iterator[tuple[int, ComparisonRecord]]:
-        """Measure several comparisons of one baseline, and yield the place and the record of each as it is decided."""
+        """Measure several comparisons of one baseline, and yield the place and the record of each as it is decided.
+
+        Those for which there is no time left have no record.
+        """
 
     def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
         """Train `arm` by itself for so many steps, or for so many seconds at most, and time each step."""

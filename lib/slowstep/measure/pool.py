@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections import Counter
@@ -41,6 +42,8 @@ class TrialPool:
         self.log_of: dict[str, Path] = {}
         """The log of each arm's last launch."""
         self.launches = 0
+        self.latest = math.inf
+        """The time, by `time.monotonic()`, after which no trial is waited for; whoever asks meets NoTimeLeft."""
         self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
         self._bases = FrozenBases(Path(self._caches.name), logs)
         self._pace: dict[str, float] = {}
@@ -84,7 +87,8 @@ class TrialPool:
         self.log_of[key] = log
         limit = memory_limit(self.budget)
         base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, limit, alone)
-        process = TrialProcess(arm, log, self.budget, cache=Path(self._caches.name) / key, base=base)
+        cache = Path(self._caches.name) / key
+        process = TrialProcess(arm, log, self.budget, cache, base, latest=lambda: self.latest)
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
         except BaseException:

@@ -23,9 +23,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from slowstep.launch.trial_process import TrialEnded
+from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import Needs, common, keys_of, sizes
-from slowstep.measure.measurer import ComparisonRequest, TellOne
+from slowstep.measure.measurer import FEWEST, ComparisonRequest, TellOne
 from slowstep.measure.member import BASELINE, TREATMENT, Member
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Status, Steps
@@ -76,6 +76,9 @@ class Rounds:
         except (_Unshared, _Over):
             self.alone += self.live
             self.live.clear()
+        except NoTimeLeft:
+            for member in [member for member in self.live if len(member.pairs) >= FEWEST]:
+                yield member.number, self._record_of(member)
         finally:
             self.pool.keep_only({self._key})
         for member in list(self.failed):

@@ -89,7 +89,8 @@ def baseline_conclusion(
     if baseline.unobserved:
         parts[-1] += f" The baseline could not be observed by itself for longer ({escape(baseline.unobserved)})."
     if baseline.unprofiled:
-        parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): no operator and no line is named."
+        missing = "no operator is named" if f.places else "no operator and no line is named"
+        parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): {missing}."
     if warned:
         parts.append("The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + ".")
     worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]

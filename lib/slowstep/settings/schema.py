@@ -84,6 +84,8 @@ class Process:
     """True to look for values that are not finite in the backward pass (torch.autograd.set_detect_anomaly)."""
     deterministic_algorithms: bool | None = None
     cudnn_benchmark: bool | None = None
+    tracing: bool | None = None
+    """False to end what notes each allocation, call or line of a command's program (tracemalloc, cProfile)."""
     expandable_segments: bool | None = None
     """True for device memory in segments that grow (PYTORCH_CUDA_ALLOC_CONF)."""
     garbage_collection: Literal["automatic", "frozen"] | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import os
+import sys
 import threading
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +72,17 @@ def _set_collecting(value: str) -> None:
         gc.disable()
 
 
+def tracing() -> bool:
+    """Return whether something notes each allocation, call or line of Python: tracemalloc, cProfile, a debugger."""
+    return tracemalloc.is_tracing() or sys.getprofile() is not None or sys.gettrace() is not None
+
+
+def _end_tracing(_: bool) -> None:
+    tracemalloc.stop()
+    sys.setprofile(None)
+    sys.settrace(None)
+
+
 def _set_benchmark(value: bool) -> None:
     torch.backends.cudnn.benchmark = value
 
@@ -102,6 +116,8 @@ class Flag:
     """The function or the attribute by which a program sets it."""
     setters: tuple[tuple[Any, str], ...] = ()
     """The functions by which a program sets it, each as its owner and its name."""
+    said: Callable[[Any], Any] = lambda given: given
+    """Tells the value that a program gives to such a function."""
     grows: bool = False
     """True if setting it acts on what exists then, so that it is set again when training begins."""
 
@@ -129,6 +145,13 @@ FLAGS: dict[str, Flag] = {
         lambda: torch.backends.cudnn.benchmark, _set_benchmark, "torch.backends.cudnn.benchmark"
     ),
     "process.expandable_segments": Flag(expandable_segments, _set_expandable_segments, "PYTORCH_CUDA_ALLOC_CONF"),
+    "process.tracing": Flag(
+        tracing,
+        _end_tracing,
+        "tracemalloc.start",
+        ((tracemalloc, "start"), (cProfile.Profile, "enable"), (sys, "setprofile"), (sys, "settrace")),
+        said=lambda given: given is not None,
+    ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
 """What can be set, by canonical key."""
@@ -150,8 +173,10 @@ class Flags:
     def attach(self, patches: Patches) -> None:
         """Begin."""
         for key in self._asked():
-            for owner, name in FLAGS[key].setters:
-                patches.around(owner, name, self._overruled(key))
+            flag = FLAGS[key]
+            for owner, name in flag.setters:
+                called = flag.call if len(flag.setters) == 1 else f"{owner.__name__}.{name}"
+                patches.around(owner, name, self._overruled(key, called))
         self.set()
 
     def set(self) -> None:
@@ -165,15 +190,16 @@ class Flags:
     def _asked(self) -> list[str]:
         return [key for key in FLAGS if key in self.wanted]
 
-    def _overruled(self, key: str) -> Callable[..., Any]:
+    def _overruled(self, key: str, name: str) -> Callable[..., Any]:
         def called(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             # a loader's worker has flags of its own, and its thread that pins memory sets what it likes
             if os.getpid() != self._process or threading.get_ident() != self._thread:
                 return original(*args, **kwargs)
-            self._calls[key] += 1
-            if self._calls[key] <= NOTED:  # it may be set in each step
-                given = [*args, *kwargs.values()]
-                self.wanted.note(key, FLAGS[key].call, given[0] if given else None, self.wanted[key])
+            given = [*args, *kwargs.values()]
+            before = FLAGS[key].said(given[0]) if given else True
+            self._calls[key] += before != self.wanted[key]
+            if before != self.wanted[key] and self._calls[key] <= NOTED:  # it may be set in each step
+                self.wanted.note(key, name, before, self.wanted[key])
             return None
 
         return called

@@ -55,9 +55,20 @@ class ModelChanges:
             IdleGradients(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             note_made(patches, self._optimizers)
+        arithmetic = {key: self.wanted[key] for key in AUTOCAST if key in self.wanted}
+        if arithmetic and not any(arithmetic.values()):
+            patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._not_entered)
 
     def _found_idle(self) -> None:
         self.wanted.note(IDLE, "requires_grad_", True, False)
+
+    def _not_entered(self, original: Any, context: Any) -> Any:
+        """Enter an autocast of the program's own as one that is switched off."""
+        if context._enabled:
+            key = next((k for k, dtype in AUTOCAST.items() if dtype == context.fast_dtype), "")
+            self.wanted.note_once(key or next(iter(AUTOCAST)), "torch.autocast", True, False)
+            context._enabled = False
+        return original(context)
 
     def _passed_through(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not self._switched_off:

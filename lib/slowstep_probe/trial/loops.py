@@ -1,5 +1,7 @@
 """Loops in Python, as a profile shows them: one operator again and again, and no product of matrices in between.
 
+A loop that calls a module with weights again and again is one, too, whatever it multiplies (`module_calls`).
+
 Between two products of matrices a model calls up to a hundred operators, and none of them more than some twenty times
 (measured on twenty-four architectures of transformers; RWKV's scan is a loop). What comes more often is a loop over
 positions, samples or elements, which could be a single operator over all of them.
@@ -11,7 +13,7 @@ import bisect
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -46,18 +48,32 @@ IN_C = re.compile(r"Backward\d+$|AccumulateGrad$")
 """The names of nodes that are not Python's. What one of them calls again and again is no loop in Python."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """A stretch of time in which one module is called again and again. Times are in us."""
+
+    begin: float
+    """The start of the first call, whose end is taken to be as far from it as the ends are apart on the mean."""
+    end: float
+    name: str
+    """The class of the module that is called most often, of those that are no part of another one."""
+    calls: int
+    """Its calls."""
+
+
 def loops(
     events: Sequence[Any],
     phase_at: Callable[[float], str],
     steps_end: Sequence[float],
     steps: int,
     busy: Sequence[tuple[float, float]] = (),
+    repeated: Sequence[Repeated] = (),
 ) -> dict[str, Loop]:
     """Return the loops of each phase, told as one.
 
     `events` are those of the profiler on the host, `phase_at` tells the phase at a moment, `steps_end` are the moments
-    at which steps end, and `busy` are the spans in which a device computes, in order, all in us. Time in which it does
-    is not lost.
+    at which steps end, `busy` are the spans in which a device computes, and `repeated` are those in which a module is
+    called again and again, in order, all in us. Time in which a device computes is not lost.
     """
     made = dict[str, set[int]]()
     seconds, names = defaultdict[str, Counter[int]](Counter), defaultdict[str, Counter[str]](Counter)
@@ -65,9 +81,12 @@ def loops(
     def part(event: Any) -> tuple[str, int]:
         return phase_at(event.time_range.start), bisect.bisect(steps_end, event.time_range.start)
 
-    for stretch in _stretches(events, part):
+    turns = defaultdict[str, Counter[str]](Counter)
+    for one in repeated:
+        turns[phase_at(one.end)][one.name] += one.calls
+    for stretch in _stretches(events, part, repeated):
         calls = Counter(e.name for e in stretch)
-        if max(calls.values(), default=0) < OFTEN:
+        if max(calls.values(), default=0) < OFTEN and (not stretch or _within(stretch[0], repeated) is None):
             continue
         phase, step = part(stretch[0])
         if phase == "backward" and _node(stretch[0]) == OUTSIDE:
@@ -78,7 +97,7 @@ def loops(
     found = {}
     for phase, of_steps in seconds.items():
         taken = of_most_steps(of_steps, steps)
-        name, times = names[phase].most_common(1)[0]
+        name, times = (turns.get(phase) or names[phase]).most_common(1)[0]
         if taken > 0:
             found[phase] = Loop(name=name, calls=times, seconds=taken)
     for phase in [phase for phase in found if made.get(phase)]:
@@ -106,31 +125,40 @@ def outermost(event: Any) -> Any:
     return event
 
 
-def _stretches(events: Iterable[Any], part: Callable[[Any], Hashable]) -> Iterator[list[Any]]:
+def _stretches(
+    events: Iterable[Any], part: Callable[[Any], Hashable], repeated: Sequence[Repeated]
+) -> Iterator[list[Any]]:
     """Yield the operators that Python calls one after the other, without a product among them.
 
     A stretch lies within one thread, one `part` of the profile, and one node of the backward pass: from node to node no
-    Python runs.
+    Python runs. Where a module is called again and again, products belong to it.
     """
     called, products = dict[int, Any](), set[int]()
     for event in events:
         operator = outermost(event)
         if "::" in operator.name and not operator.name.startswith("autograd::"):
             called[id(operator)] = operator
-            if PRODUCTS.search(event.name):
+            if PRODUCTS.search(event.name) and _within(operator, repeated) is None:
                 products.add(id(operator))
     stretch, last = list[Any](), None
     for operator in sorted(called.values(), key=lambda e: (e.thread, e.time_range.start)):
         node = _node(operator)
         if node == IN_C_ALONE:
             continue
-        within = (operator.thread, part(operator), node)
+        within = (operator.thread, part(operator), node, _within(operator, repeated))
         if within != last or id(operator) in products:
             yield stretch
             stretch, last = [], within
         if id(operator) not in products:
             stretch.append(operator)
     yield stretch
+
+
+def _within(event: Any, repeated: Sequence[Repeated]) -> int | None:
+    """Return the number of the stretch of repeated calls in which an event begins; None if it begins in none."""
+    start = event.time_range.start
+    i = bisect.bisect_right(repeated, start, key=lambda r: r.begin) - 1
+    return i if i >= 0 and start < repeated[i].end else None
 
 
 def _undone(node: Any) -> float:

@@ -30,7 +30,7 @@ from torch.profiler import record_function
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import clock_for
-from slowstep_probe.measured import Memory, Status, Steps
+from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.plain import from_plain
@@ -64,11 +64,12 @@ from slowstep_probe.trial.messages import (
     decoded,
     encoded,
 )
-from slowstep_probe.trial.profiling import ANNOTATION, Profiling, step_ends, warm_up_profiler
+from slowstep_probe.trial.profiling import ANNOTATION, Profiling, warm_up_profiler
 from slowstep_probe.trial.schedule import Schedule, Then
 from slowstep_probe.trial.stack_sampler import Places
 from slowstep_probe.trial.standstill import Standstill
 from slowstep_probe.trial.told import NotTestable, told
+from slowstep_probe.trial.worker_stacks import WorkerStacks, of_waiting
 from slowstep_probe.weights import on_device
 
 T = TypeVar("T")
@@ -164,7 +165,10 @@ class Trial:
         """True if this is one of several ranks."""
         self.ready = self.met = False
         self.profiling: tuple[Profiling, Profile] | None = None
+        self.profiles_itself = False
+        """True if the program was seen to run a profiler of its own."""
         self.looking: tuple[Places, Profile] | None = None
+        self.worker_stacks = WorkerStacks()
         if of and of.where:
             answer_where(of.where, lambda: (self.probe.tape.phase, self.schedule.all_trained))
 
@@ -227,7 +231,10 @@ class Trial:
             self._be_ready()
         else:
             if self.profiling:
-                step_ends()
+                self.profiling[0].step_ends()
+            if self.looking:
+                self.profiles_itself |= torch.autograd._profiler_enabled()
+                self.worker_stacks.begin(self.probe.workers.pids)
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
             if self.changes and self.schedule.all_trained <= EARLY:
                 self.changes.after_early_step()
@@ -237,9 +244,9 @@ class Trial:
                 self._go_on(then)
                 return
             if self.looking:
-                self._begin_profile(*self.looking)
-                return
-            if self.profiling:
+                if self._begin_profile(*self.looking):
+                    return
+            elif self.profiling:
                 self._send_profile(*self.profiling)
             else:
                 self._send_block()
@@ -298,14 +305,22 @@ class Trial:
         )
         self._send(measured)
 
-    def _begin_profile(self, places: Places, request: Profile) -> None:
-        """Begin the profiled steps, after those in which the stack was looked at."""
-        self.looking, self.places = None, places.stop(self.probe.tape.phases())
+    def _begin_profile(self, places: Places, request: Profile) -> bool:
+        """Begin the profiled steps, after those in which the stack was looked at, and return whether there are any.
+
+        A program that runs a profiler of its own gets no other one, since only one can run at a time.
+        """
+        self.looking = None
+        self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
         self.probe.close()
+        if self.profiles_itself:
+            self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
+            return False
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
         self.profiling = (Profiling(self.device), request)
         self._begin(Run(steps=request.steps))
+        return True
 
     def _send_profile(self, profiling: Profiling, request: Profile) -> None:
         self.profiling = self.probe.annotation = None
@@ -333,6 +348,7 @@ class Trial:
             if isinstance(request, Profile):
                 self.looking = (Places(self.probe.tape.last_mark), request)
                 self._begin(Run(steps=request.looks))
+                self.worker_stacks.begin(self.probe.workers.pids)
                 self.looking[0].start()
                 return
             if isinstance(request, PeriodicEvent):

@@ -6,10 +6,12 @@ The profiler slows what it looks at, so a profiled trial serves for nothing else
 from __future__ import annotations
 
 import bisect
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -17,7 +19,8 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from slowstep_probe.measured import Operator, ProfileRecord
-from slowstep_probe.trial.loops import PAUSE, loops, of_most_steps
+from slowstep_probe.trial.loops import PAUSE, Repeated, loops, of_most_steps
+from slowstep_probe.trial.module_calls import ModuleCalls
 
 TOP = 20
 """The most operators that are kept of a profile and of a phase."""
@@ -39,11 +42,20 @@ class Profiling:
         self.on_device = device == "cuda"
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self.on_device
         self.profiler = profile(activities=activities)
+        self._ended: list[int] = []
+        self._calls = ModuleCalls()
         self.profiler.start()
+
+    def step_ends(self) -> None:
+        """Note that a step has ended, in the trace and by this process's clock."""
+        self._ended.append(time.perf_counter_ns())
+        with record_function(ANNOTATION + STEP_ENDS):
+            return
 
     def stop(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
         """Return what was seen of `steps` steps that took `seconds`, and write the trace to `trace` for Perfetto."""
         self.profiler.stop()
+        self._calls.stop()
         trace.parent.mkdir(parents=True, exist_ok=True)
         self.profiler.export_chrome_trace(str(trace))
         busy, gaps = self._busy()
@@ -54,7 +66,14 @@ class Profiling:
             operators=self._operators(),
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
-            loops=loops(self._host_events(), self._phases(), self._steps_end(), steps, self._covered(DeviceType.CUDA)),
+            loops=loops(
+                self._host_events(),
+                self._phases(),
+                self._steps_end(),
+                steps,
+                self._covered(DeviceType.CUDA),
+                self._repeated(),
+            ),
             idle=max(0.0, 1 - busy / seconds),
             gaps_per_step=len(gaps) / steps,
             gap_seconds=sum(gaps) / steps,
@@ -107,6 +126,15 @@ class Profiling:
         """Return the moments at which steps end, in us."""
         return [end for name, _, end in self._stretches() if name == STEP_ENDS]
 
+    def _repeated(self) -> list[Repeated]:
+        """Return the stretches in which a module is called again and again, by the trace's clock."""
+        ends = [begin for name, begin, _ in self._stretches() if name == STEP_ENDS]
+        if not ends or len(ends) != len(self._ended):  # a profiler of the program's own stopped this one
+            return []
+        clock = median(at - 1e-3 * ended for at, ended in zip(ends, self._ended, strict=True))
+        backward = [begin for name, begin, _ in self._stretches() if name == "backward"]
+        return self._calls.repeated(self._phases(), sorted([*ends, *backward]), clock)
+
     def _stretches(self) -> list[tuple[str, float, float]]:
         """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""
         found = [
@@ -149,12 +177,6 @@ class Profiling:
             for e in self.profiler.events()
             if e.device_type == kind and not e.is_user_annotation and not e.name.startswith(ANNOTATION)
         )
-
-
-def step_ends() -> None:
-    """Note in the trace that a step has ended."""
-    with record_function(ANNOTATION + STEP_ENDS):
-        return
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

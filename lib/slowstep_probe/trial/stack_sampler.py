@@ -74,15 +74,24 @@ class Places:
                 self.found[(mark, *place_of(frame))] += 1
 
 
-def place_of(frame: FrameType) -> tuple[str, bool]:
+def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
     """Return the place that a stack stands at, and whether it is the user's own code.
 
     It is the innermost frame outside of the libraries: a hook, a dataset, a callback, a line of the user's loop. If
-    there is none, since the loop is a library's, it is the innermost frame of all.
+    there is none, since the loop is a library's, it is the innermost frame of all. Frames count that are called from
+    the function `within`, if it is named.
     """
     own = nearest(frame)
+    if own is not None and within and not _called_from(own, within):
+        own = None
     found = own or frame
     return f"{_shown(found.f_code.co_filename)}:{found.f_lineno} in {_function(found)}", own is not None
+
+
+def _called_from(frame: FrameType | None, function: str) -> bool:
+    while frame is not None and frame.f_code.co_name != function:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _function(frame: FrameType) -> str:

@@ -112,10 +112,10 @@ class SlurmMeasurer:
         """Return (key, reason) for all that the libraries of a node refuse of these settings."""
         return self._verb("check", settings)
 
-    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord | None:
         """Measure interleaved pairs of two arms on the main job's node. `tell` gets the pairs so far."""
         found = list(self._spread([Task(open={0: request})], lambda number, pairs: tell(pairs)))
-        return found[0][1]
+        return found[0][1] if found else None
 
     def compare_together(
         self, requests: Sequence[ComparisonRequest], tell: TellOne

@@ -143,7 +143,8 @@ def _serve(box: Mailbox, start: Start, measurer: LocalMeasurer, name: str) -> No
 
 def _compared(measurer: LocalMeasurer, requests: list[Any], tell: Callable[[int, Any], None]) -> Any:
     if len(requests) == 1:
-        return [(0, measurer.compare(requests[0], partial(tell, 0)))]
+        record = measurer.compare(requests[0], partial(tell, 0))
+        return [(0, record)] if record is not None else []
     return measurer.compare_together(requests, tell)
 
 

@@ -1,0 +1,156 @@
+"""The places in the code where a loader's workers spend their time, found by looking at their stacks as at the trial's.
+
+What the training waits for is made there, and the trial's own stack shows no more than the loop that asks for it. A
+worker is a fork of the trial, so it has the trial's handler of a signal that nobody else sends: it begins to look when
+it is sent first, and tells what it has seen when it is sent again. Until then it costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from select import select
+from types import FrameType
+from typing import Any
+
+from slowstep_probe.measured import Place
+from slowstep_probe.trial.stack_sampler import KEPT, PERIOD, SWITCH, place_of
+
+SIGNAL = getattr(signal, "SIGRTMIN", 0) + 7
+"""The signal to a worker, one of those that programs may use as they like. Linux alone has them."""
+
+ATOMIC = 4000
+"""The bytes of a message that a pipe takes whole, however many write to it (PIPE_BUF is 4096 on Linux)."""
+
+PATIENCE = 1.0
+"""Seconds in which a worker may tell what it has seen. One that computes in C reads no signal meanwhile."""
+
+LOOP, FETCH = "_worker_loop", "fetch"
+"""The functions of torch.utils.data in which a worker lives, and makes a batch."""
+
+IN_A_WORKER = ", in a loader's worker"
+"""The words after a worker's place."""
+
+
+class WorkerStacks:
+    """Looks at the stacks of workers. It is made in the trial before they are."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._watched: set[int] = set()
+        self._look: _Look | None = None
+        if hasattr(signal, "SIGRTMIN"):
+            signal.signal(SIGNAL, self._signalled)
+            signal.siginterrupt(SIGNAL, False)
+
+    def begin(self, workers: Iterable[int]) -> None:
+        """Begin to look at those of the `workers`, by their process numbers, that are not looked at yet."""
+        for pid in set(workers) - self._watched:
+            if _handles(pid):
+                self._watched.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, SIGNAL)
+
+    def end(self) -> Counter[tuple[str, bool]]:
+        """Stop looking, and return how often workers were seen at each place, and whether it is the user's own."""
+        found = Counter[tuple[str, bool]]()
+        waiting = set()
+        for pid in self._watched:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, SIGNAL)
+                waiting.add(pid)
+        self._watched.clear()
+        while waiting and select([self._read], [], [], PATIENCE)[0]:
+            for line in os.read(self._read, 2**20).splitlines():
+                told = json.loads(line)
+                waiting.discard(told["pid"])
+                found.update({(where, own): count for where, own, count in told["places"]})
+        return found
+
+    def _signalled(self, *_: Any) -> None:
+        """Begin to look, or tell what was seen: in a worker, between two of its instructions."""
+        if self._look is None:
+            self._look = _Look()
+            return
+        places = self._look.ended().most_common(KEPT)
+        self._look = None
+        with contextlib.suppress(OSError):
+            os.write(self._write, _message([[where, own, count] for (where, own), count in places]))
+
+
+def _message(places: list[list[Any]]) -> bytes:
+    """Return what a worker tells, in one line of at most `ATOMIC` bytes: the most frequent places."""
+    while True:
+        line = json.dumps({"pid": os.getpid(), "places": places}).encode() + b"\n"
+        if len(line) <= ATOMIC:
+            return line
+        places = places[:-1]
+
+
+class _Look:
+    """Looks at the stack of the worker's main thread, which makes the batches, until `ended`."""
+
+    def __init__(self) -> None:
+        self._found = Counter[tuple[str, bool]]()
+        self._over = threading.Event()
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH, self._switch))
+        self._thread = threading.Thread(target=self._run, name="places", daemon=True)
+        self._thread.start()
+
+    def ended(self) -> Counter[tuple[str, bool]]:
+        """Stop, and return how often each place was seen."""
+        self._over.set()
+        self._thread.join()
+        sys.setswitchinterval(self._switch)
+        return self._found
+
+    def _run(self) -> None:
+        main = threading.main_thread().ident
+        while not self._over.wait(PERIOD):
+            frame = sys._current_frames().get(main)
+            if frame is not None and makes_batch(frame):
+                self._found[place_of(frame, LOOP)] += 1
+
+
+def makes_batch(frame: FrameType | None) -> bool:
+    """Return whether a worker that stands at a frame makes a batch, and does not wait for an order."""
+    while frame is not None and frame.f_code.co_name != LOOP:
+        if frame.f_code.co_name == FETCH and frame.f_globals.get("__name__", "").startswith("torch."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list[Place]:
+    """Return the places of a trial with those of its workers in place of its own waits for data.
+
+    The share of a wait is spread over what the workers were `seen` to do.
+    """
+    waits = sum(place.share for place in places if place.phase == "data")
+    if not waits or not seen:
+        return list(places)
+    there = [
+        Place(phase="data", where=where + IN_A_WORKER, own=own, share=waits * count / seen.total())
+        for (where, own), count in seen.most_common(KEPT)
+    ]
+    rest = [replace(place) for place in places if place.phase != "data"]
+    return sorted([*there, *rest], key=lambda place: -place.share)
+
+
+def _handles(pid: int) -> bool:
+    """Return whether a process has a handler for the signal, which would end it otherwise."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            caught = next((line for line in status if line.startswith("SigCgt:")), "SigCgt: 0")
+    except OSError:
+        return False
+    return bool(int(caught.split()[1], 16) >> (SIGNAL - 1) & 1)

@@ -1,0 +1,102 @@
+"""The lines of a loader's workers: found in real workers, without a cost before anybody looks."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from slowstep_probe.loader_workers import Workers
+from slowstep_probe.measured import Place
+from slowstep_probe.trial.worker_stacks import SIGNAL, WorkerStacks, of_waiting
+
+
+class Records(Dataset):
+    """Records that are read slowly and then decoded in a tenth of that time."""
+
+    def __len__(self) -> int:
+        return 100_000
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        return decoded(read(i))
+
+
+def read(i: int) -> float:
+    time.sleep(0.01)
+    return float(i)
+
+
+def decoded(value: float) -> torch.Tensor:
+    time.sleep(0.001)
+    return torch.tensor(value)
+
+
+@pytest.fixture
+def stacks() -> Iterator[WorkerStacks]:
+    before = signal.getsignal(SIGNAL)
+    yield WorkerStacks()
+    signal.signal(SIGNAL, before)
+
+
+def workers_of(iterator: object) -> Workers:
+    workers = Workers()
+    workers.belong_to(iterator)
+    return workers
+
+
+def test_the_lines_that_make_batches_are_found_in_workers(stacks: WorkerStacks) -> None:
+    """By the share of the time that they take there, and under the names of their functions."""
+    iterator = iter(DataLoader(Records(), batch_size=4, num_workers=2))
+    next(iterator)
+    stacks.begin(workers_of(iterator).pids)
+    for _ in range(30):
+        next(iterator)
+    found = stacks.end()
+    in_function = Counter[str]()
+    for (where, own), count in found.items():
+        in_function[where.rpartition(" in ")[2] if own else "of a library"] += count
+
+    assert in_function["read"] > 3 * in_function["decoded"] > 0
+    assert next(iterator) is not None  # they go on
+    assert workers_of(iterator).number == 2
+
+
+def test_a_worker_that_waits_for_an_order_is_not_seen_at_work(stacks: WorkerStacks) -> None:
+    """Its queue is full: the training waits for nothing that it does."""
+    iterator = iter(DataLoader(Records(), batch_size=2, num_workers=1, prefetch_factor=2))
+    next(iterator)
+    time.sleep(0.5)
+    stacks.begin(workers_of(iterator).pids)
+    time.sleep(0.5)
+
+    assert stacks.end() == Counter()
+
+
+def test_a_worker_that_would_end_by_the_signal_gets_none(stacks: WorkerStacks) -> None:
+    """One that was started as a new interpreter has no handler for it."""
+    iterator = iter(DataLoader(torch.arange(100.0), batch_size=2, num_workers=1, multiprocessing_context="spawn"))
+    next(iterator)
+    stacks.begin(workers_of(iterator).pids)
+
+    assert stacks.end() == Counter()
+    assert workers_of(iterator).number == 1
+    assert next(iterator) is not None
+
+
+def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
+    """The loop that asks for a batch makes none. What else is seen of the trial stays."""
+    loop = Place(phase="data", where="train.py:9 in main", own=True, share=0.4)
+    other = Place(phase="other", where="train.py:12 in main", own=True, share=0.3)
+    seen = Counter({("data.py:3 in read", True): 30, ("torch/utils/data/collate.py:7 in collate", False): 10})
+
+    assert [(p.phase, p.where, p.own, round(p.share, 3)) for p in of_waiting([loop, other], seen)] == [
+        ("data", "data.py:3 in read, in a loader's worker", True, 0.3),
+        ("other", "train.py:12 in main", True, 0.3),
+        ("data", "torch/utils/data/collate.py:7 in collate, in a loader's worker", False, 0.1),
+    ]
+    assert of_waiting([loop, other], Counter()) == [loop, other]
