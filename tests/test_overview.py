@@ -131,6 +131,14 @@ def test_what_to_do_says_what_it_is_now_and_what_becomes_of_the_memory(concluded
     assert as_json(found)["memory_bytes"] == {"before": 2**30, "after": 2**30}
 
 
+def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Concluded) -> None:
+    """That nothing was shown would not be true."""
+    found = overview(concluded({"per_device_train_batch_size=8": 0.6}, **{"allow.semantics": False}))
+
+    assert "throughput was shown with per_device_train_batch_size=8" in found.answer
+    assert "which is not adopted: it is other training (" in found.answer
+
+
 def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
     """What the remedy names is what lets it in."""
     gains = {"per_device_train_batch_size=8": 0.6}

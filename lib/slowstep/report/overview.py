@@ -128,6 +128,11 @@ class Overview:
             return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
         if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
+        refused = [one for one in self.decision.refused if one.verdict.effect]
+        if self.causes and refused:
+            best = max(refused, key=lambda one: one.verdict.effect.mean)
+            shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
+            return f"{shown}, which is not adopted: {best.why}."
         if self.causes:
             return "No change that may be made here was shown and confirmed to be faster. The causes below say why."
         open_ones = self.of(Outcome.INCONCLUSIVE)
