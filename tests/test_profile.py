@@ -106,18 +106,18 @@ CELL, SMALL = torch.nn.LSTMCell(8, 8), torch.nn.Sequential(torch.nn.Linear(8, 16
 def by_cell() -> None:
     """Goes over positions by a recurrent cell, which multiplies matrices at each."""
     state = None
-    for row in HELD[:40]:
+    for row in HELD[:60]:
         state = CELL(row[None, :8], state)
 
 
 def by_sample() -> None:
     """Gives a model the examples of a batch one by one."""
-    torch.stack([SMALL(row[:8]) for row in HELD[:40]]).sum().backward()
+    torch.stack([SMALL(row[:8]) for row in HELD[:60]]).sum().backward()
 
 
 def by_micro_batch() -> None:
     """Computes gradients after each of many small batches."""
-    for row in HELD[:40]:
+    for row in HELD[:60]:
         loss = SMALL(row[:8]).sum()
         with torch.profiler.record_function(f"{ANNOTATION}backward"):
             loss.backward()
@@ -130,9 +130,25 @@ def by_shared_layer() -> None:
         x = SMALL(x)
 
 
+LAYERS, SHARED = torch.nn.ModuleList(torch.nn.Linear(8, 128) for _ in range(60)), torch.nn.PReLU()
+
+
+def by_deep_network() -> None:
+    """Shares a small module with weights among all of its layers."""
+    x = HELD[:, :8]
+    for layer in LAYERS:
+        x = SHARED(layer(x).tanh().sin().cos().exp())[:, :8]
+
+
 @pytest.mark.parametrize(
     ("work", "named"),
-    [(by_cell, "LSTMCell"), (by_sample, "Sequential"), (by_micro_batch, None), (by_shared_layer, None)],
+    [
+        (by_deep_network, None),
+        (by_cell, "LSTMCell"),
+        (by_sample, "Sequential"),
+        (by_micro_batch, None),
+        (by_shared_layer, None),
+    ],
 )
 def test_a_module_that_is_called_again_and_again_is_in_a_loop(
     work: Callable[[], object], named: str | None, tmp_path: Path
@@ -144,8 +160,10 @@ def test_a_module_that_is_called_again_and_again_is_in_a_loop(
         profiling.step_ends()
     found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
 
-    assert [(loop.name, loop.calls) for phase, loop in found.items() if not loop.of] == [(named, 3 * 40)] * bool(named)
-    assert not torch.nn.modules.module._global_forward_pre_hooks
+    assert [(loop.name, loop.calls) for phase, loop in found.items() if not loop.of] == [(named, 3 * 60)] * bool(named)
+    hooks = torch.nn.modules.module
+    assert not hooks._global_forward_pre_hooks
+    assert not hooks._global_forward_hooks
 
 
 @dataclass

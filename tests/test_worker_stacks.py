@@ -1,4 +1,4 @@
-"""The lines of a loader's workers: found in real workers, without a cost before anybody looks."""
+"""The lines of a loader's workers: found in real workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.measured import Place
-from slowstep_probe.trial.worker_stacks import SIGNAL, WorkerStacks, of_waiting
+from slowstep_probe.trial.stack_sampler import WAITS
+from slowstep_probe.trial.worker_stacks import ENOUGH, SIGNAL, WorkerStacks, of_waiting
 
 
 class Records(Dataset):
@@ -38,9 +40,10 @@ def decoded(value: float) -> torch.Tensor:
 
 @pytest.fixture
 def stacks() -> Iterator[WorkerStacks]:
-    before = signal.getsignal(SIGNAL)
+    before = {number: signal.getsignal(number) for number in (SIGNAL, ENOUGH)}
     yield WorkerStacks()
-    signal.signal(SIGNAL, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def workers_of(iterator: object) -> Workers:
@@ -90,7 +93,7 @@ def test_a_worker_that_would_end_by_the_signal_gets_none(stacks: WorkerStacks) -
 
 def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
     """The loop that asks for a batch makes none. What else is seen of the trial stays."""
-    loop = Place(phase="data", where="train.py:9 in main", own=True, share=0.4)
+    loop = Place(phase="data", where="train.py:9 in main" + WAITS, own=True, share=0.4)
     other = Place(phase="other", where="train.py:12 in main", own=True, share=0.3)
     seen = Counter({("data.py:3 in read", True): 30, ("torch/utils/data/collate.py:7 in collate", False): 10})
 
@@ -99,4 +102,6 @@ def test_a_wait_for_data_is_what_the_workers_do_meanwhile() -> None:
         ("other", "train.py:12 in main", True, 0.3),
         ("data", "torch/utils/data/collate.py:7 in collate, in a loader's worker", False, 0.1),
     ]
-    assert of_waiting([loop, other], Counter()) == [loop, other]
+    assert [p.where for p in of_waiting([loop, other], Counter())] == ["train.py:9 in main", "train.py:12 in main"]
+    begins = replace(loop, where="train.py:9 in main")  # workers are started, and nothing is waited for
+    assert of_waiting([begins], seen) == [begins]

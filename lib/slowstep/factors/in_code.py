@@ -33,7 +33,7 @@ LINES = {
     "process.detect_anomaly": "torch.autograd.set_detect_anomaly({value})",
     "process.deterministic_algorithms": "torch.use_deterministic_algorithms({value})",
     "process.cudnn_benchmark": "torch.backends.cudnn.benchmark = {value}",
-    "process.tracing": "tracemalloc.stop(); sys.setprofile(None); sys.settrace(None)",
+    "process.tracing": "without what traces the program (tracemalloc, cProfile, a debugger)",
     "process.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:{value}  # beside what it holds",
     "process.garbage_collection": "gc.collect(); gc.freeze()  # once, before the loop",
     "ddp.comm_hook": "model.register_comm_hook(…) for {value}",

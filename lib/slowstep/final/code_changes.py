@@ -43,7 +43,7 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
     else:
         parts += ["No change of a setting was shown to pay, so none is proposed."]
     lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
-    lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline]
+    lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline and cause.factor is None]
     if lines:
         parts += ["## Code to look at", "\n".join(lines)]
     taken = {f.name for f, _ in choice.chosen.contrast.levels} if choice.adopted and choice.chosen else set()

@@ -328,7 +328,8 @@ class Evidence:
         """Return the need of a contrast's comparison."""
         name = title or contrast.name
         blocks = self.block_length.seconds if self.block_length else None
-        pace = self._sample_seconds
+        own = contrast.baseline.determinants() == self.arm.determinants()  # of another baseline no pace is known
+        pace = self._sample_seconds if own else 0.0
         return needed.contrast(self.settings, contrast, name, comparisons, purpose, self.stall_samples, blocks, pace)
 
     def prior(self, contrast: Contrast) -> Verdict:

@@ -149,8 +149,8 @@ FLAGS: dict[str, Flag] = {
         tracing,
         _end_tracing,
         "tracemalloc.start",
-        ((tracemalloc, "start"), (cProfile.Profile, "enable"), (sys, "setprofile"), (sys, "settrace")),
-        said=lambda given: given is not None,
+        ((tracemalloc, "start"), (cProfile.Profile, "enable")),
+        said=lambda given: True,
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }

@@ -53,12 +53,13 @@ class Repeated:
     """A stretch of time in which one module is called again and again. Times are in us."""
 
     begin: float
-    """The start of the first call, whose end is taken to be as far from it as the ends are apart on the mean."""
     end: float
     name: str
     """The class of the module that is called most often, of those that are no part of another one."""
     calls: int
     """Its calls."""
+    phase: str
+    """The phase in which they are."""
 
 
 def loops(
@@ -83,7 +84,7 @@ def loops(
 
     turns = defaultdict[str, Counter[str]](Counter)
     for one in repeated:
-        turns[phase_at(one.end)][one.name] += one.calls
+        turns[one.phase][one.name] += one.calls
     for stretch in _stretches(events, part, repeated):
         calls = Counter(e.name for e in stretch)
         if max(calls.values(), default=0) < OFTEN and (not stretch or _within(stretch[0], repeated) is None):

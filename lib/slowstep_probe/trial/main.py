@@ -234,8 +234,9 @@ class Trial:
                 self.profiling[0].step_ends()
             if self.looking:
                 self.profiles_itself |= torch.autograd._profiler_enabled()
-                self.worker_stacks.begin(self.probe.workers.pids)
             then = self.schedule.step_ended(self.probe.position, self.probe.workers)
+            if self.looking and then is not Then.CLOSE:
+                self.worker_stacks.begin(self.probe.workers.pids)
             if self.changes and self.schedule.all_trained <= EARLY:
                 self.changes.after_early_step()
                 if self.schedule.all_trained == 1:
@@ -313,12 +314,12 @@ class Trial:
         self.looking = None
         self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
         self.probe.close()
-        if self.profiles_itself:
+        if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
             self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
             return False
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
-        self.profiling = (Profiling(self.device), request)
+        self.profiling = (Profiling(self.device, lambda: self.probe.tape.phase), request)
         self._begin(Run(steps=request.steps))
         return True
 
@@ -328,6 +329,10 @@ class Trial:
         trace = Path(request.trace)
         if request.returned:
             trace = Path(self.launch.meeting) / trace.name
+        if not torch.autograd._profiler_enabled():  # one of the program's own began and ended meanwhile, and this one
+            profiling.give_up()
+            self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
+            return
         found = profiling.stop(request.steps, seconds, trace)
         content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
         self._send(Profiled(record=replace(found, places=self.places), content=content))

@@ -1,7 +1,8 @@
 """The calls of modules in profiled steps: which of them are called again and again before gradients are computed.
 
-Layers that share their weights are called up to 24 times in a forward pass, in ALBERT. A module that is called more
-often is in a loop over positions, samples or turns, whatever its calls consist of.
+Layers that share their weights are called up to 24 times in a forward pass, in ALBERT, and twice that where two passes
+have one loss. A module that is called more often, and whose calls hold most of the time meanwhile, is in a loop over
+positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
 """
 
 from __future__ import annotations
@@ -11,68 +12,94 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from slowstep_probe.trial.loops import Repeated
 
-OFTEN = 25
+OFTEN = 50
 """The fewest calls of one module before a backward pass that are taken for a loop."""
+
+MOSTLY = 0.5
+"""The least share of a loop's time that lies within the calls of its modules."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module, by this process's clock in ns."""
+
+    module: Any
+    phase: str
+    begin: int
+    end: int
 
 
 class ModuleCalls:
-    """The calls of all modules that have weights, from now until `stop`."""
+    """The calls of all modules that have weights, from now until `stop`. `phase` tells the phase of training."""
 
-    def __init__(self) -> None:
-        self._ends: list[tuple[int, Any]] = []
+    def __init__(self, phase: Callable[[], str]) -> None:
+        self._phase, self._calls = phase, list[Call]()
+        self._begun = defaultdict[int, list[int]](list)
         self._weighted: dict[int, bool] = {}
-        # what is compiled would be compiled anew, since the compiler looks at hooks
-        self._handle = None if _compiles() else register_module_forward_hook(self._left)
+        self._handles: list[Any] = []
+        if not _compiles():  # what is compiled would be compiled anew, since the compiler looks at hooks
+            self._handles = [
+                register_module_forward_pre_hook(self._entered),
+                register_module_forward_hook(self._left),
+            ]
 
-    def _left(self, module: Any, *_: Any) -> None:
+    def _entered(self, module: Any, _: Any) -> None:
         if (key := id(module)) not in self._weighted:
             self._weighted[key] = next(module.parameters(), None) is not None
         if self._weighted[key]:
-            self._ends.append((time.perf_counter_ns(), module))
+            self._begun[key].append(time.perf_counter_ns())
+
+    def _left(self, module: Any, *_: Any) -> None:
+        if begun := self._begun.get(id(module)):
+            self._calls.append(Call(module, self._phase(), begun.pop(), time.perf_counter_ns()))
 
     def stop(self) -> None:
         """Note no further calls."""
-        if self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
 
-    def repeated(self, phase_at: Callable[[float], str], borders: Sequence[float], clock: float) -> list[Repeated]:
+    def repeated(self, borders: Sequence[float], clock: float) -> list[Repeated]:
         """Return the stretches in which modules are called `OFTEN` times or more, in order; none overlaps another.
 
-        They lie within one phase, which `phase_at` tells at a moment in us. `borders` are the moments, in order, over
-        which no loop goes: there a backward pass begins, or a step ends. `clock` is what has to be added to this
-        process's clock to be at such a moment.
+        `borders` are the moments, in order and in us, over which no loop goes: there a backward pass begins, or a step
+        ends. `clock` is what has to be added to this process's clock to be at such a moment.
         """
-        called, modules = defaultdict[tuple[int, str, int], list[float]](list), dict[int, Any]()
-        for nanoseconds, module in self._ends:
-            moment, modules[id(module)] = 1e-3 * nanoseconds + clock, module
-            called[bisect.bisect(borders, moment), phase_at(moment), id(module)].append(moment)
-        often = {key: at for key, at in called.items() if len(at) >= OFTEN}
-        parts = {(*there, id(part)) for *there, module in often for part in list(modules[module].modules())[1:]}
-        stretches = list[Repeated]()
-        for key, at in often.items():
-            first, module = at[0] - (at[-1] - at[0]) / (len(at) - 1), key[-1]
-            calls = 0 if key in parts else len(at)  # what is part of another module of the loop does not name it
-            stretches.append(Repeated(begin=first, end=at[-1], name=type(modules[module]).__name__, calls=calls))
-        found = list[Repeated]()
-        for one in sorted(stretches, key=lambda r: r.begin):
-            if found and one.begin < found[-1].end:
-                one = _together(found.pop(), one)
-            found.append(one)
-        return found
+        called = defaultdict[tuple[int, str, int], list[Call]](list)
+        for call in self._calls:
+            moment = 1e-3 * call.end + clock
+            called[bisect.bisect(borders, moment), call.phase, id(call.module)].append(call)
+        often = {key: calls for key, calls in called.items() if len(calls) >= OFTEN}
+        parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
+        loops = [calls for key, calls in often.items() if key not in parts]
+        found, together = list[Repeated](), list[list[Call]]()
+        for calls in sorted(loops, key=lambda calls: calls[0].begin):
+            if together and calls[0].begin < max(one[-1].end for one in together):
+                together.append(calls)
+                continue
+            found += _loop(together, clock)
+            together = [calls]
+        return found + _loop(together, clock)
 
 
-def _together(first: Repeated, second: Repeated) -> Repeated:
-    """Return two stretches that overlap as one, named by what is called more often, and else by what comes first."""
-    named = first if first.calls >= second.calls else second
-    return replace(named, begin=first.begin, end=max(first.end, second.end))
+def _loop(together: Sequence[Sequence[Call]], clock: float) -> list[Repeated]:
+    """Return the loop of modules that are called by turns, as a list; none if most of the time lies beside them."""
+    if not together:
+        return []
+    begin, end = min(calls[0].begin for calls in together), max(calls[-1].end for calls in together)
+    within = sum(call.end - call.begin for calls in together for call in calls)
+    if within < MOSTLY * (end - begin):
+        return []
+    most = max(together, key=len)
+    name, phase = type(most[0].module).__name__, most[0].phase
+    return [Repeated(begin=1e-3 * begin + clock, end=1e-3 * end + clock, name=name, calls=len(most), phase=phase)]
 
 
 def _compiles() -> bool:

@@ -38,12 +38,12 @@ GAP = 10e-6
 class Profiling:
     """A profiler, which runs until `stop`."""
 
-    def __init__(self, device: str):
+    def __init__(self, device: str, phase: Callable[[], str] = lambda: "other"):
         self.on_device = device == "cuda"
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self.on_device
         self.profiler = profile(activities=activities)
         self._ended: list[int] = []
-        self._calls = ModuleCalls()
+        self._calls = ModuleCalls(phase)
         self.profiler.start()
 
     def step_ends(self) -> None:
@@ -51,6 +51,10 @@ class Profiling:
         self._ended.append(time.perf_counter_ns())
         with record_function(ANNOTATION + STEP_ENDS):
             return
+
+    def give_up(self) -> None:
+        """Leave it, since something else ended the profiler."""
+        self._calls.stop()
 
     def stop(self, steps: int, seconds: float, trace: Path) -> ProfileRecord:
         """Return what was seen of `steps` steps that took `seconds`, and write the trace to `trace` for Perfetto."""
@@ -133,7 +137,7 @@ class Profiling:
             return []
         clock = median(at - 1e-3 * ended for at, ended in zip(ends, self._ended, strict=True))
         backward = [begin for name, begin, _ in self._stretches() if name == "backward"]
-        return self._calls.repeated(self._phases(), sorted([*ends, *backward]), clock)
+        return self._calls.repeated(sorted([*ends, *backward]), clock)
 
     def _stretches(self) -> list[tuple[str, float, float]]:
         """Return each stretch of a phase: its name, its start and its end in us. The whole is named 'all'."""

@@ -27,6 +27,10 @@ KEPT = 12
 """The most places that are kept for each phase."""
 
 
+WAITS = ", waiting for a loader's worker"
+"""The words after a place at which the training waits for a worker's batch."""
+
+
 class Places:
     """Looks at the stack of the thread that made it, from `start` to `stop`."""
 
@@ -71,7 +75,8 @@ class Places:
         while not self._ended.wait(PERIOD):
             mark, frame = self.moment(), sys._current_frames().get(self._watched)
             if frame is not None:
-                self.found[(mark, *place_of(frame))] += 1
+                where, own = place_of(frame)
+                self.found[mark, where + WAITS * _called_from(frame, "_try_get_data"), own] += 1
 
 
 def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:

@@ -1,8 +1,8 @@
 """The places in the code where a loader's workers spend their time, found by looking at their stacks as at the trial's.
 
 What the training waits for is made there, and the trial's own stack shows no more than the loop that asks for it. A
-worker is a fork of the trial, so it has the trial's handler of a signal that nobody else sends: it begins to look when
-it is sent first, and tells what it has seen when it is sent again. Until then it costs nothing.
+worker is a fork of the trial, so it has the trial's handlers of two signals that are hardly used: by one it begins to
+look, by the other it tells what it has seen. What workers saw that end before is lost.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -21,16 +22,22 @@ from types import FrameType
 from typing import Any
 
 from slowstep_probe.measured import Place
-from slowstep_probe.trial.stack_sampler import KEPT, PERIOD, SWITCH, place_of
+from slowstep_probe.trial.stack_sampler import KEPT, PERIOD, SWITCH, WAITS, place_of
 
 SIGNAL = getattr(signal, "SIGRTMIN", 0) + 7
-"""The signal to a worker, one of those that programs may use as they like. Linux alone has them."""
+"""The signal that has a worker look, one of those that programs may use as they like. Linux alone has them."""
+
+ENOUGH = SIGNAL + 1
+"""The signal that has it tell what it has seen. Two signals of one number that come close together would be one."""
 
 ATOMIC = 4000
 """The bytes of a message that a pipe takes whole, however many write to it (PIPE_BUF is 4096 on Linux)."""
 
 PATIENCE = 1.0
 """Seconds in which a worker may tell what it has seen. One that computes in C reads no signal meanwhile."""
+
+LONGEST = 120.0
+"""Seconds after which a worker that is not told to stop looks no longer."""
 
 LOOP, FETCH = "_worker_loop", "fetch"
 """The functions of torch.utils.data in which a worker lives, and makes a batch."""
@@ -45,27 +52,34 @@ class WorkerStacks:
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
         self._watched: set[int] = set()
         self._look: _Look | None = None
         if hasattr(signal, "SIGRTMIN"):
-            signal.signal(SIGNAL, self._signalled)
-            signal.siginterrupt(SIGNAL, False)
+            for number, act in ((SIGNAL, self._looks), (ENOUGH, self._tells)):
+                signal.signal(number, act)
+                signal.siginterrupt(number, False)
 
     def begin(self, workers: Iterable[int]) -> None:
-        """Begin to look at those of the `workers`, by their process numbers, that are not looked at yet."""
+        """Begin to look at those of the `workers`, by their process numbers, that are not looked at yet.
+
+        Nobody is looked at if the program handles these signals itself.
+        """
+        if signal.getsignal(SIGNAL) != self._looks or signal.getsignal(ENOUGH) != self._tells:
+            return
         for pid in set(workers) - self._watched:
             if _handles(pid):
                 self._watched.add(pid)
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):
                     os.kill(pid, SIGNAL)
 
     def end(self) -> Counter[tuple[str, bool]]:
         """Stop looking, and return how often workers were seen at each place, and whether it is the user's own."""
         found = Counter[tuple[str, bool]]()
         waiting = set()
-        for pid in self._watched:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, SIGNAL)
+        for pid in filter(_handles, self._watched):
+            with contextlib.suppress(OSError):
+                os.kill(pid, ENOUGH)
                 waiting.add(pid)
         self._watched.clear()
         while waiting and select([self._read], [], [], PATIENCE)[0]:
@@ -75,10 +89,13 @@ class WorkerStacks:
                 found.update({(where, own): count for where, own, count in told["places"]})
         return found
 
-    def _signalled(self, *_: Any) -> None:
-        """Begin to look, or tell what was seen: in a worker, between two of its instructions."""
+    def _looks(self, *_: Any) -> None:
+        """Begin to look: in a worker, between two of its instructions."""
+        self._look = self._look or _Look()
+
+    def _tells(self, *_: Any) -> None:
+        """Stop looking, and tell what was seen."""
         if self._look is None:
-            self._look = _Look()
             return
         places = self._look.ended().most_common(KEPT)
         self._look = None
@@ -115,7 +132,8 @@ class _Look:
 
     def _run(self) -> None:
         main = threading.main_thread().ident
-        while not self._over.wait(PERIOD):
+        until = time.monotonic() + LONGEST
+        while not self._over.wait(PERIOD) and time.monotonic() < until:
             frame = sys._current_frames().get(main)
             if frame is not None and makes_batch(frame):
                 self._found[place_of(frame, LOOP)] += 1
@@ -131,26 +149,26 @@ def makes_batch(frame: FrameType | None) -> bool:
 
 
 def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list[Place]:
-    """Return the places of a trial with those of its workers in place of its own waits for data.
+    """Return the places of a trial with those of its workers in place of its own waits for them.
 
     The share of a wait is spread over what the workers were `seen` to do.
     """
-    waits = sum(place.share for place in places if place.phase == "data")
+    waits = sum(place.share for place in places if place.where.endswith(WAITS))
     if not waits or not seen:
-        return list(places)
+        return [replace(place, where=place.where.removesuffix(WAITS)) for place in places]
     there = [
         Place(phase="data", where=where + IN_A_WORKER, own=own, share=waits * count / seen.total())
         for (where, own), count in seen.most_common(KEPT)
     ]
-    rest = [replace(place) for place in places if place.phase != "data"]
+    rest = [place for place in places if not place.where.endswith(WAITS)]
     return sorted([*there, *rest], key=lambda place: -place.share)
 
 
 def _handles(pid: int) -> bool:
-    """Return whether a process has a handler for the signal, which would end it otherwise."""
+    """Return whether a process has handlers for both signals, which would end it otherwise."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
             caught = next((line for line in status if line.startswith("SigCgt:")), "SigCgt: 0")
     except OSError:
         return False
-    return bool(int(caught.split()[1], 16) >> (SIGNAL - 1) & 1)
+    return all(int(caught.split()[1], 16) >> (number - 1) & 1 for number in (SIGNAL, ENOUGH))
