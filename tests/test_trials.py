@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -29,7 +30,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
-from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord, identity
+from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, Work, identity
 from slowstep.settings.schema import Budget
 from slowstep_probe.trial.messages import Failed
 
@@ -420,6 +421,21 @@ def test_a_fast_arm_does_not_prolong_the_blocks_of_a_slow_one() -> None:
     assert 8 == common(sizes(base, slow), (8, 8))
     assert 40 == common(sizes(base, base, slow), (8, 8))
     assert 64 == common(sizes(base, replace(base, least=64, size=64)), (8, 8))
+
+
+def test_blocks_that_last_far_too_long_are_made_shorter(arm: Make, budget: Budget) -> None:
+    """Their length was planned by steps that were all short ones; blocks that last as long as planned stay."""
+    request = ComparisonRequest(baseline=arm(w.Tiny), treatment=arm(w.Twin), stop=StopRule(max_pairs=5))
+    pool = SimpleNamespace(budget=replace(budget, minutes=2, block_seconds=1.0))
+    comparison = InterleavedComparison(pool, request)
+    planned = Needs(size=400, stalls=800, least=8, unit=8, step=8, start=0)
+    comparison.needs = {0: planned, 1: planned}
+    short, long = (Block(steps=1, seconds=s, phases={}, work=Work(samples=400)) for s in (4.0, 40.0))
+
+    comparison.keep(Pair(first="baseline", baseline=short, treatment=short))
+    assert comparison.needs == {0: planned, 1: planned}
+    comparison.keep(Pair(first="baseline", baseline=long, treatment=long))
+    assert [(n.size, n.stalls) for n in comparison.needs.values()] == [(40, 80), (40, 80)]
 
 
 def test_a_pair_begins_where_both_have_whole_steps_unless_that_is_far_off() -> None:

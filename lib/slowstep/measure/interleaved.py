@@ -46,6 +46,9 @@ from slowstep_probe.trial.messages import ROUNDING, Failed
 IN_A_ROW = 2
 """The most blocks of an arm that are measured again one after the other. A load that stays is the machine's state."""
 
+FAR = 2.0
+"""The factor by which a block may last longer than any is to, before the next ones are made shorter."""
+
 T = TypeVar("T")
 
 
@@ -234,9 +237,23 @@ class InterleavedComparison:
     def keep(self, pair: Pair) -> None:
         """Keep a pair."""
         self.pairs.append(pair)
+        self._shorten(pair.baseline.seconds)
         for side, block in enumerate((pair.baseline, pair.treatment)):
             if block.interrupted is None:
                 self.in_a_row[side] = 0
+
+    def _shorten(self, seconds: float) -> None:
+        """Make the next blocks shorter if the baseline's last one took far longer than any is to take.
+
+        Its length was planned by the pace of a few steps, which may all have been short ones.
+        """
+        longest = prolonged(self.block_seconds, self.budget.minutes)
+        if seconds > FAR * longest:
+            part = longest / seconds
+            self.needs = {
+                side: replace(n, size=max(n.least, n.size * part), stalls=n.stalls * part)
+                for side, n in self.needs.items()
+            }
 
     def _pair(self) -> Pair:
         first = self.order.choice((0, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from statistics import median_high
+from statistics import fmean, median_high
 
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
@@ -27,25 +27,27 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
     ready: Ready = process.ask(None, budget.startup_timeout_seconds)
     first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
     startup = dict(ready.startup) | {"first step": first.block.seconds}
-    previous, steps, settled, spent = first.block.seconds, 1, False, 0.0
+    fastest, steps, settled, spent = first.block.seconds, 1, False, 0.0
+    means = list[float]()
     held = [_samples_a_step(first.block)]
     for _ in range(CHUNKS_MAX):
         chunk: BlockDone = process.ask(Run(steps=CHUNK), CHUNK * budget.step_timeout_seconds)
         mean = chunk.block.seconds / CHUNK
         steps, spent = steps + CHUNK, spent + chunk.block.seconds
         held.append(_samples_a_step(chunk.block))
-        settled = previous / mean < SETTLED or mean / SETTLED < known_pace
-        previous = min(previous, mean)
+        settled = fastest / mean < SETTLED or mean / SETTLED < known_pace
+        fastest = min(fastest, mean)
+        means.append(mean)
         if settled:
             break
     seen = process.ask(Observe(), budget.step_timeout_seconds)
     workers = seen.facts.get("dataloader_num_workers") or 0
-    trained = steps
+    trained, pace = steps, fmean(means[-2:])  # where some steps are long ones, one chunk may hold none
     if workers:  # what they made while the first steps were slow would feed the next ones
         request = Run(steps=CHUNK, discard=workers + 1, drain=True)
-        expected = (CHUNK + 2 * (workers + 1)) * previous
+        expected = (CHUNK + 2 * (workers + 1)) * pace
         chunk = process.ask(request, max(budget.startup_timeout_seconds, PATIENCE * expected))
-        previous = chunk.block.seconds / CHUNK
+        pace = chunk.block.seconds / CHUNK
         trained += chunk.trained
         held.append(_samples_a_step(chunk.block))
     step_samples = median_high(held)  # one of them may hold an epoch's short last batch
@@ -66,7 +68,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         record=record,
         device=ready.device,
         periodic_events=ready.periodic_events,
-        step_seconds=previous,
+        step_seconds=pace,
         step_samples=step_samples,
         period=period(seen.facts.get("event_period") or 1, workers),
         discard=workers + 1,
