@@ -430,7 +430,7 @@ def test_blocks_that_last_far_too_long_are_made_shorter(arm: Make, budget: Budge
     comparison = InterleavedComparison(pool, request)
     planned = Needs(size=400, stalls=800, least=8, unit=8, step=8, start=0)
     comparison.needs = {0: planned, 1: planned}
-    short, long = (Block(steps=1, seconds=s, phases={}, work=Work(samples=400)) for s in (4.0, 40.0))
+    short, long = (Block(steps=1, seconds=s, phases={}, step_seconds=[s], work=Work(samples=400)) for s in (4.0, 40.0))
 
     comparison.keep(Pair(first="baseline", baseline=short, treatment=short))
     assert comparison.needs == {0: planned, 1: planned}
