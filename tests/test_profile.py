@@ -19,6 +19,7 @@ from slowstep.factors import Arm
 from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
+from slowstep_probe.measured import Loop
 from slowstep_probe.places import raised_at
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
@@ -75,6 +76,15 @@ def by_layer() -> None:
         x = torch.relu(x @ ROWS[1] + 1) / 16
 
 
+def loops_of_three_steps(work: Callable[[], object], folder: Path) -> dict[str, Loop]:
+    """The loops that a profile of three steps of this work shows."""
+    profiling = Profiling("cpu")
+    for _ in range(3):
+        work()
+        profiling.step_ends()
+    return profiling.stop(3, 1.0, folder / "trace.json.gz").loops
+
+
 @pytest.mark.parametrize(
     ("work", "named"),
     [
@@ -88,11 +98,7 @@ def test_a_loop_in_python_is_told_from_one_within_an_operator(
     work: Callable[[], object], named: str | None, tmp_path: Path
 ) -> None:
     """Where Python calls hundreds of operators one by one, and none of them is a product of matrices."""
-    profiling = Profiling("cpu")
-    for _ in range(3):
-        work()
-        profiling.step_ends()
-    found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
+    found = loops_of_three_steps(work, tmp_path)
 
     assert list(found) == ["other"] * bool(named)
     if named:
@@ -154,11 +160,7 @@ def test_a_module_that_is_called_again_and_again_is_in_a_loop(
     work: Callable[[], object], named: str | None, tmp_path: Path
 ) -> None:
     """Though it multiplies matrices each time. Accumulation of gradients is none, nor are layers that share weights."""
-    profiling = Profiling("cpu")
-    for _ in range(3):
-        work()
-        profiling.step_ends()
-    found = profiling.stop(3, 1.0, tmp_path / "trace.json.gz").loops
+    found = loops_of_three_steps(work, tmp_path)
 
     assert [(loop.name, loop.calls) for phase, loop in found.items() if not loop.of] == [(named, 3 * 60)] * bool(named)
     hooks = torch.nn.modules.module
@@ -367,7 +369,7 @@ def test_a_loop_in_python_is_looked_at_as_often_as_an_operator() -> None:
     does is seen in its own share of the time all the same."""
     spent = {"loop": 0.0, "operator": 0.0}
     places = Places(lambda: 0)
-    places.start()
+    places.begin()
     while sum(spent.values()) < 1.5:
         for act in (loop, operator):
             began = time.perf_counter()

@@ -143,6 +143,7 @@ class Repeated:
     """Runs of every arm, all of one length, so many of each; the log of each run's seconds a step."""
 
     launch_seconds: float
+    """Seconds of a run's launch."""
     seconds: float
     """Seconds of a run, beside its launch."""
     logs: np.ndarray

@@ -82,6 +82,10 @@ NO_LOADER = "the program makes its batches itself, without a DataLoader"
 Refuses = Callable[[Any, Run, frozenset[str]], str | None]
 
 
+def _nothing(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    return None
+
+
 def _model(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if value else "the program asks for it itself, in its own code"
 
@@ -111,11 +115,11 @@ def _optimizer(value: Any, run: Run, objects: frozenset[str]) -> str | None:
 
 PLAIN: Mapping[str, Refuses] = {
     "gradient_checkpointing": _checkpointing,
-    "bf16": lambda value, run, objects: None,
+    "bf16": _nothing,
     "fp16": _fp16,
     "torch_compile": _model,
-    "torch_compile_mode": lambda value, run, objects: None,
-    "torch_compile_backend": lambda value, run, objects: None,
+    "torch_compile_mode": _nothing,
+    "torch_compile_backend": _nothing,
     "optim": _optimizer,
 }
 """What speaks against a training argument's value where the program has no TrainingArguments."""
@@ -141,6 +145,6 @@ NEEDED: Mapping[str, Refuses] = {
     "model.idle_gradients": lambda value, run, objects: (
         "which weights have gradients is the program's own code" if value else None
     ),
-    "model.torch_compile_dynamic": lambda value, run, objects: None,
+    "model.torch_compile_dynamic": _nothing,
 }
 """What speaks against a value of another section."""

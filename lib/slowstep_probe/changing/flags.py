@@ -195,10 +195,10 @@ class Flags:
             # a loader's worker has flags of its own, and its thread that pins memory sets what it likes
             if os.getpid() != self._process or threading.get_ident() != self._thread:
                 return original(*args, **kwargs)
-            given = [*args, *kwargs.values()]
-            before = FLAGS[key].said(given[0]) if given else True
-            self._calls[key] += before != self.wanted[key]
-            if before != self.wanted[key] and self._calls[key] <= NOTED:  # it may be set in each step
+            self._calls[key] += 1
+            if self._calls[key] <= NOTED:  # it may be set in each step
+                given = [*args, *kwargs.values()]
+                before = FLAGS[key].said(given[0]) if given else True
                 self.wanted.note(key, name, before, self.wanted[key])
             return None
 

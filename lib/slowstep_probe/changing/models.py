@@ -31,7 +31,8 @@ NUMBERS_OF_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """The names that configurations of transformers have for the number of experts."""
 IMAGE = 4
 """The dimensions of a batch of images, and of a convolution's weights."""
-AUTOCAST = {"training_arguments.bf16": torch.bfloat16, "training_arguments.fp16": torch.float16}
+BF16 = "training_arguments.bf16"
+AUTOCAST = {BF16: torch.bfloat16, "training_arguments.fp16": torch.float16}
 
 
 class ModelChanges:
@@ -55,8 +56,8 @@ class ModelChanges:
             IdleGradients(lambda: self._met, self._found_idle).attach(patches)
         if MEMORY_FORMAT in self.wanted or DOUBLE in self.wanted:
             note_made(patches, self._optimizers)
-        arithmetic = {key: self.wanted[key] for key in AUTOCAST if key in self.wanted}
-        if arithmetic and not any(arithmetic.values()):
+        arithmetic = [self.wanted[key] for key in AUTOCAST if key in self.wanted]
+        if arithmetic and not any(arithmetic):
             patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._not_entered)
 
     def _found_idle(self) -> None:
@@ -65,8 +66,8 @@ class ModelChanges:
     def _not_entered(self, original: Any, context: Any) -> Any:
         """Enter an autocast of the program's own as one that is switched off."""
         if context._enabled:
-            key = next((k for k, dtype in AUTOCAST.items() if dtype == context.fast_dtype), "")
-            self.wanted.note_once(key or next(iter(AUTOCAST)), "torch.autocast", True, False)
+            key = next((key for key, dtype in AUTOCAST.items() if dtype == context.fast_dtype), BF16)
+            self.wanted.note_once(key, "torch.autocast", True, False)
             context._enabled = False
         return original(context)
 

@@ -315,7 +315,7 @@ class Trial:
         self.places = of_waiting(places.stop(self.probe.tape.phases()), self.worker_stacks.end())
         self.probe.close()
         if self.profiles_itself and not self.together:  # the other ranks have been asked to train on
-            self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
+            self._send_places()
             return False
         warm_up_profiler()
         self.probe.annotation = lambda phase: record_function(ANNOTATION + phase)
@@ -331,11 +331,15 @@ class Trial:
             trace = Path(self.launch.meeting) / trace.name
         if not torch.autograd._profiler_enabled():  # one of the program's own began and ended meanwhile, and this one
             profiling.give_up()
-            self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
+            self._send_places()
             return
         found = profiling.stop(request.steps, seconds, trace)
         content = base64.b64encode(trace.read_bytes()).decode("ascii") if request.returned else ""
         self._send(Profiled(record=replace(found, places=self.places), content=content))
+
+    def _send_places(self) -> None:
+        """Send what is known where a profiler of the program's own leaves no room for another one."""
+        self._send(Profiled(record=no_profile("the program runs a profiler of its own", self.places)))
 
     def _serve(self) -> None:
         """Answer requests until one asks for steps. Waiting uses no processor time."""
@@ -354,7 +358,7 @@ class Trial:
                 self.looking = (Places(self.probe.tape.last_mark), request)
                 self._begin(Run(steps=request.looks))
                 self.worker_stacks.begin(self.probe.workers.pids)
-                self.looking[0].start()
+                self.looking[0].begin()
                 return
             if isinstance(request, PeriodicEvent):
                 self._send(self._awake(partial(self._happen, request.event)))

@@ -132,11 +132,12 @@ class Profiling:
 
     def _repeated(self) -> list[Repeated]:
         """Return the stretches in which a module is called again and again, by the trace's clock."""
-        ends = [begin for name, begin, _ in self._stretches() if name == STEP_ENDS]
+        stretches = self._stretches()
+        ends = [begin for name, begin, _ in stretches if name == STEP_ENDS]
         if not ends or len(ends) != len(self._ended):  # a profiler of the program's own stopped this one
             return []
         clock = median(at - 1e-3 * ended for at, ended in zip(ends, self._ended, strict=True))
-        backward = [begin for name, begin, _ in self._stretches() if name == "backward"]
+        backward = [begin for name, begin, _ in stretches if name == "backward"]
         return self._calls.repeated(sorted([*ends, *backward]), clock)
 
     def _stretches(self) -> list[tuple[str, float, float]]:

@@ -6,11 +6,13 @@ next to nothing, and gives the line. It is done in the profiled trial, which is 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from slowstep_probe.measured import Place
@@ -31,31 +33,55 @@ WAITS = ", waiting for a loader's worker"
 """The words after a place at which the training waits for a worker's batch."""
 
 
-class Places:
-    """Looks at the stack of the thread that made it, from `start` to `stop`."""
+class StackSampler:
+    """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it."""
 
-    def __init__(self, moment: Callable[[], int]):
-        self.moment = moment
-        """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
-        self.found: Counter[tuple[int, str, bool]] = Counter()
-        self._watched = threading.get_ident()
+    def __init__(self, thread: int, longest: float = math.inf):
+        self._watched, self._longest = thread, longest
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="places", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="places", daemon=True)
 
-    def start(self) -> None:
-        """Begin to look at the stack."""
+    def begin(self) -> None:
+        """Begin to look."""
         self._switch = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self._switch))
         self._thread.start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+        sys.setswitchinterval(self._switch)
+
+    def frame(self) -> FrameType | None:
+        """Return the frame at which the thread stands now; None if it has ended."""
+        return sys._current_frames().get(self._watched)
+
+    def look(self) -> None:
+        """Look once."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        until = time.monotonic() + self._longest
+        while not self._ended.wait(PERIOD) and time.monotonic() < until:
+            self.look()
+
+
+class Places(StackSampler):
+    """Looks at the stack of the thread that made it, from `begin` to `stop`."""
+
+    def __init__(self, moment: Callable[[], int]):
+        super().__init__(threading.get_ident())
+        self.moment = moment
+        """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
+        self.found: Counter[tuple[int, str, bool]] = Counter()
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
 
         `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
         """
-        self._ended.set()
-        self._thread.join()
-        sys.setswitchinterval(self._switch)
+        self.end()
         looks = self.found.total() or 1
         told = Counter[tuple[str, str, bool]]()
         for (mark, where, own), count in self.found.items():
@@ -71,12 +97,12 @@ class Places:
             kept += [place] * (number[place.phase] <= KEPT)
         return kept
 
-    def _look(self) -> None:
-        while not self._ended.wait(PERIOD):
-            mark, frame = self.moment(), sys._current_frames().get(self._watched)
-            if frame is not None:
-                where, own = place_of(frame)
-                self.found[mark, where + WAITS * _called_from(frame, "_try_get_data"), own] += 1
+    def look(self) -> None:
+        """Look once, and note the phase and the place."""
+        mark, frame = self.moment(), self.frame()
+        if frame is not None:
+            where, own = place_of(frame)
+            self.found[mark, where + WAITS * _called_from(frame, "_try_get_data"), own] += 1
 
 
 def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
@@ -93,10 +119,15 @@ def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
     return f"{_shown(found.f_code.co_filename)}:{found.f_lineno} in {_function(found)}", own is not None
 
 
-def _called_from(frame: FrameType | None, function: str) -> bool:
-    while frame is not None and frame.f_code.co_name != function:
+def stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames of a stack from the one it stands at outwards."""
+    while frame is not None:
+        yield frame
         frame = frame.f_back
-    return frame is not None
+
+
+def _called_from(frame: FrameType, function: str) -> bool:
+    return any(one.f_code.co_name == function for one in stack(frame))
 
 
 def _function(frame: FrameType) -> str:

@@ -11,18 +11,17 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from select import select
 from types import FrameType
 from typing import Any
 
 from slowstep_probe.measured import Place
-from slowstep_probe.trial.stack_sampler import KEPT, PERIOD, SWITCH, WAITS, place_of
+from slowstep_probe.trial.stack_sampler import KEPT, WAITS, StackSampler, place_of, stack
 
 SIGNAL = getattr(signal, "SIGRTMIN", 0) + 7
 """The signal that has a worker look, one of those that programs may use as they like. Linux alone has them."""
@@ -97,7 +96,8 @@ class WorkerStacks:
         """Stop looking, and tell what was seen."""
         if self._look is None:
             return
-        places = self._look.ended().most_common(KEPT)
+        self._look.end()
+        places = self._look.found.most_common(KEPT)
         self._look = None
         with contextlib.suppress(OSError):
             os.write(self._write, _message([[where, own, count] for (where, own), count in places]))
@@ -112,40 +112,25 @@ def _message(places: list[list[Any]]) -> bytes:
         places = places[:-1]
 
 
-class _Look:
-    """Looks at the stack of the worker's main thread, which makes the batches, until `ended`."""
+class _Look(StackSampler):
+    """Looks at the stack of the worker's main thread, which makes the batches."""
 
     def __init__(self) -> None:
-        self._found = Counter[tuple[str, bool]]()
-        self._over = threading.Event()
-        self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH, self._switch))
-        self._thread = threading.Thread(target=self._run, name="places", daemon=True)
-        self._thread.start()
+        super().__init__(threading.main_thread().ident or 0, LONGEST)
+        self.found = Counter[tuple[str, bool]]()
+        self.begin()
 
-    def ended(self) -> Counter[tuple[str, bool]]:
-        """Stop, and return how often each place was seen."""
-        self._over.set()
-        self._thread.join()
-        sys.setswitchinterval(self._switch)
-        return self._found
-
-    def _run(self) -> None:
-        main = threading.main_thread().ident
-        until = time.monotonic() + LONGEST
-        while not self._over.wait(PERIOD) and time.monotonic() < until:
-            frame = sys._current_frames().get(main)
-            if frame is not None and makes_batch(frame):
-                self._found[place_of(frame, LOOP)] += 1
+    def look(self) -> None:
+        """Look once, and note the place if a batch is made there."""
+        frame = self.frame()
+        if frame is not None and makes_batch(frame):
+            self.found[place_of(frame, LOOP)] += 1
 
 
-def makes_batch(frame: FrameType | None) -> bool:
+def makes_batch(frame: FrameType) -> bool:
     """Return whether a worker that stands at a frame makes a batch, and does not wait for an order."""
-    while frame is not None and frame.f_code.co_name != LOOP:
-        if frame.f_code.co_name == FETCH and frame.f_globals.get("__name__", "").startswith("torch."):
-            return True
-        frame = frame.f_back
-    return False
+    inside = takewhile(lambda one: one.f_code.co_name != LOOP, stack(frame))
+    return any(one.f_code.co_name == FETCH and one.f_globals.get("__name__", "").startswith("torch.") for one in inside)
 
 
 def of_waiting(places: Sequence[Place], seen: Counter[tuple[str, bool]]) -> list[Place]:
