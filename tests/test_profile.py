@@ -16,7 +16,7 @@ import torch
 
 import slowstep_probe.probe
 from slowstep.factors import Arm
-from slowstep.measure.local import PROFILED_STEPS, LocalMeasurer
+from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord
 from slowstep.report import device_idle, operators
 from slowstep_probe.measured import Loop
@@ -41,7 +41,7 @@ def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path,
     names = {o.name for o in record.operators}
 
     assert names & {"aten::mm", "aten::addmm", "aten::bmm"}
-    assert record.steps == PROFILED_STEPS
+    assert FEWEST_PROFILED <= record.steps <= PROFILED_STEPS
     assert all(0 < o.calls and 0 <= o.seconds <= 4 * record.seconds for o in record.operators)
     assert [o.seconds for o in record.operators] == sorted((o.seconds for o in record.operators), reverse=True)
     assert 0 <= record.idle < 1

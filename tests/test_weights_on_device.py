@@ -148,5 +148,7 @@ def test_two_processes_have_one_base_on_the_device(
 
     assert all(shared > 0 and written == 0 for shared, written in held)
     assert alone.observed["frozen_bytes_shared"] == 0
-    assert both[0].losses == both[1].losses == alone.losses != []
+    losses = [record.losses for record in (*both, alone)]
+    common = min(map(len, losses))  # what is warm later has trained more steps
+    assert losses[0][:common] == losses[1][:common] == losses[2][:common] != []
     assert abs(alone.memory.allocated - both[0].memory.allocated) < 0.05 * alone.memory.allocated

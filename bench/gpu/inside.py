@@ -134,6 +134,7 @@ def cost(wire: Wire, width: int, step_seconds: float, pairs: int) -> None:
             "cost": effect.ratio - 1,
             "low": effect.low - 1,
             "high": effect.high - 1,
+            "log_ratios": ratios,
         },
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.gpu import cases, compiling, identical, job, matrix, memory, planted, probe, residency, telemetry
+from bench.gpu import cases, commands, compiling, identical, job, matrix, memory, planted, probe, residency, telemetry
 from bench.gpu.part import Part
 from bench.gpu.scale import Scale
 
@@ -18,6 +18,7 @@ def parts(scale: Scale) -> list[Part]:
         *memory.parts(scale),
         *residency.parts(),
         *telemetry.parts(),
+        *commands.parts(scale),
         *planted.parts(scale),
         *compiling.parts(),
     ]

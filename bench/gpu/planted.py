@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,18 @@ def _size(name: str, data: dict[str, Any], bench: Bench) -> Figures:
     """Train with the cause and without it, by turns, without the kit."""
     settings = settings_of_scenario(name, data, bench.scale)
     arms = (settings, override(settings, data["cure"]))
+    target = "bench.gpu.alone:train"
+    run = partial(run_in_subprocess, target, timeout=TRUTH_TIMEOUT)
+    return gains_of(*(partial(run, arm, *bench.scale.truth_steps) for arm in arms))
+
+
+def gains_of(before: Callable[[], float], after: Callable[[], float]) -> Figures:
+    """Return what the second of two runs brings over the first, each trained by turns for its samples a second."""
     paces: tuple[list[float], list[float]] = ([], [])
     for turn in range(TURNS):
         for i in (0, 1) if turn % 2 == 0 else (1, 0):
-            target = "bench.gpu.alone:train"
-            paces[i].append(run_in_subprocess(target, arms[i], *bench.scale.truth_steps, timeout=TRUTH_TIMEOUT))
-    gains = [after / before for before, after in zip(*paces, strict=True)]
+            paces[i].append((before, after)[i]())
+    gains = [faster / slower for slower, faster in zip(*paces, strict=True)]
     return {
         "ratio": math.prod(gains) ** (1 / len(gains)),
         "low": min(gains),

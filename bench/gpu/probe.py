@@ -47,10 +47,7 @@ def parts(scale: Scale) -> list[Part]:
             title="the probe: events against the host's clock, phases, cost, hidden synchronisation",
             cells=[
                 Cell(name="clock", measure=partial(_inside, "clock", short), minutes=0.5),
-                *(
-                    Cell(name=name, measure=partial(_cost, seconds), minutes=0.5 + seconds * 20)
-                    for name, seconds in costs.items()
-                ),
+                *(Cell(name=name, measure=partial(_cost, seconds), minutes=1.2) for name, seconds in costs.items()),
                 Cell(name="synchronisations", measure=partial(_inside, "synchronisations", short), minutes=0.5),
             ],
             goals=[
@@ -107,4 +104,5 @@ def _inside(what: str, seconds: float, bench: Bench) -> Figures:
 
 
 def _cost(seconds: float, bench: Bench) -> Figures:
-    return run_in_subprocess(f"{INSIDE}:cost", bench.scale.width, seconds, bench.scale.probe_pairs)
+    pairs = bench.scale.probe_pairs // (1 if seconds == min(bench.scale.step_seconds) else 4)
+    return run_in_subprocess(f"{INSIDE}:cost", bench.scale.width, seconds, max(2, pairs))

@@ -54,6 +54,7 @@ class Scale:
     step_seconds: tuple[float, float]
     """The steps on which the cost of the probe is measured."""
     probe_pairs: int
+    """The pairs of blocks by which the cost on the shorter steps is measured; on the longer ones, a quarter of them."""
     width: int
     """The width of the layers on which the probe is measured; a batch has as many rows."""
     truth_steps: tuple[int, int]
@@ -62,6 +63,12 @@ class Scale:
     """The parameter file of each seed, and what is changed in it."""
     dtype: str
     """The type of the products whose rate is the ceiling. A CPU without 16-bit products takes a minute for one."""
+    command_minutes: float
+    """The same as `short_minutes` for a command."""
+    script: dict[str, int]
+    """The sizes of the script of one's own; empty for those that stand in it."""
+    script_steps: int
+    """The steps that it trains without the kit, a quarter of them before its clock."""
     job: dict[str, Any]
     """What is changed in seed 001 for the job that is projected and trained."""
 
@@ -126,6 +133,9 @@ REAL = Scale(
     truth_steps=(10, 40),
     cases={seed: (f"params/case_{seed}.yaml", {}) for seed in SEEDS},
     dtype="bfloat16",
+    command_minutes=1.0,
+    script={},
+    script_steps=240,
     job={},
 )
 
@@ -209,5 +219,8 @@ DRY = Scale(
     truth_steps=(1, 3),
     cases={seed: (f"params/case_{seed}_small.yaml", {**SHORT, **TINY_CASES[seed]}) for seed in SEEDS},
     dtype="float32",
+    command_minutes=0.3,
+    script={"width": 64, "depth": 2, "heads": 2, "length": 64, "batch_size": 16},
+    script_steps=200,
     job=IN_32_BIT | {"quantization.bnb_4bit_compute_dtype": "float32"},
 )

@@ -48,8 +48,13 @@ PEAK = "slowstep_probe.trial.device_peak:measure"
 OCCURRENCES = 3
 """The number of times that a periodic event is measured. The first may be slower, and the report shows them all."""
 
-PROFILED_STEPS = 5
-"""The number of profiled steps, enough to see what a step is made of. A trace of more is too large to look at."""
+PROFILED_STEPS, PROFILED_SECONDS, FEWEST_PROFILED = 5, 1.0, 3
+"""The most profiled steps, enough to see what a step is made of, and the seconds beyond which there are fewer of them,
+down to the fewest whose median one disturbed step does not move.
+
+A second of training by many small operators is a million events, which take a minute to read and a trace too large to
+look at: 120,000 a step of a 7B by QLoRA on an H100.
+"""
 
 LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
 """The seconds of training, and the most steps, in which the profiled trial's stack is looked at."""
@@ -240,13 +245,13 @@ class LocalMeasurer:
     def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
         """Look at some steps of `arm` with torch.profiler, in a trial of its own that serves for nothing else.
 
-        They come after it has trained on `start` samples: a trial that lives goes on, and is then ended. It looks at
-        the first steps if that would take much longer than is left. A trial that fails gives an empty record with the
-        reason.
+        They come after it has trained on `start` samples, at least: a trial that lives goes on, and is then ended. It
+        looks at the first steps if that would take much longer than is left. A trial that fails gives an empty record
+        with the reason.
         """
-        key, most = identity(arm.determinants()), LOOKED_AT_MOST
-        if not start or key not in self.pool.live:
-            key = identity(arm.determinants(), "profiled")
+        most = LOOKED_AT_MOST
+        names = [identity(arm.determinants(), *more) for more in ((), (True,), (False,), ("profiled",))]
+        key = next((name for name in names if name in self.pool.live), names[-1])
         self.pool.keep_only({key})
         while True:
             try:
@@ -255,17 +260,19 @@ class LocalMeasurer:
                 if ahead > max(LATE_SECONDS, self.deadline - time.monotonic()):
                     start = 0
                 trial.catch_up(start)
-                most = PROFILED_STEPS if time.monotonic() > self.deadline else most
-                looks = max(PROFILED_STEPS, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
+                steps = max(FEWEST_PROFILED, min(round(PROFILED_SECONDS / trial.step_seconds), PROFILED_STEPS))
+                most = steps if time.monotonic() > self.deadline else most
+                looks = max(steps, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
                 written = trial.process.folder / trace.name
-                request = Profile(steps=PROFILED_STEPS, trace=str(written), looks=looks)
-                expected = (PROFILED_STEPS + looks) * trial.step_seconds
+                request = Profile(steps=steps, trace=str(written), looks=looks)
+                expected = (steps + looks) * trial.step_seconds
                 found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)
                 if not found.record.failed:
                     shutil.move(written, trace)
                 return replace(found.record, arm=identity(arm.determinants()), start=start)
             except TrialEnded as ended:
+                self.pool.end(key)
                 if start:
                     start = 0  # the first steps are better than none
                     continue
