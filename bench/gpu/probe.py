@@ -48,7 +48,6 @@ def parts(scale: Scale) -> list[Part]:
             cells=[
                 Cell(name="clock", measure=partial(_inside, "clock", short), minutes=0.5),
                 *(Cell(name=name, measure=partial(_cost, seconds), minutes=1.2) for name, seconds in costs.items()),
-                Cell(name="synchronisations", measure=partial(_inside, "synchronisations", short), minutes=0.5),
             ],
             goals=[
                 Goal(
