@@ -120,7 +120,7 @@ def test_the_library_knows_nothing_of_the_proof() -> None:
     assert [] == [str(p) for p in (ROOT / "lib").rglob("*.py") if "bench" + ".gpu" in p.read_text(encoding="utf-8")]
 
 
-def test_a_bare_machine_can_run_the_parts() -> None:
+def test_a_bare_machine_can_run_the_parts(tmp_path: Path) -> None:
     """Neither Jupyter nor plotly is needed, nor anything else that only reports need."""
     absent = (
         "plotly",
@@ -134,7 +134,7 @@ def test_a_bare_machine_can_run_the_parts() -> None:
         "nh3",
     )
     blocked = f"import sys; sys.modules.update(dict.fromkeys({absent!r}))"
-    code = f"{blocked}; from bench.gpu.__main__ import main; sys.exit(main([]))"
+    code = f"{blocked}; from bench.gpu.__main__ import main; sys.exit(main(['--out', {str(tmp_path)!r}]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import accelerate.data_loader
+import bitsandbytes
 import pytest
 import torch
 import transformers.trainer
@@ -23,6 +24,7 @@ from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep_probe.clock import CudaClock
 from slowstep_probe.loader_workers import Workers
+from slowstep_probe.observed import SMALL_STATES, optimizer_facts
 from slowstep_probe.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
@@ -476,6 +478,17 @@ def test_detached_leaves_everything_as_it_was(script: Callable, ends: str) -> No
     after = dict(attachments())
     assert [name for name in before if after.get(name) is not before[name]] == []
     assert hooks_before == hooks(training.model)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(100, SMALL_STATES), (400, False)])
+def test_a_paged_optimizer_that_pages_nothing_says_why(rows: int, told: object) -> None:
+    """States of most adapters are too small for it. Without a device larger ones aren't paged either."""
+    weight = torch.nn.Parameter(torch.ones(rows, 300))
+    optimizer = bitsandbytes.optim.PagedAdamW8bit([weight])
+    weight.square().sum().backward()
+    optimizer.step()
+
+    assert optimizer_facts(optimizer)["optimizer_paged"] == told
 
 
 # -- with a device --

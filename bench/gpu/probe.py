@@ -47,6 +47,7 @@ def parts(scale: Scale) -> list[Part]:
             title="the probe: events against the host's clock, phases, cost, hidden synchronisation",
             cells=[
                 Cell(name="clock", measure=partial(_inside, "clock", short), minutes=0.5),
+                Cell(name="synchronisations", measure=partial(_inside, "synchronisations", short), minutes=0.5),
                 *(Cell(name=name, measure=partial(_cost, seconds), minutes=1.2) for name, seconds in costs.items()),
             ],
             goals=[

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -95,9 +96,24 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         "optimizer_package": type(optimizer).__module__.split(".")[0],
         "fused": bool(group.get("fused")),
         "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
-        "optimizer_paged": any(getattr(v, "is_paged", False) for v in states),
+        "optimizer_paged": _paged(optimizer, states),
         "foreach": group.get("foreach"),
     }
+
+
+PAGED_FROM = 100_000
+"""The fewest values of a state that bitsandbytes pages (`Optimizer8bit.get_state_buffer`)."""
+
+SMALL_STATES = f"False: bitsandbytes pages states of {PAGED_FROM:,} values and more, and all are smaller"
+"""What is told in place of False where a paged optimizer pages nothing, as with most LoRA."""
+
+
+def _paged(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) -> bool | str:
+    """Return whether a state is paged: lies in memory of the host that the device reads, as it needs it."""
+    if any(getattr(state, "is_paged", False) for state in states):
+        return True
+    small = bool(states) and max(state.numel() for state in states) < PAGED_FROM
+    return SMALL_STATES if getattr(optimizer, "is_paged", False) and small else False
 
 
 def graph_facts(*models: torch.nn.Module) -> dict[str, Any]:
