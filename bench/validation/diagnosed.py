@@ -55,10 +55,11 @@ INTERRUPTED = 128
 """The exit status from which on a signal ended the command."""
 
 
-def diagnose(params: Path, outputs: Path) -> None:
+def diagnose(params: Path, outputs: Path, *overrides: str) -> None:
     """As a user does: each notebook in processes of its own, which end with this one; what goes wrong is recorded."""
+    changed = ["--set", *overrides] if overrides else []
     with contextlib.redirect_stdout(io.StringIO()):
-        status = main(["diagnose", str(params), "--outputs", str(outputs)])
+        status = main(["diagnose", str(params), "--outputs", str(outputs), *changed])
     if status >= INTERRUPTED:
         sys.exit(status)  # ended by a signal, and so is the validation
 
