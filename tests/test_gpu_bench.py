@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.gpu import cases, compiling, matrix, memory, planted, probe, runs  # noqa: E402
+from bench.gpu import cases, commands, compiling, matrix, memory, planted, probe, runs  # noqa: E402
 from bench.gpu.__main__ import main  # noqa: E402
 from bench.gpu.limits import within  # noqa: E402
 from bench.gpu.part import MOST_MINUTES, Bench, Cell, Figures, Goal, NotYet, Part  # noqa: E402
@@ -106,6 +106,39 @@ def test_a_planted_cause_can_be_found_and_undone(scale: Scale) -> None:
         assert override(settings, data["cure"]) != settings or scale is DRY
 
     assert (8, 2) == (len(known["planted"]), len(known["healthy"]))
+
+
+@pytest.mark.parametrize("name", commands.CAUSES)
+@pytest.mark.parametrize("scale", [REAL, DRY], ids=["real", "dry"])
+def test_a_cause_stands_in_the_script(scale: Scale, name: str) -> None:
+    """The script holds each text that is replaced, is Python afterwards, and holds the line that may be named."""
+    text = commands.script(name, Bench(scale=scale, out=Path("nowhere")))
+
+    compile(text, "gpt.py", "exec")
+    assert commands.CAUSES[name].line in text
+
+
+@pytest.mark.parametrize(
+    ("first", "factor", "decided", "failed", "right"),
+    [
+        ("It is gpt.py:77 in main 40 %.", "unexplained: other", 1, {}, True),
+        ("It is gpt.py:78 in main 40 %.", "unexplained: other", 1, {}, False),
+        ("Waiting costs, shown by num_workers=4.", "dataloader_num_workers", 1, {}, True),
+        ("Waiting costs, shown by num_workers=4.", "dataloader_num_workers", 0, {}, False),
+        ("Waiting costs, shown by num_workers=4.", "dataloader_num_workers", 1, {"40_compute": "OSError"}, False),
+        ("Memory costs, shown by freed_memory=kept.", "freed_memory", 1, {}, False),
+    ],
+)
+def test_a_planted_line_or_its_factor_must_be_named(
+    first: str, factor: str, decided: int, failed: dict[str, str], right: bool
+) -> None:
+    """Another line of the same function is wrong, and so is whatever is said where nothing was decided."""
+    cause = {"ratio": 2.0, "low": 1.9, "high": 2.1}
+    found: Figures = {"first": first, "factor": factor, "factors": ["dataloader_num_workers"], "place": "gpt.py:77 "}
+    found |= {"decided": decided, "failed": failed, "causes": [cause]}
+    size = {"ratio": 2.0, "low": 1.95, "high": 2.05}
+
+    assert right == commands._is_right("slow items", {"slow items, diagnosed": found, "slow items, size": size})
 
 
 def test_the_tests_for_a_device_are_all_run() -> None:

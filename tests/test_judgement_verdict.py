@@ -99,6 +99,14 @@ def test_a_change_that_did_not_take_effect_is_not_testable(tokenize: Contrast) -
     assert "tokenize is 'on_the_fly' in the trial, 'once' was asked for" in found.reason
 
 
+def test_the_trial_tells_why_a_change_did_not_take_effect(tokenize: Contrast) -> None:
+    """Where the trial knows the reason, it stands beside what was seen."""
+    seen = {"tokenize": "on_the_fly", "why_not_tokenize": "there is no text"}
+    found = judged(tokenize, record(pairs(around(0.5)), observed=seen))
+
+    assert found.reason.endswith("'once' was asked for: there is no text")
+
+
 def test_a_change_in_some_ranks_is_no_change(tokenize: Contrast) -> None:
     """What the first rank shows and others do not is not judged, however large."""
     found = judged(tokenize, record(pairs(around(0.5)), observed={"tokenize": "once", "unlike_ranks": ["tokenize"]}))

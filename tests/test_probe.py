@@ -24,7 +24,8 @@ from recording import HandClock, record
 from slowstep.records import PHASES
 from slowstep_probe.clock import CudaClock
 from slowstep_probe.loader_workers import Workers
-from slowstep_probe.observed import SMALL_STATES, optimizer_facts
+from slowstep_probe.measured import WHY_NOT
+from slowstep_probe.observed import optimizer_facts
 from slowstep_probe.probe import Probe
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
@@ -480,15 +481,19 @@ def test_detached_leaves_everything_as_it_was(script: Callable, ends: str) -> No
     assert hooks_before == hooks(training.model)
 
 
-@pytest.mark.parametrize(("rows", "told"), [(100, SMALL_STATES), (400, False)])
-def test_a_paged_optimizer_that_pages_nothing_says_why(rows: int, told: object) -> None:
-    """States of most adapters are too small for it. Without a device larger ones aren't paged either."""
-    weight = torch.nn.Parameter(torch.ones(rows, 300))
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize(("rows", "why"), [(100, ["why_not_optimizer_paged"]), (400, [])])
+def test_a_paged_optimizer_that_pages_nothing_says_why(rows: int, why: list[str]) -> None:
+    """States of most adapters are too small for it."""
+    weight = torch.nn.Parameter(torch.ones(rows, 300, device="cuda"))
     optimizer = bitsandbytes.optim.PagedAdamW8bit([weight])
     weight.square().sum().backward()
     optimizer.step()
+    facts = optimizer_facts(optimizer)
 
-    assert optimizer_facts(optimizer)["optimizer_paged"] == told
+    assert facts["optimizer_paged"] is (not why)
+    assert [name for name in facts if name.startswith(WHY_NOT)] == why
 
 
 # -- with a device --

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -17,12 +19,13 @@ import torch
 import slowstep_probe.probe
 from slowstep.factors import Arm
 from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
-from slowstep.records import ProfileRecord
+from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
 from slowstep_probe.measured import Loop
 from slowstep_probe.places import raised_at
 from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
+from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling, covered
 from slowstep_probe.trial.stack_sampler import Places, place_of
 from workloads_for_tests import Raises
@@ -46,6 +49,26 @@ def test_operators_of_a_real_step_are_found(profiled: tuple[ProfileRecord, Path,
     assert [o.seconds for o in record.operators] == sorted((o.seconds for o in record.operators), reverse=True)
     assert 0 <= record.idle < 1
     assert record.gap_seconds * record.steps <= record.seconds
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+def test_a_trial_that_lives_is_looked_at(
+    killed: bool, measurer: LocalMeasurer, arm: Callable[..., Arm], tmp_path: Path
+) -> None:
+    """The baseline's trial goes on under the profiler. If it has died, a new one is looked at from its start."""
+    measurer.pool.keep_only(set())
+    trial = measurer.pool.launch(arm(), identity(arm().determinants()))
+    trial.run(Run(samples=40), 40, "observed")
+    launches = measurer.pool.launches
+    if killed:
+        os.kill(trial.process.pid, signal.SIGKILL)
+    record = measurer.profile(arm(), tmp_path / "own.json.gz")
+
+    assert (record.failed, record.start) == ("", 0)
+    assert measurer.pool.launches == launches + killed
+    assert (record.trained >= trial.position) is not killed
+    assert [path.name for path in tmp_path.iterdir()] == ["own.json.gz"]
 
 
 ROWS = torch.ones(600, 16, 16)

@@ -26,8 +26,11 @@ TESTS_TIMEOUT = 300.0
 
 def parts(scale: Scale) -> list[Part]:
     """Return the parts of the tests and of the probe."""
-    short, long = scale.step_seconds
-    costs = {f"cost, {1e3 * seconds:g} ms": seconds for seconds in (short, long)}
+    short, _ = scale.step_seconds
+    costs = {
+        f"cost, {1e3 * seconds:g} ms": (seconds, pairs)
+        for seconds, pairs in zip(scale.step_seconds, scale.probe_pairs, strict=True)
+    }
     return [
         Part(
             name="tests",
@@ -48,7 +51,7 @@ def parts(scale: Scale) -> list[Part]:
             cells=[
                 Cell(name="clock", measure=partial(_inside, "clock", short), minutes=0.5),
                 Cell(name="synchronisations", measure=partial(_inside, "synchronisations", short), minutes=0.5),
-                *(Cell(name=name, measure=partial(_cost, seconds), minutes=1.2) for name, seconds in costs.items()),
+                *(Cell(name=name, measure=partial(_cost, *asked), minutes=1.2) for name, asked in costs.items()),
             ],
             goals=[
                 Goal(
@@ -103,6 +106,5 @@ def _inside(what: str, seconds: float, bench: Bench) -> Figures:
     return run_in_subprocess(f"{INSIDE}:{what}", bench.scale.width, seconds)
 
 
-def _cost(seconds: float, bench: Bench) -> Figures:
-    pairs = bench.scale.probe_pairs // (1 if seconds == min(bench.scale.step_seconds) else 4)
-    return run_in_subprocess(f"{INSIDE}:cost", bench.scale.width, seconds, max(2, pairs))
+def _cost(seconds: float, pairs: int, bench: Bench) -> Figures:
+    return run_in_subprocess(f"{INSIDE}:cost", bench.scale.width, seconds, pairs)

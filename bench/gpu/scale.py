@@ -53,8 +53,8 @@ class Scale:
     """The length of the real run that is held against its projection."""
     step_seconds: tuple[float, float]
     """The steps on which the cost of the probe is measured."""
-    probe_pairs: int
-    """The pairs of blocks by which the cost on the shorter steps is measured; on the longer ones, a quarter of them."""
+    probe_pairs: tuple[int, int]
+    """The pairs of blocks by which the cost on either is measured."""
     width: int
     """The width of the layers on which the probe is measured; a batch has as many rows."""
     truth_steps: tuple[int, int]
@@ -128,12 +128,12 @@ REAL = Scale(
     repeats=6,
     job_seconds=300.0,
     step_seconds=(0.020, 0.200),
-    probe_pairs=100,
+    probe_pairs=(100, 25),
     width=4096,
     truth_steps=(10, 40),
     cases={seed: (f"params/case_{seed}.yaml", {}) for seed in SEEDS},
     dtype="bfloat16",
-    command_minutes=1.0,
+    command_minutes=2.0,
     script={},
     script_steps=240,
     job={},
@@ -214,7 +214,7 @@ DRY = Scale(
     repeats=1,
     job_seconds=0.5,
     step_seconds=(0.001, 0.004),
-    probe_pairs=4,
+    probe_pairs=(4, 4),
     width=64,
     truth_steps=(1, 3),
     cases={seed: (f"params/case_{seed}_small.yaml", {**SHORT, **TINY_CASES[seed]}) for seed in SEEDS},

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+WHY_NOT = "why_not_"
+"""The beginning of the name of the reason why a fact of a trial is not what was asked for; the fact's name follows."""
+
 PHASES = (
     "data",
     "host_to_device",
@@ -228,7 +231,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRecord:
-    """The record of some steps under torch.profiler. Their trial is never judged, since the profiler slows it."""
+    """The record of some steps under torch.profiler, which slows them, so they are never judged."""
 
     device: Literal["cpu", "cuda"]
     steps: int
@@ -253,7 +256,9 @@ class ProfileRecord:
     places: list[Place] = field(default_factory=list)
     """The lines of code that the time went to, over some steps without the profiler."""
     start: int = 0
-    """The samples that were trained on before, where later steps were asked for; 0 for the first ones."""
+    """The samples after which steps were asked for, where later ones were; 0 where any would do."""
+    trained: int = 0
+    """The samples that its trial had trained on before."""
     failed: str = ""
     """The reason why the record holds no operator; empty if the profile succeeded."""
     node: str = ""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe import Probe
 
 SAMPLERS = {"LengthGroupedSampler": "group_by_length", "SequentialSampler": "sequential", "RandomSampler": "random"}
@@ -96,7 +97,7 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         "optimizer_package": type(optimizer).__module__.split(".")[0],
         "fused": bool(group.get("fused")),
         "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
-        "optimizer_paged": _paged(optimizer, states),
+        **_paging(optimizer, states),
         "foreach": group.get("foreach"),
     }
 
@@ -104,16 +105,19 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 PAGED_FROM = 100_000
 """The fewest values of a state that bitsandbytes pages (`Optimizer8bit.get_state_buffer`)."""
 
-SMALL_STATES = f"False: bitsandbytes pages states of {PAGED_FROM:,} values and more, and all are smaller"
-"""What is told in place of False where a paged optimizer pages nothing, as with most LoRA."""
 
+def _paging(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Return whether a state is paged: lies in the host's memory, from which the device takes what it needs.
 
-def _paged(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) -> bool | str:
-    """Return whether a state is paged: lies in memory of the host that the device reads, as it needs it."""
-    if any(getattr(state, "is_paged", False) for state in states):
-        return True
-    small = bool(states) and max(state.numel() for state in states) < PAGED_FROM
-    return SMALL_STATES if getattr(optimizer, "is_paged", False) and small else False
+    If a paged optimizer pages nothing, since all its states on a device are small as those of most adapters, the reason
+    stands beside it.
+    """
+    paged = any(getattr(state, "is_paged", False) for state in states)
+    largest = max((state.numel() for state in states if state.device.type != "cpu"), default=PAGED_FROM)
+    if paged or not getattr(optimizer, "is_paged", False) or largest >= PAGED_FROM:
+        return {"optimizer_paged": paged}
+    why = f"bitsandbytes pages states of {PAGED_FROM:,} values and more, and the largest has {largest:,}"
+    return {"optimizer_paged": paged, f"{WHY_NOT}optimizer_paged": why}
 
 
 def graph_facts(*models: torch.nn.Module) -> dict[str, Any]:

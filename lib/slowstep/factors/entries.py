@@ -56,16 +56,22 @@ def argument_key(name: str, key: str, default: Any, held_constant: Given = nothi
     return {"current": lambda run: (run[name] or {}).get(key, default), "level": level}
 
 
-def section(key: str, default: Any = None, fact: str = "", held_constant: Given = nothing) -> dict[str, Callable]:
-    """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name."""
+def section(
+    key: str, default: Any = None, fact: str = "", held_constant: Given = nothing, excludes: Given = nothing
+) -> dict[str, Callable]:
+    """Make `current` and `level` for a dotted key of the settings, observed as `fact`, or under its last name.
+
+    What a value `excludes` of the run changes with it.
+    """
     name = key.rpartition(".")[2]
 
     def current(run: Run) -> Any:
         return default if run[key] is None else run[key]
 
     def level(value: Any, run: Run) -> Level:
+        changed = {key: value, **excludes(value, run)}
         return Level(
-            value=value, overrides={key: value}, held_constant=held_constant(value, run), expects={fact or name: value}
+            value=value, overrides=changed, held_constant=held_constant(value, run), expects={fact or name: value}
         )
 
     return {"current": current, "level": level}

@@ -145,7 +145,7 @@ class Evidence:
     def profile_of(self, arm: Arm) -> Needed[ProfileRecord]:
         """Return the need of a profile of `arm`: of later steps where those of the baseline grow longer.
 
-        A profile of its first steps that was measured before that was known serves as well.
+        A profile of earlier steps that was measured before that was known serves as well.
         """
         first = needed.profile(arm, self.folder / "traces")
         if arm != self.arm or not any(one.grows for one in self._courses):

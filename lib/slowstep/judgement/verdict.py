@@ -24,6 +24,7 @@ from slowstep.records import PHASES, Block, ComparisonRecord, Pair, Status, Tria
 from slowstep.text.numbers import MOST, percent, percentage, signed
 from slowstep.text.shown import Shown
 from slowstep_probe.changing.intervention import KEYWORDS, given_name
+from slowstep_probe.measured import WHY_NOT
 
 
 class Outcome(StrEnum):
@@ -317,7 +318,8 @@ def _missing_change(contrast: Contrast, record: ComparisonRecord) -> str | None:
         if name:
             held = "holds no such value" if found is None else f"holds {found!r}"
             return f"asked for {name} = {wanted!r}, and not seen in effect: the program {held}"
-        return f"{fact} is {found!r} in the trial, {wanted!r} was asked for"
+        why = record.treatment.observed.get(f"{WHY_NOT}{fact}")
+        return f"{fact} is {found!r} in the trial, {wanted!r} was asked for{f': {why}' if why else ''}"
     return None
 
 

@@ -52,8 +52,8 @@ PROFILED_STEPS, PROFILED_SECONDS, FEWEST_PROFILED = 5, 1.0, 3
 """The most profiled steps, enough to see what a step is made of, and the seconds beyond which there are fewer of them,
 down to the fewest whose median one disturbed step does not move.
 
-A second of training by many small operators is a million events, which take a minute to read and a trace too large to
-look at: 120,000 a step of a 7B by QLoRA on an H100.
+A second of training by many small operators is hundreds of thousands of events, which take half a minute to read and
+make a trace too large to look at: 114,000 a step of a 7B by QLoRA on an H100.
 """
 
 LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
@@ -243,15 +243,16 @@ class LocalMeasurer:
         return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
 
     def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
-        """Look at some steps of `arm` with torch.profiler, in a trial of its own that serves for nothing else.
+        """Look at some steps of `arm` with torch.profiler, in a trial that is ended afterwards.
 
-        They come after it has trained on `start` samples, at least: a trial that lives goes on, and is then ended. It
-        looks at the first steps if that would take much longer than is left. A trial that fails gives an empty record
-        with the reason.
+        They come after at least `start` samples: a trial that lives goes on, and where none does, one is launched. It
+        looks at its next steps if that would take much longer than is left. If the one that lived fails, a new one is
+        looked at from its first steps on. A new one that fails gives an empty record with the reason.
         """
-        most = LOOKED_AT_MOST
-        names = [identity(arm.determinants(), *more) for more in ((), (True,), (False,), ("profiled",))]
-        key = next((name for name in names if name in self.pool.live), names[-1])
+        key, most = identity(arm.determinants()), LOOKED_AT_MOST
+        lived = key in self.pool.live
+        if not lived:
+            key = identity(arm.determinants(), "profiled")
         self.pool.keep_only({key})
         while True:
             try:
@@ -263,18 +264,17 @@ class LocalMeasurer:
                 steps = max(FEWEST_PROFILED, min(round(PROFILED_SECONDS / trial.step_seconds), PROFILED_STEPS))
                 most = steps if time.monotonic() > self.deadline else most
                 looks = max(steps, min(round(LOOKED_AT_SECONDS / trial.step_seconds), most))
-                written = trial.process.folder / trace.name
+                written, trained = trial.process.folder / trace.name, round(trial.soonest)
                 request = Profile(steps=steps, trace=str(written), looks=looks)
                 expected = (steps + looks) * trial.step_seconds
                 found = trial.process.ask(request, max(self.budget.startup_timeout_seconds, PATIENCE * expected))
                 trace.parent.mkdir(parents=True, exist_ok=True)
                 if not found.record.failed:
                     shutil.move(written, trace)
-                return replace(found.record, arm=identity(arm.determinants()), start=start)
+                return replace(found.record, arm=identity(arm.determinants()), start=start, trained=trained)
             except TrialEnded as ended:
-                self.pool.end(key)
-                if start:
-                    start = 0  # the first steps are better than none
+                if lived or start:
+                    lived, start = False, 0  # the first steps are better than none
                     continue
                 if ended.failed.status is Status.ENDED and most > PROFILED_STEPS:
                     most //= 4  # its training is too short for so many

@@ -54,7 +54,9 @@ class OptimizerArguments:
                     bound.arguments[keyword] = value
                     if before or value:
                         at = position_of(keyword, list(signature.parameters)[1:], args)
-                        self.wanted.note(self._key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
+                        own = f"optimizer_kwargs.{keyword}"
+                        key = own if own in self.wanted.values else self._key
+                        self.wanted.note(key, f"torch.optim.{kind.__name__}", before, value, keyword, at)
             original(*bound.args, **bound.kwargs)
 
         return made

@@ -182,9 +182,9 @@ def _fused_refuses(value: Any, run: Run) -> str | None:
     return "AdamW's fused form is optim: adamw_torch_fused" if now.startswith(ADAMW) else f"{now} has no fused form"
 
 
-def _without_foreach(value: Any, run: Run) -> dict[str, Any]:
-    """Return the other way of updating, which a fused update excludes, as the run is to have it."""
-    return {"optimizer_kwargs.foreach": None} if value and run["optimizer_kwargs.foreach"] is not None else {}
+def _foreach(value: Any, run: Run) -> dict[str, Any]:
+    """Return what becomes of the other way of updating: PyTorch refuses an optimizer with both."""
+    return {"optimizer_kwargs.foreach": None} if value and run["optimizer_kwargs.foreach"] else {}
 
 
 def _precision_refuses(value: Any, run: Run) -> str | None:
@@ -329,7 +329,7 @@ FACTORS = (
         cause=switched("Updating by one operation after another", "Updating in one kernel"),
         meaning=Meaning.EXACT,
         changes="nothing in training",
-        **section("optimizer_kwargs.fused", default=False, held_constant=_without_foreach),
+        **section("optimizer_kwargs.fused", default=False, excludes=_foreach),
         touches=frozenset({"optimizer"}),
         examples=(True, False),
         bound="optimizer",
