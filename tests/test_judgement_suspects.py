@@ -256,6 +256,15 @@ def test_a_gain_elsewhere_explains_nothing() -> None:
     assert [("optim", None), (None, "data")] == [(c.factor, c.phase) for c in ranked]
 
 
+def test_changes_of_one_phases_time_are_one_cause() -> None:
+    """Two ways to update faster undo one loss, and their shares must not be added. Arithmetic elsewhere is another."""
+    ranked = causes([change("foreach", 0.3), change("precision", 0.4), change("fused", 0.6)], [], MINIMUM)
+
+    assert ["fused", "precision"] == [cause.factor for cause in ranked]
+    assert "foreach" in ranked[0].text
+    assert "acts on it, too" in ranked[0].text
+
+
 def test_what_was_not_supported_explains_nothing() -> None:
     """A refuted or void change leaves the time unexplained; a ceiling shows it and explains nothing either."""
     weak = verdict("dataloader_num_workers", 0.47, outcome=Outcome.INCONCLUSIVE, left={"data": 0.0})

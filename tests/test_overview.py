@@ -137,6 +137,7 @@ def test_the_answer_says_what_was_shown_and_may_not_be_adopted(concluded: Conclu
 
     assert "throughput was shown with per_device_train_batch_size=8" in found.answer
     assert "which is not adopted: it is other training (" in found.answer
+    assert replace(found, causes=[]).answer == found.answer
 
 
 def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:

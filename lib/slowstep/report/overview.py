@@ -129,7 +129,7 @@ class Overview:
         if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         refused = [one for one in self.decision.refused if one.verdict.effect]
-        if self.causes and refused:
+        if refused:  # also where it names no cause, as it was compared beside settings that the run lacks
             best = max(refused, key=lambda one: one.verdict.effect.mean)
             shown = f"{span(best.verdict.effect)} throughput was shown with {best.verdict.shown}"
             return f"{shown}, which is not adopted: {best.why}."

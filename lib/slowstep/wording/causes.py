@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
@@ -67,10 +68,10 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     """Return the causes, largest first.
 
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
-    limit that a diagnostic change shows. A change that takes a good part of it names it, unless it is shown to take
-    less than half. What several processes cost in all comes after its good parts. Limits that nothing else belongs to
-    come last. Changes are left out that were compared beside settings which this run lacks. A slow node is a cause with
-    what its ranks are seen to take longer.
+    limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
+    good part of a loss names it, unless it is shown to take less than half. What several processes cost in all comes
+    after its good parts. Limits that nothing else belongs to come last. Changes are left out that were compared beside
+    settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -100,8 +101,18 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
             found.append(_cause_within(limit, within, explained))
         else:
             alone.append(_limit_cause(limit))
-    found += [_factor_cause(v, v.effect.ratio, _costs(v, explained)) for v in changes]
+    for best, *others in _by_loss(changes):
+        found.append(_factor_cause(best, best.effect.ratio, f"{_costs(best, explained)}{_also(others)}"))
     return _whole_after_parts(sorted(found, key=lambda c: -c.ratio)) + alone
+
+
+def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
+    """Yield changes in groups with one loss, largest gain first: those of one phase's time, and else each by itself."""
+    groups = defaultdict[object, list[Verdict]](list)
+    for v in sorted(changes, key=lambda v: -v.gain):
+        acts = touched_by(v.factor)
+        groups[acts if len(acts) == 1 else v.factor].append(v)
+    yield from groups.values()
 
 
 def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
