@@ -136,7 +136,7 @@ def test_a_planted_line_or_its_factor_must_be_named(
     cause = {"ratio": 2.0, "low": 1.9, "high": 2.1}
     found: Figures = {"first": first, "factor": factor, "factors": ["dataloader_num_workers"], "place": "gpt.py:77 "}
     found |= {"decided": decided, "failed": failed, "causes": [cause]}
-    size = {"ratio": 2.0, "low": 1.95, "high": 2.05}
+    size = {"ratio": 2.0, "low": 1.95, "high": 2.05, "pairs": 2}
 
     assert right == commands._is_right("slow items", {"slow items, diagnosed": found, "slow items, size": size})
 
@@ -315,7 +315,7 @@ def test_a_cause_is_right_if_it_is_named_with_its_size(first: str, low: float, h
     """The name alone is not enough, and a cause whose size is not known yet is not counted."""
     causes = [{"name": first, "ratio": (low * high) ** 0.5, "low": low, "high": high}]
     found = {"first": first, "expected": "tf32", "causes": causes, "failed": {}, "decided": 1}
-    size = {"ratio": 2.0, "low": 1.95, "high": 2.05}
+    size = {"ratio": 2.0, "low": 1.95, "high": 2.05, "pairs": 2}
 
     assert right == planted._right(["no_tf32"], {"no_tf32, diagnosed": found, "no_tf32, size": size})
 

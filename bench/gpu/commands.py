@@ -15,11 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, Part
-from bench.gpu.planted import DIAGNOSED, NOTHING, SIZE, TRUTH_TIMEOUT, TURNS, gains_of
+from bench.gpu.planted import DIAGNOSED, NOTHING, SIZE, TRUTH_TIMEOUT, gains_of, truth_of
 from bench.gpu.scale import Scale
 from bench.gpu.trials import investigated, with_minutes
 from bench.validation.agreement import agree
-from bench.validation.truth import Truth
 from slowstep.command.resolve import resolve
 from slowstep.launch.surveyed_run import write
 from slowstep.launch.surveyor import SurveyOrder, survey
@@ -150,7 +149,8 @@ def _diagnosed(name: str, bench: Bench) -> Figures:
 def _size(name: str, bench: Bench) -> Figures:
     """Run the script with the cause and without it, by turns."""
     with_cause, without = _written(name, bench), _written(HEALTHY, bench)
-    return gains_of(*(partial(_throughput, path, bench.scale.script_steps) for path in (with_cause, without)))
+    runs = (partial(_throughput, path, bench.scale.script_steps) for path in (with_cause, without))
+    return gains_of(bench.scale.turns, *runs)
 
 
 def _throughput(path: Path, steps: int) -> float:
@@ -174,4 +174,4 @@ def _is_right(name: str, cells: Cells) -> bool:
     if found["factor"] not in found["factors"] and not (found["place"] and found["place"] in first):
         return False
     stated = tuple(found["causes"][0][end] for end in ("ratio", "low", "high"))
-    return bool(first) and agree(stated, Truth(ratio=size["ratio"], low=size["low"], high=size["high"], pairs=TURNS))
+    return bool(first) and agree(stated, truth_of(size))

@@ -30,9 +30,6 @@ GROUPS = ("planted-1", "planted-2", "planted-3", "planted-4", "healthy")
 LEAST_NAMED = 7
 """Of eight causes."""
 
-TURNS = 2
-"""Runs of the script with the cause and without it, by turns, for its size."""
-
 TRUTH_TIMEOUT = 120.0
 NOTHING = "nothing"
 DIAGNOSED = "diagnosed"
@@ -131,13 +128,13 @@ def _size(name: str, data: dict[str, Any], bench: Bench) -> Figures:
     arms = (settings, override(settings, data["cure"]))
     target = "bench.gpu.alone:train"
     run = partial(run_in_subprocess, target, timeout=TRUTH_TIMEOUT)
-    return gains_of(*(partial(run, arm, *bench.scale.truth_steps) for arm in arms))
+    return gains_of(bench.scale.turns, *(partial(run, arm, *bench.scale.truth_steps) for arm in arms))
 
 
-def gains_of(before: Callable[[], float], after: Callable[[], float]) -> Figures:
-    """Return what the second of two runs brings over the first, each trained by turns for its samples a second."""
+def gains_of(turns: int, before: Callable[[], float], after: Callable[[], float]) -> Figures:
+    """Return what the second of two runs brings over the first, trained by so many turns for its samples a second."""
     paces: tuple[list[float], list[float]] = ([], [])
-    for turn in range(TURNS):
+    for turn in range(turns):
         for i in (0, 1) if turn % 2 == 0 else (1, 0):
             paces[i].append((before, after)[i]())
     gains = [faster / slower for slower, faster in zip(*paces, strict=True)]
@@ -145,6 +142,7 @@ def gains_of(before: Callable[[], float], after: Callable[[], float]) -> Figures
         "ratio": math.prod(gains) ** (1 / len(gains)),
         "low": min(gains),
         "high": max(gains),
+        "pairs": turns,
         "samples_per_second": paces,
     }
 
@@ -163,4 +161,9 @@ def _is_right(name: str, cells: Cells) -> bool:
         return True
     first = found["causes"][0]
     stated = (first["ratio"], first["low"], first["high"])
-    return agree(stated, Truth(ratio=size["ratio"], low=size["low"], high=size["high"], pairs=TURNS))
+    return agree(stated, truth_of(size))
+
+
+def truth_of(size: Figures) -> Truth:
+    """Return the size of a cause as `gains_of` has found it."""
+    return Truth(**{name: size[name] for name in ("ratio", "low", "high", "pairs")})

@@ -59,6 +59,8 @@ class Scale:
     """The width of the layers on which the probe is measured; a batch has as many rows."""
     truth_steps: tuple[int, int]
     """Warm-up steps and timed steps of a run without the kit."""
+    turns: int
+    """Runs with a cause and without it, by turns, for its size."""
     cases: dict[str, tuple[str, dict[str, Any]]]
     """The parameter file of each seed, and what is changed in it."""
     dtype: str
@@ -131,6 +133,7 @@ REAL = Scale(
     probe_pairs=(100, 25),
     width=4096,
     truth_steps=(10, 40),
+    turns=2,
     cases={seed: (f"params/case_{seed}.yaml", {}) for seed in SEEDS},
     dtype="bfloat16",
     command_minutes=2.0,
@@ -217,6 +220,7 @@ DRY = Scale(
     probe_pairs=(4, 4),
     width=64,
     truth_steps=(1, 3),
+    turns=1,
     cases={seed: (f"params/case_{seed}_small.yaml", {**SHORT, **TINY_CASES[seed]}) for seed in SEEDS},
     dtype="float32",
     command_minutes=0.15,
