@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 from bench.own_scripts.__main__ import HERE as OWN
-from bench.own_scripts.__main__ import changed, planted
+from bench.own_scripts.__main__ import planted
+from bench.own_scripts.script import changed
 from slowstep.environment.home import ROOT
 
 OUTPUTS, GALLERY = ROOT / "outputs" / "gallery", ROOT / "docs" / "gallery"

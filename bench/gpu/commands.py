@@ -6,22 +6,21 @@ without it, by turns.
 
 from __future__ import annotations
 
+import contextlib
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, Part
-from bench.gpu.planted import DIAGNOSED, NOTHING, SIZE, TRUTH_TIMEOUT, gains_of, truth_of
+from bench.gpu.planted import DIAGNOSED, NOTHING, SIZE, TRUTH_TIMEOUT, gains_of, said_first, size_agrees
 from bench.gpu.scale import Scale
 from bench.gpu.trials import investigated, with_minutes
-from bench.validation.agreement import agree
-from slowstep.command.resolve import resolve
-from slowstep.launch.surveyed_run import write
-from slowstep.launch.surveyor import SurveyOrder, survey
+from bench.own_scripts.script import changed, throughput
+from slowstep.launch.surveyed_run import surveyed_words, write
+from slowstep.launch.surveyor import SurveyOrder
 from slowstep.settings import load
 
 SCRIPT = Path(__file__).parent / "scripts" / "gpt.py"
@@ -85,7 +84,7 @@ def parts(scale: Scale) -> list[Part]:
         Goal(
             asked="what is named first of the script as it is",
             wanted=NOTHING,
-            value=lambda cells: _first(cells[f"{HEALTHY}, {DIAGNOSED}"]),
+            value=lambda cells: said_first(cells[f"{HEALTHY}, {DIAGNOSED}"]),
             holds=lambda first: first == NOTHING,
         ),
     ]
@@ -107,11 +106,7 @@ def script(name: str, bench: Bench) -> str:
     line = next(line for line in text.splitlines() if line.startswith("width, "))
     names = line.partition(" = ")[0].split(", ")
     given = {line: f"{', '.join(names)} = {', '.join(str(sizes[name]) for name in names)}"} if sizes else {}
-    for old, new in (given | CAUSES[name].replaced).items():
-        if old not in text:
-            raise ValueError(f"the script does not hold {old!r}")
-        text = text.replace(old, new)
-    return text
+    return changed(text, given | CAUSES[name].replaced)
 
 
 def _cells(name: str) -> list[Cell]:
@@ -132,10 +127,8 @@ def _written(name: str, bench: Bench) -> Path:
 def _diagnosed(name: str, bench: Bench) -> Figures:
     """Survey the command and measure its investigation, as `slowstep measure -- python gpt.py` does."""
     path = _written(name, bench)
-    command = resolve([sys.executable, path.name], path.parent, {})
-    seen = survey(replace(command, protected=True), SurveyOrder(epoch_seconds=3.0), {})
-    if seen.training is None:
-        raise RuntimeError(f"the survey saw no training: {seen.ended} {seen.standing[-500:]} {seen.output[-500:]}")
+    with contextlib.chdir(path.parent):
+        seen = surveyed_words([sys.executable, path.name], SurveyOrder(epoch_seconds=3.0))
     file = write(seen, bench.work / f"command_{path.parent.name}")
     found = investigated(with_minutes(load(file).settings, bench.scale.command_minutes), bench)
     first = found["causes"][0]["text"] if found["causes"] else NOTHING
@@ -149,29 +142,13 @@ def _diagnosed(name: str, bench: Bench) -> Figures:
 def _size(name: str, bench: Bench) -> Figures:
     """Run the script with the cause and without it, by turns."""
     with_cause, without = _written(name, bench), _written(HEALTHY, bench)
-    runs = (partial(_throughput, path, bench.scale.script_steps) for path in (with_cause, without))
+    command = [sys.executable, SCRIPT.name, str(bench.scale.script_steps)]
+    runs = (partial(throughput, command, path.parent, timeout=TRUTH_TIMEOUT) for path in (with_cause, without))
     return gains_of(bench.scale.turns, *runs)
-
-
-def _throughput(path: Path, steps: int) -> float:
-    """Run a script for so many steps, and return what it prints of its throughput, in samples a second."""
-    command = [sys.executable, path.name, str(steps)]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False, timeout=TRUTH_TIMEOUT)
-    told = re.search(r"([\d.e+]+) samples/s", done.stdout)
-    if not told:
-        raise RuntimeError(f"the script ended with status {done.returncode}: {done.stderr[-1000:]}")
-    return float(told[1])
-
-
-def _first(found: Figures) -> str | None:
-    """Return what is named first; None where a section failed or nothing was decided, so that it says nothing."""
-    return found["first"] if found["decided"] and not found["failed"] else None
 
 
 def _is_right(name: str, cells: Cells) -> bool:
     found, size = cells[f"{name}, {DIAGNOSED}"], cells[f"{name}, {SIZE}"]
-    first = _first(found) or ""
-    if found["factor"] not in found["factors"] and not (found["place"] and found["place"] in first):
-        return False
-    stated = tuple(found["causes"][0][end] for end in ("ratio", "low", "high"))
-    return bool(first) and agree(stated, truth_of(size))
+    first = said_first(found) or ""
+    named = found["factor"] in found["factors"] or (found["place"] and found["place"] in first)
+    return bool(first and named) and size_agrees(found, size)

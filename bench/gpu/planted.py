@@ -154,16 +154,18 @@ def _right(names: list[str], cells: Cells) -> int:
 
 def _is_right(name: str, cells: Cells) -> bool:
     found = cells[f"{name}, {DIAGNOSED}"]
-    if found["first"] != found["expected"] or found["failed"] or not found["decided"]:
+    if said_first(found) != found["expected"]:
         return False
-    size = cells.get(f"{name}, {SIZE}")
-    if found["expected"] == NOTHING:
-        return True
+    return found["expected"] == NOTHING or size_agrees(found, cells[f"{name}, {SIZE}"])
+
+
+def said_first(found: Figures) -> str | None:
+    """Return what is named first; None where a section failed or nothing was decided, so that it says nothing."""
+    return found["first"] if found["decided"] and not found["failed"] else None
+
+
+def size_agrees(found: Figures, size: Figures) -> bool:
+    """Return whether the first cause is told with the size that `gains_of` has found."""
     first = found["causes"][0]
-    stated = (first["ratio"], first["low"], first["high"])
-    return agree(stated, truth_of(size))
-
-
-def truth_of(size: Figures) -> Truth:
-    """Return the size of a cause as `gains_of` has found it."""
-    return Truth(**{name: size[name] for name in ("ratio", "low", "high", "pairs")})
+    truth = Truth(**{name: size[name] for name in ("ratio", "low", "high", "pairs")})
+    return agree((first["ratio"], first["low"], first["high"]), truth)

@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -28,6 +27,7 @@ from typing import Any
 import yaml
 
 from bench.own_scripts.on_nodes import TORCHRUN, two_nodes
+from bench.own_scripts.script import changed, throughput
 from bench.validation.results import here_and_now
 from slowstep.environment.home import ROOT
 from slowstep.factors import CATALOGUE
@@ -208,15 +208,6 @@ def is_right(row: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
     return bool(row["named"]) and agrees(row["said"], row["truth"]) and agreed
 
 
-def changed(text: str, replace: Mapping[str, str]) -> str:
-    """A script with texts replaced, each of which it must hold."""
-    for old, new in replace.items():
-        if old not in text:
-            raise ValueError(f"the script does not hold {old!r}")
-        text = text.replace(old, new)
-    return text
-
-
 def agrees(said: list[float], truth: list[float] | None) -> bool:
     """Whether the intervals meet, or the estimates are near."""
     if not said or truth is None:
@@ -264,10 +255,15 @@ def setting_of(name: str, scenario: Mapping[str, Any], script: Path) -> Iterator
 
 def ratio(plain: Path, planted: Path, setting: Setting) -> list[float]:
     """The throughput without the cause over that with it, by turns: the median, the lowest, the highest."""
-    throughput(plain, setting.without), throughput(planted, setting.planted)
+    env = healthy_environment()
+
+    def pace(script: Path, launcher: Sequence[str]) -> float:
+        return throughput([*launcher, script.name], script.parent, env)
+
+    pace(plain, setting.without), pace(planted, setting.planted)
     pairs: list[float] = []
     while len(pairs) < TURNS[0] or (len(pairs) < TURNS[1] and max(pairs) / min(pairs) > NEAR):
-        pairs.append(throughput(plain, setting.without) / throughput(planted, setting.planted))
+        pairs.append(pace(plain, setting.without) / pace(planted, setting.planted))
     return [statistics.median(pairs), min(pairs), max(pairs)]
 
 
@@ -277,13 +273,6 @@ def healthy_environment() -> dict[str, str]:
     glibc gives freed memory back, which costs each of these scripts 10 to 20 % on a CPU: a cause of its own.
     """
     return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | KEPT
-
-
-def throughput(script: Path, launcher: Sequence[str]) -> float:
-    """What a script prints of its own throughput."""
-    command, env = [*launcher, script.name], healthy_environment()
-    done = subprocess.run(command, cwd=script.parent, env=env, capture_output=True, text=True, check=True)
-    return float(re.search(r"([\d.e+]+) samples/s", done.stdout).group(1))
 
 
 if __name__ == "__main__":

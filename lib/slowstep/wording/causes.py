@@ -107,9 +107,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
 
 def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
-    """Yield changes in groups with one loss, largest gain first: those of one phase's time, and else each by itself."""
+    """Yield changes in groups with one loss, in their order: those of one phase's time, and else each by itself."""
     groups = defaultdict[object, list[Verdict]](list)
-    for v in sorted(changes, key=lambda v: -v.gain):
+    for v in changes:
         acts = touched_by(v.factor)
         groups[acts if len(acts) == 1 else v.factor].append(v)
     yield from groups.values()

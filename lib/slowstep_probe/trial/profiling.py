@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.autograd import DeviceType
@@ -41,6 +41,9 @@ FASTEST = 1
 
 GAP = 10e-6
 """The least seconds between two kernels that count as a gap. A launch takes about 5 us."""
+
+
+K = TypeVar("K")
 
 
 class Profiling:
@@ -93,7 +96,7 @@ class Profiling:
             by_phase=self._by_phase(),
             pauses={} if self.on_device else self._pauses(steps),
             loops=loops(
-                self._host_events(),
+                self._host_events,
                 self._phase_at,
                 self._steps_end(),
                 steps,
@@ -108,14 +111,18 @@ class Profiling:
 
     def _operators(self) -> list[Operator]:
         """Return the operators with the most time of their own on the device, or on the CPU if there is no device."""
-        sums = defaultdict[str, list[float]](lambda: [0, 0.0])
         # an operator's device time is that of its kernels, which are events of their own
-        for e in self._on_device if self.on_device else self._on_host:
-            one = sums[e.name]
+        found = self._totals(self._computing, lambda e: e.name)
+        return [Operator(name=name, calls=calls, seconds=seconds) for name, calls, seconds in found[:TOP]]
+
+    def _totals(self, events: Iterable[Any], key: Callable[[Any], K]) -> list[tuple[K, int, float]]:
+        """Return the number of events of each key and their own seconds, largest first."""
+        sums = defaultdict[K, list[float]](lambda: [0, 0.0])
+        for e in events:
+            one = sums[key(e)]
             one[0] += 1
             one[1] += 1e-6 * self._own(e)
-        found = [Operator(name=name, calls=int(calls), seconds=seconds) for name, (calls, seconds) in sums.items()]
-        return sorted(found, key=lambda o: -o.seconds)[:TOP]
+        return sorted(((k, int(calls), seconds) for k, (calls, seconds) in sums.items()), key=lambda total: -total[2])
 
     def _own(self, event: Any) -> float:
         """Return the time in us that an event has for itself on the device, or on the CPU if there is no device."""
@@ -123,15 +130,11 @@ class Profiling:
 
     def _by_phase(self) -> dict[str, list[Operator]]:
         """Return the operators of each phase with the most time of their own; on a device, that of their kernels."""
-        phases, sums = self._phase_at, defaultdict[tuple[str, str], list[float]](lambda: [0, 0.0])
-        for e in self._host_events():
-            one = sums[phases(e.time_range.start), e.name]
-            one[0] += 1
-            one[1] += 1e-6 * self._own(e)
-        found: dict[str, list[Operator]] = defaultdict(list)
-        for (phase, name), (calls, seconds) in sorted(sums.items(), key=lambda item: -item[1][1]):
+        phases, found = self._phase_at, defaultdict[str, list[Operator]](list)
+        totals = self._totals(self._host_events, lambda e: (phases(e.time_range.start), e.name))
+        for (phase, name), calls, seconds in totals:
             if len(found[phase]) < TOP and seconds > 0:
-                found[phase].append(Operator(name=name, calls=int(calls), seconds=seconds))
+                found[phase].append(Operator(name=name, calls=calls, seconds=seconds))
         return dict(found)
 
     def _pauses(self, steps: int) -> dict[str, float]:
@@ -187,11 +190,13 @@ class Profiling:
 
     def _busy(self) -> tuple[float, list[float]]:
         """Return the seconds in which a kernel runs (without a device, any operator), and the gaps in seconds."""
-        stretches = covered(_spans(self._on_device if self.on_device else self._on_host))
+        stretches = covered(_spans(self._computing))
         gaps = [1e-6 * (begin - end) for (_, end), (begin, _) in pairwise(stretches)]
         return 1e-6 * sum(end - begin for begin, end in stretches), [gap for gap in gaps if gap > GAP]
 
+    @cached_property
     def _host_events(self) -> list[Any]:
+        """Those of the host without the profiler's own of each step."""
         return [e for e in self._on_host if not e.name.startswith("ProfilerStep")]
 
     @cached_property
@@ -203,6 +208,11 @@ class Profiling:
     def _on_device(self) -> list[Any]:
         """The events of the device: kernels, and copies of memory."""
         return self._events(DeviceType.CUDA)
+
+    @property
+    def _computing(self) -> list[Any]:
+        """The events of what computes: of the device, or of the CPU if there is no device."""
+        return self._on_device if self.on_device else self._on_host
 
     def _events(self, kind: DeviceType) -> list[Any]:
         return [
