@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import signal
@@ -99,6 +100,13 @@ def by_layer() -> None:
         x = torch.relu(x @ ROWS[1] + 1) / 16
 
 
+@pytest.fixture
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test of this process has compiled anything: modules are not watched where something was compiled."""
+    counted = importlib.import_module("torch._dynamo.utils").counters
+    monkeypatch.delitem(counted, "frames", raising=False)
+
+
 def loops_of_three_steps(work: Callable[[], object], folder: Path) -> dict[str, Loop]:
     """The loops that a profile of three steps of this work shows."""
     profiling = Profiling("cpu")
@@ -180,7 +188,7 @@ def by_deep_network() -> None:
     ],
 )
 def test_a_module_that_is_called_again_and_again_is_in_a_loop(
-    work: Callable[[], object], named: str | None, tmp_path: Path
+    work: Callable[[], object], named: str | None, tmp_path: Path, nothing_compiled: None
 ) -> None:
     """Though it multiplies matrices each time. Accumulation of gradients is none, nor are layers that share weights."""
     found = loops_of_three_steps(work, tmp_path)
@@ -189,6 +197,14 @@ def test_a_module_that_is_called_again_and_again_is_in_a_loop(
     hooks = torch.nn.modules.module
     assert not hooks._global_forward_pre_hooks
     assert not hooks._global_forward_hooks
+
+
+def test_no_module_is_watched_where_something_was_compiled(tmp_path: Path, nothing_compiled: None) -> None:
+    """Hooks would have it compiled anew."""
+    torch.compile(by_element, backend="eager")()
+    found = loops_of_three_steps(by_cell, tmp_path)
+
+    assert not [loop for loop in found.values() if loop.name == "LSTMCell"]
 
 
 @dataclass
