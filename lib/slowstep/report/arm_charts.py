@@ -238,6 +238,8 @@ def _unmeasured(verdict: Verdict) -> str:
     """Return why there is no effect to draw, in words."""
     if verdict.status not in (None, Status.OK):
         return str(verdict.status)
+    if verdict.untried:
+        return "not measured"
     refuted = verdict.bound and verdict.outcome is Outcome.REFUTED
     return "refuted by its bound, no trial" if refuted else str(verdict.outcome)
 
