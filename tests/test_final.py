@@ -307,6 +307,62 @@ def test_a_choice_is_the_same_when_asked_again_and_elsewhere(quick: Settings, tm
     assert profiles(home, copied).keys() == {"baseline", "final"}
 
 
+@pytest.mark.parametrize("limit", [None, 1e4], ids=["no limit", "minutes"])
+def test_a_report_decides_as_the_measuring_did(limit: float | None, quick: Settings, tmp_path: Path) -> None:
+    """Also where the best combination can't be trained, and the next is adopted in its place."""
+
+    def changes(arm: Arm) -> tuple[bool, bool]:
+        run = arm.settings
+        return not run.training("gradient_checkpointing"), run.training("dataloader_num_workers") == 2
+
+    truth = Truth(
+        gain=lambda arm, purpose: 0.4 * changes(arm)[0] + 0.2 * changes(arm)[1],
+        noise=0.001,
+        fails=lambda arm: "misaligned address" if all(changes(arm)) else None,
+    )
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={}, gradient_checkpointing={})
+    asked = {
+        "gradient_checkpointing": {"gradient_checkpointing": [False]},
+        "data_loading": {"dataloader_num_workers": [2]},
+        "budget.minutes": limit,
+    }
+    loaded = Loaded(settings=override(settings, asked), source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, loaded.settings.budget))
+    measured = choose(lab)
+    lab.conclude(decision=decision_of(measured))
+    reported = choose(read_investigation(lab.folder, "90_final_config"))
+
+    assert measured.adopted
+    assert measured.verdict.name == "gradient_checkpointing=false"
+    assert (reported.verdict, reported.left_out) == (measured.verdict, measured.left_out)
+    assert [m.verdict for m in reported.head_to_heads] == [m.verdict for m in measured.head_to_heads]
+
+
+class WithoutConfirmation(SimulatedMeasurer):
+    """Has no time left to measure anything once more."""
+
+    def compare(self, request: Any, *args: Any) -> ComparisonRecord | None:
+        return None if request.purpose == "confirmation" else super().compare(request, *args)
+
+
+def test_what_no_time_was_left_to_confirm_was_not_measured_again(quick: Settings, tmp_path: Path) -> None:
+    """It may yet be confirmed, and nowhere is it said that fresh pairs have spoken against it."""
+    truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
+    given = {"gradient_checkpointing": {"gradient_checkpointing": [False]}, "budget.minutes": 1e4}
+    loaded = Loaded(settings=override(settings, given), source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", WithoutConfirmation(truth, loaded.settings.budget))
+    choice = choose(lab)
+    (refused,) = decision_of(choice).refused
+    told = str(final_conclusion(choice.verdict, choice.verdicts, choice.left_out, []))
+
+    assert not choice.adopted
+    for said in (refused.why, told):
+        assert "no time was left to measure it once more" in said
+        assert "confirmed:" not in said.replace("may confirm it", "")
+        assert "measured once more in fresh pairs" not in said
+
+
 def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_path: Path) -> None:
     """It shows where the time goes, and no verdict rests on it."""
     truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)

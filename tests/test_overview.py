@@ -24,7 +24,7 @@ from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
 from slowstep.investigation import open_lab
 from slowstep.investigation.lab import Lab
-from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, NotebookRun, Refused, Summary
+from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, Decision, NotebookRun, Refused, Summary
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
@@ -149,6 +149,19 @@ def test_an_allowed_level_is_no_longer_refused(concluded: Concluded) -> None:
 
     assert allowed.beyond == []
     assert ["training_arguments.per_device_train_batch_size: 8"] == [a.what.split(";")[0] for a in allowed.actions]
+
+
+@pytest.mark.parametrize("failed", [1, 2, 3])
+def test_the_answer_says_that_most_could_not_be_tested(failed: int, concluded: Concluded) -> None:
+    """No cause was shown then, and the run is not known to be healthy. Where few could not, the list says so."""
+    found = overview(concluded({}))
+    known = [
+        replace(v, outcome=Outcome.NOT_TESTABLE if i < failed else Outcome.REFUTED, reason="the trial failed: no disk")
+        for i, v in enumerate([found.verdicts[0]] * 4)
+    ]
+    answer = replace(found, verdicts=known, causes=[], decided=Decision()).answer
+
+    assert (f"{failed} of 4 could not be tested here (the trial failed: no disk)." in answer) is (failed >= 2)
 
 
 def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded) -> None:

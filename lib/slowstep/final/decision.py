@@ -9,6 +9,7 @@ from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.records import PHASES, Block, Memory
+from slowstep.wording.words import not_measured_again
 
 
 def decision_of(choice: Choice) -> Decision:
@@ -79,6 +80,8 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     found = min(failed, key=lambda one: len(one.contrast.levels))
     others = [name for pick in found.contrast.levels if (name := label([pick])) not in wanted]
     how = f"together with {' and '.join(others)}" if others else "once more"
+    if found.verdict.untried:
+        return not_measured_again(how)
     said = f"{span(found.verdict.effect)}, " if found.verdict.effect else ""
     return f"measured {how} in fresh pairs, it was not confirmed: {said}{found.verdict.reason}"
 

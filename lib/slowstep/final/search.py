@@ -28,10 +28,14 @@ def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) ->
     failed: list[str] = []
     first: Measured | None = None
     for _ in range(FINALISTS):
-        if not ranking or (failed and not lab.is_time_left()):
+        if not ranking:
             break
-        champion = head_to_head(lab, ranking, head_to_heads)
+        met: list[Measured] = []
+        champion = head_to_head(lab, ranking, met)
         chosen = confirmed(lab, champion)
+        if failed and chosen.verdict.untried:
+            break  # what was found is decided by records alone, so that a report decides as the measuring did
+        head_to_heads += met
         if chosen.verdict.outcome is Outcome.SUPPORTED:
             return chosen, failed
         first = first or chosen

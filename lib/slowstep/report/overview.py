@@ -33,6 +33,7 @@ from slowstep.records import Block, ComparisonRecord, Store
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.text.numbers import percent
+from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
 from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
@@ -138,8 +139,19 @@ class Overview:
         open_ones = self.of(Outcome.INCONCLUSIVE)
         undecided = f" {len(open_ones)} of {len(self.verdicts)} stay undecided." if open_ones else ""
         undecided += f" For {len(self.untried)} no time was left." if self.untried else ""
+        undecided += f" {self._untestable}" if self._untestable else ""
         found = f"; {self.headline}" if self.headline else ""
         return f"No cause was shown{found}.{undecided}"
+
+    @property
+    def _untestable(self) -> str:
+        """How many hypotheses could not be tested, and the commonest reason, as a sentence; empty if most could."""
+        reasons = Counter(v.reason for v in self.of(Outcome.NOT_TESTABLE))
+        if not reasons or 2 * reasons.total() < len(self.verdicts):
+            return ""
+        ((why, times),) = reasons.most_common(1)
+        most = f"{times} of them: " if times < reasons.total() else ""
+        return sentence(f"{reasons.total()} of {len(self.verdicts)} could not be tested here ({most}{why})")
 
     @property
     def _with(self) -> str:
@@ -308,9 +320,10 @@ def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[Compari
 
 
 def _headline(baseline: Summary) -> str:
-    """Return the clause on the phase that takes most of the time."""
+    """Return the clause on the phase that takes the largest part of the time."""
     phase, largest = max(((phase, s.mean) for phase, s in baseline.shares.items()), key=lambda one: one[1])
-    return f"most of the step is {PHASE_NAMES[phase]} ({share(largest)})"
+    what = "most" if largest > 0.5 else "the largest part"
+    return f"{what} of the step is {PHASE_NAMES[phase]} ({share(largest)})"
 
 
 def _machine(about: Description) -> str:

@@ -15,7 +15,17 @@ from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
-from slowstep.wording.words import PHASE_NAMES, hours, left_out, measured_again, money, proviso, share, strength
+from slowstep.wording.words import (
+    PHASE_NAMES,
+    hours,
+    left_out,
+    measured_again,
+    money,
+    not_measured_again,
+    proviso,
+    share,
+    strength,
+)
 
 ADVICE = {
     Meaning.EXACT: "Training itself stays the same, so this can be set as it is.",
@@ -119,6 +129,9 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
     if chosen is None:
         return _no_change(tested)
     if chosen.outcome is not Outcome.SUPPORTED:
+        if chosen.untried:
+            why = not_measured_again("once more" if chosen.alone else "together")
+            return f"**Change nothing yet.** {escape(chosen.shown)}: {why}."
         whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
         why = escape(sentence(chosen.reason))
         return f"**Change nothing yet.** {whole}: {measured_again(chosen)}, and not confirmed. {why}"

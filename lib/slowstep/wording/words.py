@@ -126,6 +126,11 @@ def measured_again(verdict: Verdict) -> str:
     return "measured once more in fresh pairs" if verdict.alone else "measured together in fresh pairs"
 
 
+def not_measured_again(how: str) -> str:
+    """Return that no time was left to confirm a configuration, as a clause; `how` is "once more" or "together"."""
+    return f"no time was left to measure it {how} in fresh pairs (budget.minutes); more minutes may confirm it"
+
+
 def left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
     return f"left out, not missed in combination or not confirmed: {', '.join(names)}"
