@@ -97,6 +97,48 @@ def test_a_program_trains_beyond_its_own_end(
     assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("kind", "steps_a_round", "samples_a_step"),
+    [("whole_gradient", 1, 32), ("closure", 1, 64), ("rollouts", 4, 8), ("clients", 12, 8)],
+)
+def test_an_epoch_within_something_larger_ends(
+    kind: str,
+    steps_a_round: int,
+    samples_a_step: int,
+    surveyed: Callable[..., Settings],
+    started: Callable[..., TrialProcess],
+) -> None:
+    """Else the update after it, or the collecting of new samples, would vanish from what is measured."""
+    trial = started(surveyed("epochs_within.py", kind))
+    measured = block(trial, 24)
+
+    assert measured.block.steps == 24
+    assert trial.log.read_text().split().count("round") >= 24 // steps_a_round
+    assert measured.block.work.samples == 24 * samples_a_step
+
+
+def test_batches_in_memory_end_where_their_loader_would(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """An update after each epoch is made with them, too; where each epoch has a loader of its own, none are kept."""
+    cached = {"dataset.cached_batches": 50}
+    trial = started(override(surveyed("epochs_within.py", "whole_gradient"), cached))
+    measured = block(trial, 24)
+
+    assert measured.block.work.samples == 24 * 32
+    assert trial.ask(Observe(), SOON).facts["cached_batches"] == 50
+    assert trial.log.read_text().split().count("round") >= 24
+    tried = {
+        kind: {
+            factor.name
+            for made in plan(surveyed("epochs_within.py", kind), "data_loading", this_machine())
+            for factor, _ in made.levels
+        }
+        for kind in ("whole_gradient", "rollouts")
+    }
+    assert tried["whole_gradient"] - tried["rollouts"] == {"cached_batches"}
+
+
 def test_what_makes_batches_beside_the_training_waits_with_it(
     surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:

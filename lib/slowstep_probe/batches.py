@@ -42,6 +42,12 @@ class Batches:
         self._exhausted: set[int | None] = set()
         """Numbers of the iterators that have given their last batch."""
         self._loaders: dict[int, Any] = {}
+        self._ended: int | None = None
+        """Number of the iterator, of those that fed a backward pass, that was the last to give its last batch."""
+        self._after: dict[int, int | None] = {}
+        """That number when each iterator was made."""
+        self._began: dict[int, int] = {}
+        """The optimizer steps that had ended when each iterator was made."""
         self.workers = Workers()
         """The workers of the loader that training draws from."""
         self.loader: Any = None
@@ -53,9 +59,14 @@ class Batches:
             self._numbers[iterator] = next(self._count)
         return self._numbers[iterator]
 
-    def made(self, iterator: Any, loader: Any) -> None:
-        """Note which loader an iterator is of."""
-        self._loaders[self.number(iterator)] = loader
+    def made(self, iterator: Any, loader: Any, updates: int = 0) -> None:
+        """Note which loader an iterator is of, and how many optimizer steps had ended when it was made."""
+        number = self.number(iterator)
+        self._loaders[number], self._began[number], self._after[number] = loader, updates, self._ended
+
+    def updates_before(self, iterator: Any) -> int:
+        """Return the optimizer steps that had ended when an iterator was made."""
+        return self._began.get(self.number(iterator), 0)
 
     def ask(self, iterator: Any) -> None:
         """Take an iterator for the one that training draws from.
@@ -75,6 +86,8 @@ class Batches:
     def exhaust(self, iterator: int | None) -> None:
         """Note that an iterator has given its last batch."""
         self._exhausted.add(iterator)
+        if iterator in self._fed:
+            self._ended = iterator
 
     def pass_begins(self) -> None:
         """Take the batches that were given since the last forward pass with gradients for those of a new one."""
@@ -113,6 +126,12 @@ class Batches:
         return self._numbers.get(iterator) in self._fed
 
     @property
-    def epoch_has_ended(self) -> bool:
-        """True if a loader that is trained on has given its last batch, once or more."""
-        return bool(self._exhausted & self.training)
+    def epochs(self) -> int:
+        """The iterators of loaders that are trained on which have given their last batch."""
+        return len(self._exhausted & self.training)
+
+    @property
+    def successors(self) -> list[tuple[Any, Any]]:
+        """The pairs of loaders of which the second came to be trained on when the first had given its last batch."""
+        pairs = [(self._loaders.get(self._after.get(one)), self._loaders.get(one)) for one in self._fed]
+        return [(before, one) for before, one in pairs if before is not None and one is not None and one is not before]

@@ -97,6 +97,8 @@ class Probe:
         """True if a step was ever ended by an optimizer or by dropped gradients."""
         self._unsigned = False
         """True if nothing ever ended a step, and each backward pass is taken for one."""
+        self.updates = 0
+        """Steps that an optimizer or dropped gradients have ended."""
         self._since_asked = 0
         """Optimizer steps since a loader was last asked for data."""
         self._unannounced = 0
@@ -139,6 +141,16 @@ class Probe:
     def position(self) -> int:
         """Samples trained on while attached. A step whose batch doesn't tell its samples counts as one."""
         return self.tape.position
+
+    def holds_steps(self, iterator: Any) -> bool:
+        """Return whether the loop over a loader's iterator, which has given its last batch, holds whole steps.
+
+        One within an optimizer's closure, or within the step of gradients that a whole epoch gives, is a part of a
+        step. Where nothing ever ends a step, the first epoch is taken for such a part, in case one ends it.
+        """
+        if self._in_closure:
+            return False
+        return self.fetched.epochs > 1 if self._unsigned else self.updates > self.fetched.updates_before(iterator)
 
     def of_training(self, errors: Mapping[int, BaseException]) -> BaseException | None:
         """Return the error that ended the thread that trains, of those that ended threads; None if it is another."""
@@ -314,7 +326,7 @@ class Probe:
         """Note whose time the start of the workers was: that of the iterator that was made."""
         if not isinstance(iterator, loading._BaseDataLoaderIter):
             return
-        self.fetched.made(iterator, loader)
+        self.fetched.made(iterator, loader, self.updates)
         if self._depth == 0 and not self._beside(fetching=True):
             self.tape.belongs_to(self.fetched.number(iterator))
 
@@ -392,16 +404,20 @@ class Probe:
             self._optimizers.pop()
             self._leave()
         self.optimizer = optimizer
-        self._stepped = True
-        self._since_asked += 1
+        self._signed()
         self._step_ended()
 
     def _gradients_dropped(self, *_: Any) -> None:
         """Take gradients that were dropped without having been used by an optimizer for the end of a step."""
         if self.losses and not self._in_closure and self._depth == 0:
-            self._stepped = True
-            self._since_asked += 1
+            self._signed()
             self._step_ended()
+
+    def _signed(self) -> None:
+        """Note that an optimizer, or dropped gradients, end a step."""
+        self._stepped, self._unsigned = True, False
+        self.updates += 1
+        self._since_asked += 1
 
     def _step_ended(self) -> None:
         self._boundary_due = True

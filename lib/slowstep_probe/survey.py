@@ -144,6 +144,14 @@ class Survey:
         places = [place for dataset, place in self._datasets if dataset in data]
         return list(dict.fromkeys(str(place) for place in places if place.file))
 
+    def by_turns(self, successors: Sequence[tuple[Any, Any]]) -> bool:
+        """Return whether training goes over several loaders that were made at one place, one after the other.
+
+        The program makes its loader anew for each epoch then, or has one for each of several clients.
+        """
+        noted = [[self._loaders.get(loader) for loader in pair] for pair in successors]
+        return any(one and other and one.place.file and one.place == other.place for one, other in noted)
+
     def is_repeated(self, loader: Any) -> bool:
         """Return whether each of several workers would give all of a loader's data, by what was seen of it.
 

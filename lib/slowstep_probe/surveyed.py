@@ -217,7 +217,7 @@ class Watched:
     def beyond_epoch(self) -> bool:
         """True if the program has gone through its data once, or has taken the steps that its Trainer may take."""
         limit = int(getattr(getattr(self.configurations.trainer, "args", None), "max_steps", 0) or 0)
-        return self.probe.fetched.epoch_has_ended or 0 < limit <= self.steps
+        return self.probe.fetched.epochs > 0 or 0 < limit <= self.steps
 
     def tell(self, ended: str, standing: str = "") -> None:
         """Write what was seen, and end the process without unwinding the user's code."""
@@ -297,6 +297,7 @@ class Watched:
             found["loader"] = self.survey.number_of(probe.loader)
             found["repeated_by_workers"] = self.survey.is_repeated(probe.loader)
             found["feeding"] = self.survey.feeding(probe.fetched.feeding)
+            found["loaders_by_turns"] = self.survey.by_turns(probe.fetched.successors)
             found["iterable_dataset"] = isinstance(probe.loader.dataset, torch.utils.data.IterableDataset)
             found |= self.survey.data_set_facts(probe.loader)
         if probe.optimizer is not None:

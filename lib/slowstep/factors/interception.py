@@ -104,6 +104,11 @@ def _loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if "loader" in objects else NO_LOADER
 
 
+def _one_loader(value: Any, run: Run, objects: frozenset[str]) -> str | None:
+    by_turns = "its loader is another one in each epoch, so that the batches of one are not the run's"
+    return _loader(value, run, objects) or (by_turns if run["loaders_by_turns"] else None)
+
+
 def _ways(value: Any, run: Run, objects: frozenset[str]) -> str | None:
     return None if "optimizer" in objects else "the program has no optimizer of PyTorch's"
 
@@ -125,7 +130,7 @@ PLAIN: Mapping[str, Refuses] = {
 """What speaks against a training argument's value where the program has no TrainingArguments."""
 
 NEEDED: Mapping[str, Refuses] = {
-    "dataset.cached_batches": _loader,
+    "dataset.cached_batches": _one_loader,
     "dataset.trim_padding": _loader,
     "dataset.trim_constant_columns": _loader,
     "optimizer_kwargs.foreach": _ways,

@@ -91,6 +91,7 @@ def intervention(settings: Settings, folder: Path, writable: Sequence[Path], wei
     return Intervention(
         values=settings.changes,
         feeding=settings.surveyed.feeding,
+        epochs_end=bool(settings.run["loaders_by_turns"]),
         writable=own if settings.command.protected else [],
         # a checkpoint that is not thrown away could push out one of the user's
         events=[e for e in EVENTS if is_rare(settings.run, e)] if settings.command.protected else [],

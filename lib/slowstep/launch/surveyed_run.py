@@ -278,8 +278,9 @@ OF_DATA_SET = (
     "opened_by_data_set",
     "changed_within_epochs",
     "changed_between_epochs",
+    "loaders_by_turns",
 )
-"""What a survey tells of the data set that training draws from, where it is so."""
+"""What a survey tells of the data set that training draws from, and of its loaders, where it is so."""
 
 ADAPTER = {"lora_r": "r", "lora_dropout": "lora_dropout", "use_dora": "use_dora"}
 """Facts of live adapters, with the names that LoraConfig has for them."""

@@ -38,6 +38,7 @@ class Changes:
     ):
         self.probe = probe
         self.launchers = launchers
+        self._epochs_end = asked.epochs_end
         self.interceptors = Interceptors(asked.values, asked.feeding, OF_TRIAL | ENDLESS, asked.micro_batches)
         self.effects = Effects(lambda: probe.models)
         self.given = Given(asked.values)
@@ -45,7 +46,7 @@ class Changes:
         self.draws = RandomDraws()
         told.before_first_step = self.before_first_step
         told.periodic_events = lambda: trainer_events(self.interceptors.configurations.trainer, asked.events)
-        self.cached = CachedBatches(self.interceptors.wanted, probe.fetched.has_fed, give_up)
+        self.cached = CachedBatches(self.interceptors.wanted, probe.fetched.has_fed, self._goes_on, give_up)
         self.epochs = EndlessEpochs(self._goes_on)
 
     @contextmanager
@@ -104,5 +105,11 @@ class Changes:
         }
 
     def _goes_on(self, iterator: Any) -> bool:
-        """Whether a loop goes on after its loader's last batch: not if it is Trainer's, which counts its own steps."""
-        return not self.interceptors.by_trainer and self.probe.fetched.has_fed(iterator)
+        """Whether a loop goes on after its loader's last batch.
+
+        It does not if it is Trainer's, which counts its own steps, and if what comes next is a part of training: an
+        optimizer step, or another loader.
+        """
+        if self.interceptors.by_trainer or self._epochs_end:
+            return False
+        return self.probe.fetched.has_fed(iterator) and self.probe.holds_steps(iterator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ import torch.utils.data.dataloader as loading
 
 from slowstep_probe.changing.intervention import KEYWORDS, NEED_WORKERS
 from slowstep_probe.changing.wanted import Wanted, position_of
+from slowstep_probe.observed import length_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here
 from slowstep_probe.trial.told import NotTestable
@@ -61,12 +63,20 @@ class LoaderArguments:
 class CachedBatches:
     """Takes some batches of training into memory, and gives them again and again without asking the loader."""
 
-    def __init__(self, wanted: Wanted, has_fed: Callable[[Any], bool], give_up: Callable[[Exception], NoReturn]):
+    def __init__(
+        self,
+        wanted: Wanted,
+        has_fed: Callable[[Any], bool],
+        goes_on: Callable[[Any], bool],
+        give_up: Callable[[Exception], NoReturn],
+    ):
         self.number = int(wanted.values.get(CACHED) or 0)
-        self.has_fed, self.give_up = has_fed, give_up
+        self.has_fed, self.goes_on, self.give_up = has_fed, goes_on, give_up
         self.given = 0
         """Batches that were given from memory."""
         self._loader_of: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._of_epoch: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """Batches that each iterator has given in its epoch."""
         self._kept: WeakKeyDictionary[Any, list[tuple[Any, list[int]]]] = WeakKeyDictionary()
 
     def attach(self, patches: Patches) -> None:
@@ -77,12 +87,17 @@ class CachedBatches:
 
     def _iterated(self, iterator: Any, loader: Any) -> None:
         if isinstance(iterator, loading._BaseDataLoaderIter):
-            self._loader_of[iterator] = loader
+            self._loader_of[iterator], self._of_epoch[iterator] = loader, 0
 
     def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
         loader = self._loader_of.get(iterator)
-        if loader is None or not self.has_fed(iterator):
+        if loader is None:
             return original(iterator)
+        self._of_epoch[iterator] += 1
+        if not self.has_fed(iterator):
+            return original(iterator)
+        if self._of_epoch[iterator] > (length_of(loader) or math.inf) and not self.goes_on(iterator):
+            raise StopIteration  # as the loader itself would end
         kept = self._kept.get(loader) or self._kept.setdefault(loader, self._filled(original, iterator))
         batch, versions = kept[self.given % len(kept)]
         if _versions(batch) != versions:
@@ -109,11 +124,11 @@ class EndlessEpochs:
     """Lets the loop over a loader that feeds training go on after the loader's last batch, with the next epoch's.
 
     The loader itself is asked for the iterator of the next epoch, so what its epochs begin with (workers to start, an
-    order to draw) happens as it would. A loop over a loader that does not feed training ends as it should.
+    order to draw) happens as it would. A loop ends as it should where `goes_on` says so of its iterator.
     """
 
-    def __init__(self, has_fed: Callable[[Any], bool]):
-        self.has_fed = has_fed
+    def __init__(self, goes_on: Callable[[Any], bool]):
+        self.goes_on = goes_on
         self.epochs = 0
         """Epochs that were begun beyond those of the program."""
 
@@ -145,7 +160,7 @@ class _Endless:
         try:
             return next(self._inner)
         except StopIteration:
-            if not self._epochs.has_fed(self._inner):
+            if not self._epochs.goes_on(self._inner):
                 raise
         self._epochs.epochs += 1
         if hasattr(self._loader.sampler, "set_epoch"):
