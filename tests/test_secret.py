@@ -20,12 +20,13 @@ from slowstep.final.files import write_files
 from slowstep.final.script import script
 from slowstep.investigation import open_lab
 from slowstep.launch.surveyed_run import write
-from slowstep.launch.surveyor import SurveyOrder, mattering, survey
+from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.report.cards import card
 from slowstep.report.tables import settings_table
 from slowstep.settings import LEVEL_SECTIONS, Settings, load
 from slowstep.settings.run import training_defaults
+from slowstep_probe.early_environment import mattering
 from slowstep_probe.secret import hidden, is_secret, masked, without_secrets
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -51,6 +51,7 @@ def main(order: str) -> None:
         os.environ.update(own.rank.environment)
     program.enter()
     from slowstep_probe.changing.data_parallel import GradientExchange
+    from slowstep_probe.early_environment import EarlyEnvironment
     from slowstep_probe.late_imports import LateImports
     from slowstep_probe.patches import Patches
     from slowstep_probe.probe import Probe
@@ -67,8 +68,10 @@ def main(order: str) -> None:
     survey = watched.survey = Survey(Launchers(own.rank if own else None, asked["launcher"], several))
     watched.protection = protection
     probe = watched.probe = Probe(at_step_boundary=watched.at_step_boundary)
+    early = watched.early = EarlyEnvironment(asked["early"], watched.tell_early if own is None else None)
     watched.start()
     survey.attach()
+    early.attach()
     if own is not None:
         watched.exchange = GradientExchange()
         watched.exchange.attach(patches)
@@ -147,6 +150,8 @@ class Watched:
         self.probe: Any = None
         self.exchange: Any = None
         """What is seen of the exchange of gradients between ranks; None if this process is no rank."""
+        self.early: Any = None
+        """The environment variables that the program sets before it imports libraries."""
         self.protection: Any = None
         """The overlays of this process; None if what is written stays."""
         self.boundaries = 0
@@ -173,6 +178,7 @@ class Watched:
         """Count a step; called by the probe between the steps."""
         self.boundaries += 1
         if self.boundaries == 1:
+            self.early.detach()
             self.first = time.monotonic() - self.began
             self.probe.open()
             self._collector.start()
@@ -237,11 +243,17 @@ class Watched:
             "steps": self.steps,
             "first_step_boundary": self.first,
             "kept": self.protection is None,
+            "early": self.early.found if "wire" in self.asked else {},
             "training": training,
         }
         if self.protection is not None:
             found["written"] = self.protection.written()[:MOST_FILES]
         self._send(found)
+
+    def tell_early(self, found: dict[str, str]) -> NoReturn:
+        """Tell the variables with which the program has to be started, since a library is imported with them now."""
+        self._told.acquire()
+        self._send({"early": found})
 
     def tell_several(self, would: Any, before: Mapping[str, str]) -> NoReturn:
         """Tell that the program would start several processes now, with what its launcher put into the environment."""

@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from slowstep.command.resolve import resolve
 from slowstep.launch.node_of_session import JoinedNode
-from slowstep.launch.surveyor import SurveyOrder, mattering, would_start
+from slowstep.launch.surveyor import SurveyOrder, would_start
 from slowstep.nodes.greeting import NotGreeted, Unanswered, connect
 from slowstep.nodes.key import NoKey, read_key
 from slowstep.nodes.listening import PORT
 from slowstep.settings.errors import SettingsError
 from slowstep.text.terminal import say
+from slowstep_probe.early_environment import mattering
 from slowstep_probe.processes.wire import Wire
 
 T = TypeVar("T")

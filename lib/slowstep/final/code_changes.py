@@ -76,6 +76,7 @@ def changes_record(settings: Settings) -> dict[str, Any]:
         "feeding": settings.surveyed.feeding,
         "given": settings.given,
         "freed_memory": settings.freed_memory,
+        "early": settings.command.early,
         "processes": settings.ranks,
         "launcher": settings.command.launcher,
         "nodes": len(settings.command.nodes),

@@ -23,7 +23,7 @@ RUN = "run-"
 MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
 """What is done in the command's process, and in which processes."""
 
-ABOUT = ("given", "nodes", "program", "launching", "sources")
+ABOUT = ("given", "nodes", "early", "program", "launching", "sources")
 """What else is known of the changes."""
 
 
@@ -55,7 +55,7 @@ def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) ->
         **{name: changes[name] for name in MADE},
     }
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
-    os.execve(command.python, words, dict(env) | command.env)
+    os.execve(command.python, words, dict(env) | command.env | changes["early"])
 
 
 def outdated(changes: Mapping[str, Any], command: Command) -> Iterator[str]:
@@ -93,7 +93,7 @@ def changes_in(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         # records of one process, and those of earlier versions, have none of these
-        known = {"processes": 0, "launcher": "", "micro_batches": 0, "nodes": 0, "program": ""} | found
+        known = {"processes": 0, "launcher": "", "micro_batches": 0, "nodes": 0, "program": "", "early": {}} | found
         known = {"launching": None, "sources": {}} | known
         return {name: known[name] for name in (*MADE, *ABOUT)} | {"folder": folder.resolve()}
     except OSError:

@@ -59,7 +59,7 @@ def interpreter_of(settings: Settings) -> WarmInterpreter:
     """Return the command's interpreter, warm: with its environment, and with the imports that its survey saw."""
     command = settings.command
     env = {name: value for name, value in os.environ.items() if not OF_NOTEBOOKS.fullmatch(f"{name}={value}")}
-    env |= command.env | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    env |= command.env | command.early | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
     about = Interpreter(
         python=command.python,
         options=tuple(command.options),

@@ -99,13 +99,20 @@ def _told_from(
         "group": message(group) if group else None,
         "nodes": [line.fileno() for line in lines],
         "launcher": command.launcher,
+        "early": list(command.early),
         "meeting": meeting,
         **asdict(order),
     }
     words = [command.python, *command.options, "-c", entry("surveyed"), json.dumps(given)]
     adopt_orphans()  # whatever the program leaves behind comes here, and is ended
     mark = f"{MARKED}={uuid.uuid4()}"
-    own = dict(env) | dict([mark.split("=")]) | command.env | (offline(scratch) if command.protected else {})
+    own = (
+        dict(env)
+        | dict([mark.split("=")])
+        | command.env
+        | command.early
+        | (offline(scratch) if command.protected else {})
+    )
     with tempfile.TemporaryFile() as log, open(read, encoding="utf-8") as told, open(write, "wb") as theirs:
         process = None
         try:

@@ -14,7 +14,7 @@ import yaml
 
 from slowstep.command.own_files import with_values
 from slowstep.command.resolve import resolve
-from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, mattering, survey
+from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.processes.lock import locked
 from slowstep.records.store import write_atomically
 from slowstep.settings.command import Command, Seen, Surveyed
@@ -23,6 +23,7 @@ from slowstep.settings.errors import SettingsError
 from slowstep.settings.library_arguments import FUSED
 from slowstep.settings.parse import read_yaml
 from slowstep.settings.schema import Process
+from slowstep_probe.early_environment import mattering
 from slowstep_probe.measured import WHERE_RANKS_WAIT
 from slowstep_probe.processes.log import last_words
 

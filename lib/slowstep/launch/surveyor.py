@@ -14,10 +14,10 @@ from slowstep.nodes.current import session_of
 from slowstep.nodes.member import NodeFailed
 from slowstep.settings.command import Command
 from slowstep.settings.convert import from_plain, to_plain
+from slowstep_probe.early_environment import OF_RANKS, mattering
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST
-from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Group, Rank
-from slowstep_probe.secret import is_secret
+from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Group
 
 SLOW_PATH = re.compile(
     r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"
@@ -69,16 +69,31 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
 
     What the program writes is thrown away, unless the command is not `protected`.
     """
-    seen = told(command, order, env)
+    command, seen = _told(command, order, env)
     if "launcher" in seen:  # it would start several processes now, so it is surveyed as all of them
         alone, command = command, _of_several(command, seen)
         if seen["nodes"] > 1:
             return _over_nodes(command, order, env, seen)
-        seen = told(command, order, env, Group(on_nodes=[command.processes]))
+        command, seen = _told(command, order, env, Group(on_nodes=[command.processes]))
         if command.launcher == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
-            command = replace(alone, launcher=BY_ITSELF)
-            seen = told(command, order, env)
+            command, seen = _told(replace(alone, launcher=BY_ITSELF), order, env)
     return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
+
+
+def _told(
+    command: Command, order: SurveyOrder, env: Mapping[str, str], group: Group | None = None
+) -> tuple[Command, dict[str, Any]]:
+    """Return a command with the variables that its program sets before its imports, and what was seen of it with them.
+
+    A process alone ends where it has set some, and is started with them.
+    """
+    seen = told(command, order, env, group)
+    while early := seen.pop("early", {}):
+        command = replace(command, early=command.early | early)
+        if group is not None:
+            break
+        seen = told(command, order, env)
+    return command, seen
 
 
 def _of_several(command: Command, seen: Mapping[str, Any]) -> Command:
@@ -102,6 +117,7 @@ def _over_nodes(command: Command, order: SurveyOrder, env: Mapping[str, str], wo
     try:
         far.start({"do": "survey", "order": asdict(order), "protected": command.protected})
         seen = told(command, order, env, far.group, far.take())
+        seen.pop("early", None)
     except NodeFailed as failed:
         raise CommandError(f"{command}: {failed}") from None
     if LOST in seen["ended"] and (why := far.why()):
@@ -114,7 +130,7 @@ def would_start(command: Command, order: SurveyOrder, env: Mapping[str, str]) ->
 
     CommandError if it would start none, or on one node alone.
     """
-    seen = told(command, order, env)
+    command, seen = _told(command, order, env)
     if seen.get("nodes", 1) < 2:
         ended = f" ({seen['ended']})" if seen.get("ended") else ""
         raise CommandError(
@@ -129,25 +145,7 @@ def survey_part(command: Command, order: SurveyOrder, env: Mapping[str, str], gr
     told(command, order, env, group, [line])
 
 
-MATTERS = re.compile(
-    r"(OMP|MKL|OPENBLAS|KMP|GOMP|CUDA|NVIDIA|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|HF|TRANSFORMERS|TOKENIZERS|ACCELERATE|"
-    r"BITSANDBYTES|MALLOC|GLIBC|LD|PYTHON|PL|WANDB|MLFLOW|COMET)_?.*"
-)
-
-
-def mattering(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that how a program trains may depend on. They belong to the command.
-
-    No secret is among them: trials find those in the environment that they are started from.
-    """
-    return {name: value for name, value in env.items() if MATTERS.fullmatch(name) and not is_secret(name, value)}
-
-
 def _meets(seen: Mapping[str, Any]) -> bool:
     """Return whether the ranks of a survey have formed a group, or have not come so far."""
     facts = (seen.get("training") or {}).get("facts")
     return facts is None or int(facts.get("world_size") or 1) > 1
-
-
-OF_RANKS = ("PWD", *Rank(number=0, size=1).environment)
-"""Environment variables that differ between ranks, or that each process has of its own."""

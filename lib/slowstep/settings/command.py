@@ -46,6 +46,9 @@ class Command:
     """The working directory."""
     env: dict[str, str] = field(default_factory=dict)
     """Environment variables that the command sets beyond the caller's."""
+    early: dict[str, str] = field(default_factory=dict)
+    """Environment variables that its program sets before it imports libraries. It is started with them, since the kit
+    has imported these by then."""
     python_version: str = ""
     torch_version: str = ""
     protected: bool = True
