@@ -139,6 +139,17 @@ def test_batches_in_memory_end_where_their_loader_would(
     assert tried["whole_gradient"] - tried["rollouts"] == {"cached_batches"}
 
 
+def test_a_trial_starts_with_what_its_program_sets_before_imports(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Its interpreter is warm, and has imported what the program will. The first variable is read by PyTorch, the other
+    by the Hub's library."""
+    trial = started(surveyed("sets_variables.py"))
+    block(trial, 5)
+
+    assert "threads 1 home models" in trial.log.read_text()
+
+
 def test_what_makes_batches_beside_the_training_waits_with_it(
     surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:

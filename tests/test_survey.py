@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.cli.survey_lines import lines
-from slowstep.command.resolve import resolve
+from slowstep.command.resolve import CommandError, resolve
 from slowstep.environment.machine import this_machine
 from slowstep.factors import check_levels, plan
 from slowstep.launch.surveyed_run import folder_for, write
@@ -125,6 +125,16 @@ def test_libraries_that_train_are_surveyed(program: str, look: Look, tmp_path: P
         assert arguments["place"]["line"] >= line(program, "TrainingArguments(")
         assert arguments["values"]["per_device_train_batch_size"] == 4
         assert of(seen, "checkpointing")  # recomputing is seen where it happens
+
+
+def test_variables_that_are_set_before_imports_are_there_when_it_starts(look: Look, tmp_path: Path) -> None:
+    """The kit has imported PyTorch by then. Those that differ between processes, or come later, are left alone."""
+    seen = look("sets_variables.py")
+
+    assert "threads 1 home models" in seen.output
+    assert seen.threads == 1
+    assert seen.command.early == {"OMP_NUM_THREADS": "1", "HF_HOME": "models"}
+    assert load(write(seen, tmp_path / "outputs")).settings.command.early == seen.command.early
 
 
 def test_training_that_ends_is_said_to_end(look: Look) -> None:
@@ -353,6 +363,36 @@ def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: s
     assert "Traceback" not in done.stderr
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
     assert not (tmp_path / "out").exists()
+
+
+PROCESSES = """
+import os, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def train(rank):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29741")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for _ in range(1000):
+        model(torch.ones(8, 4)).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+together = [mp.Process(target=train, args=(rank,)) for rank in range(2)]
+for one in together:
+    one.start()
+for one in together:
+    one.join()
+"""
+
+
+def test_processes_that_train_together_and_are_not_followed_are_named(tmp_path: Path) -> None:
+    """What one of them shows is not what they do together."""
+    (tmp_path / "odd.py").write_text(PROCESSES)
+    command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
+
+    with pytest.raises(CommandError, match=r"multiprocessing\.Process, which is not followed; start them by torchrun"):
+        survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
 
 STREAM = """

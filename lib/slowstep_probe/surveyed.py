@@ -123,6 +123,20 @@ def _rank_of(asked: dict[str, Any]) -> Any:
     return Outpost(lines[0], told).serve()
 
 
+OF_ITS_OWN = (
+    "it starts the processes that train together by multiprocessing.Process, which is not followed; start them by "
+    "torchrun or by torch.multiprocessing.spawn"
+)
+
+
+def _trains_with_others() -> bool:
+    """Return whether this process is one of several that exchange gradients."""
+    import torch.distributed
+
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return together and torch.distributed.get_world_size() > 1
+
+
 class Collector:
     """The seconds that Python's cyclic garbage collector takes, whoever called it."""
 
@@ -168,7 +182,7 @@ class Watched:
         self.configurations = Configurations(Wanted({}), OF_TRIAL)
         self._collector = Collector()
         self._told = threading.Lock()
-        self._main = threading.get_ident()
+        self._main, self._process = threading.get_ident(), os.getpid()
 
     def start(self) -> None:
         """Begin to watch the time."""
@@ -177,6 +191,8 @@ class Watched:
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
         self.boundaries += 1
+        if os.getpid() != self._process and _trains_with_others():
+            self._send({"refused": OF_ITS_OWN})
         if self.boundaries == 1:
             self.early.detach()
             self.first = time.monotonic() - self.began
