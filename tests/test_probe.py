@@ -382,11 +382,10 @@ def test_the_queue_of_this_version_of_pytorch_is_known() -> None:
 
 
 def test_real_sleeps_are_seen_by_the_real_clock() -> None:
-    """With the host's clock, a dataset that sleeps makes the data phase at least as long and the largest."""
+    """With the host's clock, a dataset that sleeps makes the data phase at least as long."""
     block = record(Loop(Planted(item=lambda: time.sleep(0.02))).train, steps=8).block
 
     assert block.phases["data"] >= 8 * BATCH * 0.02
-    assert max(block.phases, key=block.phases.get) == "data"
 
 
 def test_a_compiled_model_is_compiled_once() -> None:
