@@ -3,6 +3,8 @@
 Layers that share their weights are called up to 24 times in a forward pass, in ALBERT, and twice that where two passes
 have one loss. A module that is called more often, and whose calls hold most of the time meanwhile, is in a loop over
 positions, samples or turns, whatever its calls consist of. A small module that a deep network shares holds little.
+Modules alike that are called by turns (experts, each for its tokens) are in one loop, if each is called more often than
+a model refines its answer (twelve times in RAFT).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import bisect
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,9 @@ from slowstep_probe.trial.loops import Repeated
 
 OFTEN = 50
 """The fewest calls of one module before a backward pass that are taken for a loop."""
+
+OFTEN_EACH = 16
+"""The fewest calls of each of several modules alike that are taken for a loop, if together they have twice `OFTEN`."""
 
 MOSTLY = 0.5
 """The least share of a loop's time that lies within the calls of its modules."""
@@ -76,7 +81,16 @@ class ModuleCalls:
         for call in self._calls:
             moment = 1e-3 * call.end + clock
             called[bisect.bisect(borders, moment), call.phase, id(call.module)].append(call)
-        often = {key: calls for key, calls in called.items() if len(calls) >= OFTEN}
+        alike = defaultdict[tuple[int, str, object], int](int)
+        for (border, phase, _), calls in called.items():
+            if len(calls) >= OFTEN_EACH:
+                alike[border, phase, _kind(calls[0].module)] += len(calls)
+
+        def is_often(border: int, phase: str, calls: Sequence[Call]) -> bool:
+            by_turns = len(calls) >= OFTEN_EACH and alike[border, phase, _kind(calls[0].module)] >= 2 * OFTEN
+            return by_turns or len(calls) >= OFTEN
+
+        often = {key: calls for key, calls in called.items() if is_often(*key[:2], calls)}
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
         loops = [calls for key, calls in often.items() if key not in parts]
         found, together = list[Repeated](), list[list[Call]]()
@@ -97,9 +111,19 @@ def _loop(together: Sequence[Sequence[Call]], clock: float) -> list[Repeated]:
     within = sum(call.end - call.begin for calls in together for call in calls)
     if within < MOSTLY * (end - begin):
         return []
-    most = max(together, key=len)
-    name, phase = type(most[0].module).__name__, most[0].phase
-    return [Repeated(begin=1e-3 * begin + clock, end=1e-3 * end + clock, name=name, calls=len(most), phase=phase)]
+    of_kind = Counter[object]()
+    for calls in together:
+        of_kind[_kind(calls[0].module)] += len(calls)
+    ((most, times),) = of_kind.most_common(1)
+    phase = together[0][0].phase
+    return [
+        Repeated(begin=1e-3 * begin + clock, end=1e-3 * end + clock, name=most[0].__name__, calls=times, phase=phase)
+    ]
+
+
+def _kind(module: Any) -> tuple[type, tuple[Any, ...]]:
+    """Return what modules alike have in common: their class, and the sizes of their weights."""
+    return type(module), tuple(p.shape for p in module.parameters())
 
 
 def _compiles() -> bool:
