@@ -27,7 +27,7 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
     """Whole jobs are compared for as much work, by whatever counts it."""
     for a, b in (
         ({"epochs": 3}, {"epochs": 1}),
-        ({"steps": 3000}, {"steps": 1000}),
+        ({"steps": 3000, "samples_per_step": 8}, {"steps": 1000, "samples_per_step": 8}),
         ({"samples_per_epoch": 30_000, "epochs": 1}, {"samples_per_epoch": 10_000, "epochs": 1}),
     ):
         claim = judged({"hours": "6.0", **a}, {"hours": "2.0", **b}, "3.0", quantity="hours")
@@ -177,7 +177,48 @@ def test_a_spread_that_allows_both_decides_nothing(a: object, b: object, said: s
 @pytest.mark.parametrize(("a", "b", "said"), [("2.13", "2.15", ">1"), ("2.15", "2.13", "<1")])
 def test_slower_is_not_faster_by_a_little(a: str, b: str, said: str) -> None:
     """An inequality has no tolerance."""
-    assert str(judged({"seconds_per_step": a}, {"seconds_per_step": b}, said).judgement) == "contradicted"
+    claim = judged(*({"seconds_per_step": step, "samples_per_step": 8} for step in (a, b)), said)
+
+    assert str(claim.judgement) == "contradicted"
+
+
+ALONE = "the figures don't say whether a step trains on as many samples in both"
+
+
+def test_a_step_of_unknown_batch_is_no_equal_work() -> None:
+    """Three times as long a step is three times as slow, or three times the batch: nobody said which."""
+    a, b = {"seconds_per_step": "2.13"}, {"seconds_per_step": "6.33"}
+    blamed = {"factor": "per_device_train_batch_size"}
+    silent = [judged(a, b, "1/3", **claim) for claim in ({}, blamed)]
+    half = judged(a, b, "1/3", {"per_device_train_batch_size": 96}, **blamed)
+    told = judged(a, b, "1/3", {"optim": "sgd"})
+    asked = report(
+        rows=[{"label": "a", "figures": a}, {"label": "b", "figures": b, "settings": {"optim": "sgd"}}],
+    ).questions
+    as_many = judged(a | {"samples_per_step": 32}, b | {"samples_per_step": 32}, "1/3")
+    three_times = judged(a | {"samples_per_step": 32}, b | {"samples_per_step": 96}, "1/3")
+
+    assert [ALONE in claim.reason for claim in (*silent, half)] == [True] * 3
+    assert any(question.startswith("Is the batch the same in all rows?") for question in asked)
+    assert silent[0].questions[0] == "How many samples does a step of 'a' and one of 'b' train on?"
+    assert [str(claim.judgement) for claim in (told, as_many, three_times)] == ["holds", "holds", "contradicted"]
+
+
+def test_as_many_times_fewer_steps_are_a_hint_at_the_batch() -> None:
+    """2001 steps in one log and 667 in the other are one epoch in steps of another size."""
+    a, b = {"seconds_per_step": "2.13", "steps": 2001}, {"seconds_per_step": "6.33", "steps": 667}
+    claims = [judged(a, b, "1/3"), judged({"hours": "1.18", **a}, {"hours": "1.17", **b}, "1/3", quantity="hours")]
+
+    assert all(ALONE in claim.reason for claim in claims)
+    assert "'b' took 667 steps where 'a' took 2001, as with another batch" in claims[0].reason
+
+
+def test_an_epoch_is_equal_work_whatever_the_batch() -> None:
+    """The pace of steps of unknown size does not count where an epoch was timed."""
+    a = {"seconds_per_step": "2.13", "minutes_per_epoch": "71.0"}
+    b = {"seconds_per_step": "6.33", "minutes_per_epoch": "70.3"}
+
+    assert str(judged(a, b, "1.01").judgement) == "holds"
 
 
 def test_steps_of_eight_devices_are_not_those_of_one() -> None:

@@ -163,7 +163,8 @@ def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
 )
 def test_a_claim_within_rounding_is_undecided(a: str, b: str, speed_up: str, judgement: str) -> None:
     """2 % where rounding alone allows 0 to 4 %, faster where it allows no change; more digits decide."""
-    rows = [{"label": label, "figures": {"seconds_per_step": value}} for label, value in (("a", a), ("b", b))]
+    steps = {"a": a, "b": b}
+    rows = [{"label": x, "figures": {"seconds_per_step": steps[x], "samples_per_step": 8}} for x in steps]
     claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed_up}
     (judged,) = audit(validate({"name": "own", "reported": {"rows": rows, "claims": [claim]}}, "own")).claims
 

@@ -248,9 +248,10 @@ def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
     files = [str(tmp_path / f"{name}.log") for name in ("before", "after")]
     claim = {"text": "x", "baseline": "before", "treatment": "after", "speed_up": "1.5"}
     claims = [claim | {"factor": "dataloader_num_workers"}, claim]
-    rows = [{"label": "after", "settings": {"dataloader_num_workers": 4}}]
+    rows = [{"label": name, "figures": {"samples_per_step": 8}} for name in ("before", "after")]
+    more = [rows[0], rows[1] | {"settings": {"dataloader_num_workers": 4}}]
 
-    silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in ([], rows))
+    silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in (rows, more))
 
     assert ["can't be decided from these figures", "holds"] == [str(c.judgement) for c in silent.claims]
     assert "doesn't say which settings differ" in silent.claims[0].reason

@@ -11,6 +11,7 @@ from slowstep.audit.differences import changed, differences
 from slowstep.audit.equal_work import (
     WHOLE,
     WORK,
+    counts_steps,
     equal_work,
     faster_is_less,
     lengths_differ,
@@ -45,7 +46,11 @@ MOST = 1e9
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
 UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+BATCH = "the figures don't say whether a step trains on as many samples in both"
 """Doubts that only the author of the report can resolve."""
+
+PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
+"""Settings that make up the samples of a step."""
 
 LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
@@ -138,7 +143,20 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
     alone = unknown and claim.quantity != "cost" and unit == TITLES["seconds"]  # no other figure counts equal work
-    return UNKNOWN if alone or (unknown and not whole.meets(gain)) else ""  # type: ignore[union-attr]
+    if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
+        return UNKNOWN
+    differ = changed(a.settings, b.settings).keys()
+    return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def _batch_unknown(a: Run, b: Run, unit: str) -> str:
+    """Return a doubt if two runs were compared by steps of which nobody says how many samples they have."""
+    if not counts_steps(unit, a, b) or same_batch(a, b) is not None:
+        return ""
+    before, after = (r.solved.known.get("steps") for r in (a, b))
+    if not before or not after or before.meets(after):
+        return BATCH
+    return f"{BATCH}, and '{b.label}' took {after} steps where '{a.label}' took {before}, as with another batch"
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
@@ -179,7 +197,7 @@ def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: R
 
 def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     before, after = batches(a, b)
-    if same_batch(a, b) or not before or not after:
+    if not before or not after or before.meets(after):
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
@@ -321,6 +339,8 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+    if doubt.startswith(BATCH):
+        found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
@@ -31,6 +32,7 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_alike(runs),
         *_devices(runs),
         *_parts(settings, runs),
+        *_batches(runs),
         *_beside_steps(runs),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
@@ -118,6 +120,15 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     return [
         "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
     ]
+
+
+def _batches(runs: Sequence[Run]) -> list[str]:
+    """Ask about the batch of rows that give none and whose steps are compared, since they differ in other settings."""
+    silent = [r for r in runs if r.measured and not r.says_batch and "samples_per_step" not in r.solved.known]
+    by_steps = [r for r in silent if "steps_per_second" in r.solved.known]
+    if not any(changed(a.settings, b.settings) for a, b in pairwise(by_steps)):
+        return []
+    return ["Is the batch the same in all rows? None gives one, and the audit assumes it where other settings differ"]
 
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:

@@ -95,6 +95,8 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
+    says_batch: bool
+    """True if its batch is given, or is the default of a parameter file that says how the run was trained."""
 
     @property
     def measured(self) -> bool:
@@ -247,6 +249,7 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
+        says_batch=described(settings) or _says_batch(own),
     )
 
 
