@@ -608,3 +608,26 @@ def test_a_size_that_is_none_is_refused_in_words(said: str) -> None:
 def test_a_share_behind_a_figure_is_a_share_of_it() -> None:
     found = judged({"samples_per_second": "2.10 ± 5%"}, {"samples_per_second": "4.20 ± 5%"}, "4.0")
     assert found.judgement == "contradicted"
+
+
+@pytest.mark.parametrize("hour", [{"hours": "1"}, {"minutes": "60"}, {"seconds": "3600"}])
+def test_a_price_of_one_device_makes_no_cost_smaller(hour: Figures) -> None:
+    """Eight devices for an hour at 2.50 each are 20, and twice the 10 of one device for four hours."""
+    a = {"devices": "1", "cost": "10", "hours": "4", "price_per_hour": "2.50"}
+    b = {"devices": "8", "cost": "20", "price_per_hour": "2.50", **hour}
+    half, four, quicker = (
+        judged(a, b, said, quantity=q) for said, q in (("1/2", "cost"), ("4", "cost"), ("4", "hours"))
+    )
+
+    assert [str(half.judgement), str(four.judgement)] == ["holds", "contradicted"]
+    assert quicker.gain.middle == pytest.approx(4.0)
+    assert report(rows=[{"label": "b", "figures": b}]).faults == []
+
+
+def test_a_throughput_of_devices_that_nobody_counted_is_kept() -> None:
+    """Both exports say 32 samples a second; that one of them fits two devices is asked, and halves no speed."""
+    table = TRAINER.replace("train/train_runtime,", "") + "a,finished,8,4,32,1\nb,finished,8,4,32,0.5\n"
+    a, b = report(table=table).runs
+
+    assert [str(r.solved.known["samples_per_second"]) for r in (a, b)] == ["32", "32"]
+    assert [r.solved.known["samples_per_step"].middle for r in (a, b)] == [32, 64]

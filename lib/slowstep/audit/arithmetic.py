@@ -11,9 +11,6 @@ from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
 
-FITS = 0.03
-"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
-
 MIXED = {
     "steps": "steps",
     "samples": "samples trained on",
@@ -30,7 +27,7 @@ def of_run(run: Run) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
-        if _per_device(run, c) or devices_that_fit(run, c):
+        if c.devices:
             continue
         off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
         text = (
@@ -60,33 +57,6 @@ def _taken_for(run: Run, c: Contradiction) -> str:
     others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
     meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
-
-
-def devices_that_fit(run: Run, c: Contradiction) -> int | None:
-    """Return the number of devices that would explain a contradiction; None if none would, or if they were counted.
-
-    So many devices would explain a throughput so many times that of one device's settings. In a file that a run left
-    they would explain so many times fewer steps or seconds.
-    """
-    if "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0 or c.given.low <= 0:
-        return None
-    more = c.quantity in ("samples_per_second", "tokens_per_second")
-    by_settings = c.relation is None or not c.among <= run.given.keys()  # otherwise the file contradicts itself
-    fewer = run.from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
-    ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0
-    devices = round(ratio)
-    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
-    return devices if power_of_two and abs(ratio / devices - 1) < FITS else None
-
-
-def _per_device(run: Run, c: Contradiction) -> bool:
-    """Return whether a cost is that of several devices while the price is that of one."""
-    devices = run.given.get("devices")
-    return (
-        c.quantity in ("cost", "price_per_hour", "hours")
-        and devices is not None
-        and ((c.follows * devices).meets(c.given) or (c.follows / devices).meets(c.given))
-    )
 
 
 def of_sum(given: Sum) -> list[Finding]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import SAY, TEXT, Run, described
@@ -84,10 +83,12 @@ def _alike(runs: Sequence[Run]) -> list[str]:
 
 def _devices(runs: Sequence[Run]) -> list[str]:
     """Ask about figures that fit several devices where their number is not given."""
-    fits = {r.label: (n, c) for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
+    asked = (r for r in runs if "devices" not in r.given)
+    fits = {r.label: c for r in asked for c in r.solved.contradictions if c.devices}
     return [
-        f"Was '{label}' trained on {n} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on one"
-        for label, (n, c) in fits.items()
+        f"Was '{label}' trained on {c.devices} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on "
+        "one"
+        for label, c in fits.items()
     ]
 
 

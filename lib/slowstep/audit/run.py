@@ -105,7 +105,7 @@ class Run:
 
     @property
     def devices(self) -> Figure:
-        """Return the number of devices that it was trained on; one if that is not given."""
+        """Return the number of devices that it was trained on; one if that is not given, and does not follow."""
         return self.solved.known.get("devices", exact(1))
 
     @property
@@ -236,16 +236,17 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         assumed = {"tokens_per_step": assumed["samples_per_step"] * length} if assumed and length else {}
     if any(name.endswith("_per_device") for name in given):
         assumed["devices"] = devices
+    from_file = bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files)
     return Run(
         label=row.label,
         settings=own,
         given=given,
-        solved=solve({q: f for q, f in given.items() if q in TITLES}, counted, assumed),
+        solved=solve({q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file),
         repeats=repeats,
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
-        from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
+        from_file=from_file,
         unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
