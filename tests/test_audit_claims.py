@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, Judged, audit
+from slowstep.audit.terminal_lines import claim_lines
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -631,3 +632,30 @@ def test_a_throughput_of_devices_that_nobody_counted_is_kept() -> None:
 
     assert [str(r.solved.known["samples_per_second"]) for r in (a, b)] == ["32", "32"]
     assert [r.solved.known["samples_per_step"].middle for r in (a, b)] == [32, 64]
+
+
+def test_a_claim_that_rests_on_a_wrong_figure_is_undecided() -> None:
+    """2.13 steps a second and 2.13 s a step: which of them is wrong decides whether b is faster or slower."""
+    steps = {"samples_per_step": 8}
+    a = steps | {"steps_per_second": "2.13", "seconds_per_step": "2.13"}
+    b = steps | {"steps_per_second": "1.05", "seconds_per_step": "0.95"}
+    faster, both_deny = (judged(a, b, said, quantity="steps_per_second") for said in ("2.24", "9.0"))
+    sound = judged(a | {"steps_per_second": "0.469"}, b, "2.24")
+
+    assert "the figures of 'a' contradict each other, and without s/step it is 0.494 times" in faster.reason
+    assert [str(c.judgement)[:5] for c in (faster, both_deny, sound)] == ["can't", "contr", "holds"]
+
+
+def test_a_comparison_tells_that_its_figures_contradict_each_other() -> None:
+    """Tokens of sixteen devices do not follow from those of one, and either may be wrong."""
+    table = "run,GPUs,tokens/s/GPU,tokens/s\na,8,3500,28000\nb,16,3400,28000\n"
+
+    assert "contradict each other, and without tokens/s it is 1.94 times" in claim_lines(report(table=table))[0]
+
+
+def test_figures_that_are_off_alike_compare_as_well() -> None:
+    """Samples a second over the whole time are a quarter less in both rows: whichever are taken, the ratio stays."""
+    a = {"samples_per_step": 8, "seconds_per_step": "1.00", "samples_per_second": "6.00"}
+    b = {"samples_per_step": 8, "seconds_per_step": "0.50", "samples_per_second": "12.0"}
+
+    assert str(judged(a, b, "2.0", quantity="samples_per_second").judgement) == "holds"

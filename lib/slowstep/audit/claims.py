@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.audit.differences import changed, differences
+from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.equal_work import (
     WHOLE,
     WORK,
@@ -65,7 +66,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
+    named, stated = _with_factor(claim, a, b), _stated(claim)
+    doubt = doubt_of(claim, a, b, gain, unit) or _dispute(claim, a, b, gain, stated)
     by_repeats = _by_repeats(a, b, gain) if gain else None
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
@@ -147,6 +149,20 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
         return UNKNOWN
     differ = changed(a.settings, b.settings).keys()
     return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def _dispute(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> str:
+    """Return a doubt if the gain depends on which of contradicting figures is wrong, and the judgement may, too."""
+    if not gain or not stated:
+        return ""
+    gains = [gain, *gains_without(a, b, claim.quantity).values()]
+    return "" if all(_contradicts(each, stated) for each in gains) else disputed(a, b, gain, claim.quantity)
+
+
+def _contradicts(gain: Figure, stated: Figure) -> bool:
+    """Return whether a gain is not what was claimed. A claim of a size has a tolerance, and an inequality has none."""
+    of_a_size = stated.low > 0 and stated.high < MOST
+    return gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated))
 
 
 def _batch_unknown(a: Run, b: Run, unit: str) -> str:
@@ -273,8 +289,7 @@ def _weigh(
     at += "cheap" if unit.startswith("cost") else "fast"
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
-    of_a_size = stated.low > 0 and stated.high < MOST
-    if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
+    if _contradicts(gain, stated):
         otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     return _not_contradicted(at, kinds, left_open)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slowstep.audit.figures import Figure, exact, roughly
 
@@ -169,6 +169,9 @@ class Solved:
 
     known: Mapping[str, Figure]
     contradictions: tuple[Contradiction, ...]
+    without: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    """What is known if a figure is left out, for each figure that may be the wrong one of those that contradict each
+    other; that one is not known then."""
 
 
 @dataclass(frozen=True)
@@ -212,11 +215,26 @@ def solve(
     elif explained:
         assumed = {}
         trusted = {q: f for q, f in trusted.items() if q != "samples_per_step"} | {"devices": exact(explained)}
+    serious = [c for c in contradictions if c.quantity in doubted]
+    said = {c.quantity: given[c.quantity] for c in serious}
+
+    def otherwise(wrong: str) -> Mapping[str, Figure]:
+        left_out = {wrong, *(c.quantity for c in serious if wrong not in c.among)}
+        return _known({q: f for q, f in (said | trusted).items() if q not in left_out}, assumed or {})
+
+    return Solved(
+        known={q: f for q, f in given.items() if q in doubted} | _known(trusted, assumed or {}),
+        contradictions=tuple(contradictions),
+        without={q: otherwise(q) for c in serious for q in sorted(c.among)},
+    )
+
+
+def _known(trusted: Mapping[str, Figure], assumed: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return every quantity that follows from trusted figures, and where nothing better follows from assumed ones."""
     followed = _follow(trusted)
-    missing = {q: f for q, f in (assumed or {}).items() if q not in followed or _better(f, followed[q].figure)}
-    followed = _follow(trusted | missing) if missing else followed
-    known = {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
-    return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
+    missing = {q: f for q, f in assumed.items() if q not in followed or _better(f, followed[q].figure)}
+    followed = _follow({**trusted, **missing}) if missing else followed
+    return {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
 
 
 FITS = 0.03

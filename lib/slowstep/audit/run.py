@@ -109,6 +109,16 @@ class Run:
         return self.solved.known.get("devices", exact(1))
 
     @property
+    def open_figures(self) -> list[str]:
+        """Return the figures of which one is wrong, as they contradict each other."""
+        return [*self.solved.without]
+
+    def without(self, quantity: str) -> Run:
+        """Return the run by what is known without a figure; the run itself if that one contradicts no other."""
+        known = self.solved.without.get(quantity)
+        return self if known is None else replace(self, solved=Solved(known, ()))
+
+    @property
     def counts_text(self) -> bool:
         """Return whether its tokens are those of the samples themselves, without padding."""
         each = self.given.get("tokens_per_sample")
