@@ -194,3 +194,29 @@ def test_weights_that_may_lie_elsewhere_need_no_room_on_the_device(
 
     assert ("weights alone" in str(told(found, FindingKind.PHYSICS))) == impossible
     assert ("has sharding=by hand" in "\n".join(finding_lines(found))) == bool(reported)
+
+
+LENGTHS = "run,{}per_device_train_batch_size,max_length,{}tokens/s,s/it\n"
+LENGTHS += "long,{}4,2048,{}16384,0.50\nshort,{}4,1024,{}32768,0.50\n"
+
+
+def test_a_step_has_no_more_tokens_than_its_samples() -> None:
+    """4 samples of 1024 tokens are 4,096 and no 16,384; where nobody counted devices, four of them are asked about."""
+    claim = {"text": "x", "baseline": "long", "treatment": "short", "speed_up": "2.0", "quantity": "tokens_per_second"}
+    known = of_table(LENGTHS.format("GPUs,", "gradient_accumulation_steps,", *["1,"] * 4), claims=[claim])
+    silent = of_table(LENGTHS.format(*[""] * 6))
+
+    assert list(told(known, FindingKind.PHYSICS)) == ["short"]
+    assert "more than 4 samples of at most 1024 tokens have" in told(known, FindingKind.PHYSICS)["short"]
+    assert "'short' can't be true" in known.claims[0].reason
+    assert told(silent, FindingKind.PHYSICS) == {}
+    assert any(q.startswith("Was 'short' trained on 4 devices, or were batches accumulated?") for q in silent.questions)
+    assert not any("'long' trained on" in q for q in silent.questions)
+
+
+def test_packing_holds_as_many_tokens_as_fit() -> None:
+    """A packed sample has its full length and no more, however many samples of the data are in it."""
+    file = {**MODEL, "dataset": {"max_length": 2048, "padding": "packing", "tokenize": "once"}}
+    found = of_table("run,GPUs,s/it,tokens/s\na,1,1.00,8192\nb,1,0.50,32768\n", file=file)
+
+    assert list(told(found, FindingKind.PHYSICS)) == ["b"]

@@ -45,6 +45,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         questions=[
             *questions(settings, found),
             *unlike_tokens(possible),
+            *physics.batches_that_hold(found),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),
         ],
@@ -59,6 +60,7 @@ def read_runs(settings: Settings) -> list[Run]:
 def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     return [
         *physics.beyond_the_device(run, sizes, device),
+        *physics.beyond_the_batch(run),
         *impossible_utilisation(run),
         *against_throughput(run, sizes, device),
     ]
