@@ -659,3 +659,27 @@ def test_figures_that_are_off_alike_compare_as_well() -> None:
     b = {"samples_per_step": 8, "seconds_per_step": "0.50", "samples_per_second": "12.0"}
 
     assert str(judged(a, b, "2.0", quantity="samples_per_second").judgement) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("text", "percent", "before", "after", "quantity", "wrong"),
+    [
+        ("25 % faster", "25", "100", "80", "samples_per_second", True),
+        ("20 % faster", "20", "100", "80", "samples_per_second", True),
+        ("throughput", "20", "100", "80", "tokens_per_second_per_device", True),
+        ("20 % slower", "20", "100", "80", "samples_per_second", False),
+        ("a fall of samples/s", "-20", "100", "80", "samples_per_second", False),
+        ("25 % faster", "25", "80", "100", "samples_per_second", False),
+        ("25 % faster", "25", "1.00", "0.80", "seconds_per_step", False),
+        ("25 % faster", "25", "1.00", "0.80", None, False),
+        ("20 % faster", "20", "1.00", "0.80", "seconds_per_step", True),
+        ("a step", "20", "1.00", "0.80", "seconds_per_step", False),
+        ("fewer batches", "20", "1000", "800", "steps", False),
+        ("batches", "25", "1000", "800", "steps", True),
+    ],
+)
+def test_a_fall_is_no_gain(text: str, percent: str, before: str, after: str, quantity: str | None, wrong: bool) -> None:
+    """A speed that falls is not faster by any sign, and only less time means more a second."""
+    given = {"text": text, "percent": percent, "before": before, "after": after, "quantity": quantity}
+
+    assert bool(report(percentages=[given]).faults) == wrong

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
+from slowstep.audit.equal_work import faster_is_less
 from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
 from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
@@ -18,6 +20,10 @@ MIXED = {
     "samples_per_epoch": "samples of an epoch",
 }
 """Counts that people confuse with each other."""
+
+RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise)", re.IGNORECASE)
+FALL = re.compile(r"\b(slower|less|lower|fewer|drop|fall|fell|decrease|reduc|loss|lost|down)", re.IGNORECASE)
+"""Words of a percentage that say in which direction it goes."""
 
 WIDE = 1.1
 """The ratio of a figure's ends from which on both ends are shown."""
@@ -75,8 +81,11 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     if before.low <= 0 <= before.high:
         return []
     said = Figure(-0.5, 0.5, 0.0) if said == exact(0) else said
-    follows = _percent(before, after, said)
-    more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
+    is_speed, is_time = "_per_second" in (given.quantity or ""), faster_is_less(given.quantity or "seconds")
+    unsigned = not RISE.search(given.text) and (not is_speed or bool(FALL.search(given.text)))
+    follows = _percent(before, after, said, unsigned)
+    inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
+    more_a_second = is_time and after.low > 0 and said.low > 0 and said.meets(inverse)
     if not said.meets(follows) and not more_a_second:
         text = (
             f"from {given.before} to {given.after} is {spread(follows)} %, and not {str(given.percent).rstrip('% ')} %"
@@ -86,7 +95,7 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
         return []
-    mended = _percent(true.get(before, before), true.get(after, after), said)
+    mended = _percent(true.get(before, before), true.get(after, after), said, unsigned)
     if said.meets(mended):
         return []
     wrong = " and ".join(str(f) for f in (before, after) if f in true)
@@ -94,10 +103,10 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
 
 
-def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
-    """Return the change in percent. A fall may be `said` without its sign."""
+def _percent(before: Figure, after: Figure, said: Figure, unsigned: bool) -> Figure:
+    """Return the change in percent. Where the text allows it, a fall may be `said` without its sign (`unsigned`)."""
     change = 100 * (after / before - 1)
-    return -1 * change if change.middle < 0 < said.middle else change
+    return -1 * change if unsigned and change.middle < 0 < said.middle else change
 
 
 def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:
