@@ -974,3 +974,44 @@ def test_bars_of_two_processes_are_one_training(tmp_path: Path) -> None:
     path.write_text("".join(f" {n}%|###| {n}/100 [00:{n:02d}<01:00, 1.00it/s]\n" for n in counts))
 
     assert len(audit(report(files=[str(path)])).runs) == 1
+
+
+def test_a_comparison_tells_what_its_repeats_allow() -> None:
+    """Rows that differ in their seed alone are repeats, and their noise may be as large as what is between two rows."""
+    table = "run,seed,output_dir,gradient_checkpointing,samples/s\n"
+    for run, value, seeds in (("a", "true", "10.1 11.9 9.2"), ("b", "false", "11.0 9.4 11.8")):
+        table += "".join(f"{run},{i},out/{i},{value},{speed}\n" for i, speed in enumerate(seeds.split()))
+    found = audited(table)
+
+    assert [run.label for run in found.runs] == ["a", "b"]
+    assert found.runs[0].repeats == {"samples_per_second": [10.1, 11.9, 9.2]}
+    assert "; the repeats allow anything from 0.779 times to 1.37 times." in claim_lines(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "allowed"),
+    [
+        ("1", "2", "the figures allow anything from 0.2 times to 1.00 times"),
+        ("51", "50", "the figures allow anything from 1.00 times to 1.04 times"),
+        ("1.02 ± 0.10", "0.98 ± 0.12", "the figures allow anything from 0.828 times to 1.32 times"),
+        ("2.13", "1.06", ""),
+        ("2.130", "2.131", ""),
+    ],
+)
+def test_a_comparison_tells_what_its_digits_allow(a: str, b: str, allowed: str) -> None:
+    """Where that is much of the difference, or either direction."""
+    line = claim_lines(audited(f"run,optim,samples/s\na,adamw_torch,{a}\nb,sgd,{b}\n".replace("samples/s", "s/seq")))[0]
+
+    assert allowed in line
+    assert ("allow anything" in line) == bool(allowed)
+
+
+def test_trainers_name_of_a_run_is_its_label(tmp_path: Path) -> None:
+    """It is no setting, and counts where no other column names the rows."""
+    alone = audited("run_name,s/it\nsmall,1.0\nbig,2.0\n").runs
+    beside = audited("run,run_name,s/it\na,x,1.0\nb,y,2.0\n").runs
+    (tmp_path / "wandb.csv").write_text("Name,State,config.run_name,train/train_steps_per_second\na,finished,x,1.5\n")
+
+    assert [[run.label for run in runs] for runs in (alone, beside)] == [["small", "big"], ["a", "b"]]
+    assert "run_name" not in alone[0].settings.training_arguments
+    assert [row["label"] for row in read_table(tmp_path / "wandb.csv")] == ["a"]

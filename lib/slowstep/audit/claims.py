@@ -41,6 +41,11 @@ TOUCHING = 1e-9
 SURE = 0.5
 """The largest share of a claimed effect that rounding may change if the claim is to hold."""
 
+DIGIT = 0.005
+"""The share by which a ratio may be off that is told with two decimals."""
+
+FIGURES_ALLOW = "as they are given, the figures allow anything from {} to {}"
+
 MOST = 1e9
 """The upper end, as a ratio, of a claim that something is faster by any amount."""
 
@@ -66,9 +71,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     """Judge a claim on two of the `runs`, its treatment and its baseline, at equal work where the figures allow it."""
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
-    named, stated = _with_factor(claim, a, b), _stated(claim)
-    doubt = doubt_of(claim, a, b, gain, unit) or _dispute(claim, a, b, gain, stated)
-    by_repeats = _by_repeats(a, b, gain) if gain else None
+    named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
+    by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
         *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(named, a, b, stated, sizes),
@@ -78,8 +82,10 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         *(_noise_of_repeats(claim, a, b, by_repeats) if by_repeats else _rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
     ]
-    left_open = _left_open(gain, stated, by_repeats) if gain and stated else ""
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, left_open)
+    dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
+    left_open = dispute or (_left_open(gain, stated, by_repeats) if gain and stated else "")
+    contradicted = bool(gain and stated and not dispute and _contradicts(gain, stated))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -151,10 +157,8 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
 
 
-def _dispute(claim: Claim, a: Run, b: Run, gain: Figure | None, stated: Figure | None) -> str:
+def _dispute(claim: Claim, a: Run, b: Run, gain: Figure, stated: Figure) -> str:
     """Return a doubt if the gain depends on which of contradicting figures is wrong, and the judgement may, too."""
-    if not gain or not stated:
-        return ""
     gains = [gain, *gains_without(a, b, claim.quantity).values()]
     return "" if all(_contradicts(each, stated) for each in gains) else disputed(a, b, gain, claim.quantity)
 
@@ -219,13 +223,25 @@ def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
 
 
+def width_of(a: Run, b: Run, gain: Figure) -> str:
+    """Return what the repeats of both rows allow a gain to be; without them what their figures allow, if that is much.
+
+    It is much where it is more than half of the effect, and more than the digits of a ratio show.
+    """
+    interval = interval_of_repeats(a, b, gain)
+    if interval:
+        return f"the repeats allow anything from {times(interval.low)} to {times(interval.high)}"
+    wide = math.log(gain.high / gain.low) / 2 > max(SURE * abs(math.log(gain.middle)), DIGIT)
+    return FIGURES_ALLOW.format(times(gain.low), times(gain.high)) if wide else ""
+
+
 def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[Finding]:
     """Find out whether the figures with their rounding allow both a gain and a loss, and the claim does not."""
     if gain is None or gain.middle <= 0 or stated is None or stated.low < 1 < stated.high:
         return []
     if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING):
         return []
-    text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
+    text = FIGURES_ALLOW.format(times(gain.low), times(gain.high))
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
@@ -239,7 +255,7 @@ def _noise_of_repeats(claim: Claim, a: Run, b: Run, interval: Figure) -> list[Fi
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def _by_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
+def interval_of_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
     """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None if they tell none."""
     quantity = _repeated(a, b)
     if quantity is None:
@@ -274,7 +290,13 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str, left_open: str
+    gain: Figure | None,
+    unit: str,
+    stated: Figure | None,
+    findings: Sequence[Finding],
+    doubt: str,
+    contradicted: bool,
+    left_open: str,
 ) -> tuple[Judgement, str]:
     """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
@@ -289,7 +311,7 @@ def _weigh(
     at += "cheap" if unit.startswith("cost") else "fast"
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
-    if _contradicts(gain, stated):
+    if contradicted:
         otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     return _not_contradicted(at, kinds, left_open)

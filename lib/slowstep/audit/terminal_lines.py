@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.claims import UNKNOWN, doubt_of
+from slowstep.audit.claims import UNKNOWN, doubt_of, width_of
 from slowstep.audit.differences import changed
 from slowstep.audit.disputed import disputed
 from slowstep.audit.equal_work import WHOLE, equal_work, read_by, with_speed, work_done
@@ -28,7 +28,7 @@ def compared(audit: Audit) -> list[str]:
             continue
         whole = next((q for q in WHOLE if TITLES[q] == unit), None)
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
-        doubts = [doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
+        doubts = [width_of(first, run, gain), doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))

@@ -56,6 +56,12 @@ OTHERS = {
 
 CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 
+RUN_NAMES = {"run name", "run_name"}
+"""Trainer's own name of a run, which names the row where no other column does."""
+
+NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
+"""Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
+
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
 
@@ -124,8 +130,10 @@ def column(header: str, settings: set[str]) -> Column:
     """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
     text = re.sub(r"\s+", " ", plain(header).lower())
     name = text.replace(" ", "_")
-    if text in LABELS:
+    if text in LABELS | RUN_NAMES:
         return Column("label")
+    if text in NO_SETTINGS:
+        return Column("ignored")
     if _named(text):
         return Column("figure", _named(text))
     if name in settings:

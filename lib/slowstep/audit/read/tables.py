@@ -15,6 +15,7 @@ from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
+    RUN_NAMES,
     Column,
     Unreadable,
     column,
@@ -87,6 +88,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
+    if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
+        held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
     unread = [
         plain(header[i][0])
@@ -126,10 +130,15 @@ def _repeat_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
 
 
+def _bare(header: str) -> str:
+    """Return a header in lower case, without the prefix that a tracker gives it."""
+    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+
+
 def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
     said = given.get(plain(cell[0]))
     text = cell[0] if said is None else said
-    name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
+    name = _bare(plain(text))
     names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
     if said is not None or not export:
         known = column(TRAINER.get(plain(text).lower(), text), names)
