@@ -1015,3 +1015,45 @@ def test_trainers_name_of_a_run_is_its_label(tmp_path: Path) -> None:
     assert [[run.label for run in runs] for runs in (alone, beside)] == [["small", "big"], ["a", "b"]]
     assert "run_name" not in alone[0].settings.training_arguments
     assert [row["label"] for row in read_table(tmp_path / "wandb.csv")] == ["a"]
+
+
+def part(total: int, pace: str, first: int, last: int, name: str = "") -> str:
+    """A bar of every tenth step."""
+    return "".join(
+        f"\r{name} {n * 100 // total:3}%|##| {n}/{total} [00:30<01:00,  {pace}]" for n in range(first, last + 1, 10)
+    )
+
+
+@pytest.mark.parametrize("names", [("Epoch {}/2", "Val epoch {}/2"), ("Epoch {}/2 [train]", "Epoch {}/2 [val]")])
+def test_named_bars_of_validation_are_not_of_training(names: tuple[str, str], tmp_path: Path) -> None:
+    """Their names say so, in front or in brackets, however many steps they have."""
+    path = tmp_path / "train.log"
+    train, val = names
+    path.write_text(
+        "".join(
+            part(50, "2.00s/it", 0, 50, train.format(i) + ":") + part(50, "20.00it/s", 0, 50, val.format(i) + ":")
+            for i in (1, 2)
+        )
+    )
+
+    assert [row["figures"] for row in read_file(path)] == [{"seconds_per_step": ["2.00"] * 2, "steps_per_epoch": 50}]
+
+
+def test_a_training_bar_may_tell_the_last_evaluations_loss(tmp_path: Path) -> None:
+    """What it tells does not make it an evaluation."""
+    path = tmp_path / "train.log"
+    path.write_text(part(50, "2.00s/it", 0, 50, "Epoch 1 val_loss 0.41:"))
+
+    assert read_file(path)[0]["figures"] == {"seconds_per_step": "2.00", "steps_per_epoch": 50}
+
+
+@pytest.mark.parametrize(("total", "end"), [(500, ""), (505, "1050.5"), (500, "1050.5")])
+def test_an_evaluation_of_as_many_steps_is_no_training(total: int, end: str, tmp_path: Path) -> None:
+    """The training's bar goes on behind it where it had stopped, and Trainer's steps are nearer to one total."""
+    path = tmp_path / "train.log"
+    evaluation = part(total, "20.00it/s", 0, total)
+    said = f"\n{{'train_runtime': {end}, 'train_steps_per_second': 0.476}}\n" if end else ""
+    path.write_text(part(500, "2.00s/it", 0, 250) + evaluation + part(500, "2.00s/it", 260, 500) + evaluation + said)
+    (row,) = read_file(path)
+
+    assert (row["figures"]["seconds_per_step"], row["figures"]["steps"]) == ("2.00", 500)

@@ -28,6 +28,9 @@ BAR = re.compile(
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
+NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
+"""A bar's name, which may hold words in brackets (`Epoch 1/2 [train]`), behind an earlier bar or a line of the log."""
+
 PERCENT = re.compile(r"\d+%$")
 
 END = re.compile(r"\{[^{}]{0,4000}'train_runtime'[^{}]{0,4000}\}")
@@ -165,5 +168,5 @@ def _name(before: str) -> str:
     head = head[: len(head) - len(percent[0])].rstrip() if percent else ""
     if not head.endswith(":"):
         return ""
-    name = re.split(r"[:|\]}]", head[:-1])[-1]
+    name = NAME.search(head[:-1][-LONGEST_NAME - 1 :])[0]
     return name.strip() if 0 < len(name) <= LONGEST_NAME else ""
