@@ -1057,3 +1057,16 @@ def test_an_evaluation_of_as_many_steps_is_no_training(total: int, end: str, tmp
     (row,) = read_file(path)
 
     assert (row["figures"]["seconds_per_step"], row["figures"]["steps"]) == ("2.00", 500)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("run,max_length,s/it\na,2048,2.0\nb,512,0.66\n", "a sample has another length (how many tokens a second"),
+        ("run,GPUs,s/it\na,1,1.0\nb,8,1.2\n", "a step has another batch or number of devices (how many samples does"),
+        ("run,speed\na,2.13s/it\nb,1250 tokens/s\n", "their figures have no unit in common (how many samples a second"),
+    ],
+)
+def test_rows_that_can_not_be_compared_are_told(table: str, words: str) -> None:
+    """With the reason, and with what would have to be known."""
+    assert f"'b' can't be compared with 'a': {words}" in claim_lines(audited(table))[0]

@@ -49,6 +49,20 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     return None, ""
 
 
+def hindrance(a: Run, b: Run) -> tuple[str, str]:
+    """Return why two runs that have speeds can't be compared by them, and the question whose answer would tell."""
+    shared = [q for q in WORK if q in a.solved.known and q in b.solved.known]
+    if lengths_differ(a, b):
+        return "a sample has another length", "how many tokens a second do both train on?"
+    if a.packed != b.packed:
+        return "only one of them packs several samples into one", "how long does an epoch of each take?"
+    if not shared:
+        return "their figures have no unit in common", "how many samples a second do both train on?"
+    if "steps_per_second" in shared and same_batch(a, b) is False:
+        return "a step has another batch or number of devices", "how many samples does a step of each train on?"
+    return "their figures are only known from one side, or may be 0", "how many samples a second do both train on?"
+
+
 def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     """Yield the units that the two can be compared in, those of the most equal work first.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slowstep.audit.claims import UNKNOWN, doubt_of, width_of
 from slowstep.audit.differences import changed
 from slowstep.audit.disputed import disputed
-from slowstep.audit.equal_work import WHOLE, equal_work, read_by, with_speed, work_done
+from slowstep.audit.equal_work import WHOLE, equal_work, hindrance, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
 from slowstep.settings.reported import Claim
@@ -25,6 +25,8 @@ def compared(audit: Audit) -> list[str]:
     for first, run in ((measured[0], run) for run in measured[1:]):
         gain, unit = equal_work(first, run)
         if gain is None or not gain.bounded:
+            why, question = hindrance(first, run)
+            found.append(visible(f"'{run.label}' can't be compared with '{first.label}': {why} ({question})"))
             continue
         whole = next((q for q in WHOLE if TITLES[q] == unit), None)
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
