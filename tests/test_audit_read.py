@@ -1070,3 +1070,14 @@ def test_an_evaluation_of_as_many_steps_is_no_training(total: int, end: str, tmp
 def test_rows_that_can_not_be_compared_are_told(table: str, words: str) -> None:
     """With the reason, and with what would have to be known."""
     assert f"'b' can't be compared with 'a': {words}" in claim_lines(audited(table))[0]
+
+
+def test_devices_and_their_batch_are_the_least_of_a_step() -> None:
+    """8 devices of 8 samples make 64 a step, accumulated or not: 9.6 samples a second are those of one device."""
+    table = "run,GPUs,per_device_train_batch_size,it/s,samples/s\na,1,8,1.50,12.0\nb,8,8,1.20,{}\n"
+    one, all_of_them, accumulated = (audited(table.format(speed)) for speed in ("9.6", "76.8", "153.6"))
+
+    assert any("9.6 is what one of 8 devices does." in line for line in finding_lines(one))
+    assert [f.text for found in (all_of_them, accumulated) for f in found.faults] == []
+    assert claim_lines(all_of_them)[0] == "'b' is 6.40 times as fast as 'a' in samples/s, on 8 devices and 1."
+    assert "contradict each other" in claim_lines(one)[0]

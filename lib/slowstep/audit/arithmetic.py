@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from slowstep.audit.equal_work import faster_is_less
 from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
-from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
+from slowstep.audit.relations import CONSEQUENCE, FITS, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
 
@@ -38,7 +38,7 @@ def of_run(run: Run) -> list[Finding]:
         off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
         text = (
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
-            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}"
+            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}{_of_one(run, c)}"
         )
         found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
     step = run.solved.known.get("seconds_per_step")
@@ -63,6 +63,15 @@ def _taken_for(run: Run, c: Contradiction) -> str:
     others = {q: run.solved.known.get(q) for q in MIXED if q != c.quantity} if c.quantity in MIXED else {}
     meant = next((q for q, figure in others.items() if figure and figure.bounded and figure.meets(c.given)), None)
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
+
+
+def _of_one(run: Run, c: Contradiction) -> str:
+    """Return a note if a throughput is that of one of several devices."""
+    devices = run.given.get("devices", exact(1))
+    speed = c.quantity in ("samples_per_second", "tokens_per_second")
+    if not speed or devices.low <= 1 or abs(c.ratio * devices.middle - 1) >= FITS:
+        return ""
+    return f". {c.given} is what one of {devices} devices does"
 
 
 def of_sum(given: Sum) -> list[Finding]:

@@ -183,7 +183,7 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if factor and not same_devices(a, b):
-        text = f"'{b.label}' was trained on {_devices(b)}, and '{a.label}' on {_devices(a)}"
+        text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
@@ -201,8 +201,10 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
-def _devices(run: Run) -> str:
-    return f"{run.devices} device{'s' * (run.devices.middle != 1)}"
+def counted_devices(run: Run) -> str:
+    """Return the number of a run's devices in words, and whether it only follows from its figures."""
+    follows = run.devices.middle != 1 and "devices" not in run.given
+    return f"{run.devices} device{'s' * (run.devices.middle != 1)}{' (by its figures)' * follows}"
 
 
 def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:

@@ -190,11 +190,12 @@ def solve(
     counted: Mapping[str, Figure] | None = None,
     assumed: Mapping[str, Figure] | None = None,
     from_file: bool = False,
+    at_least: Mapping[str, Figure] | None = None,
 ) -> Solved:
     """Compute what follows from figures that were `reported`, and from those `counted` by the settings.
 
     `assumed` figures contradict nothing; they are used where nothing better follows. `from_file` says that a run left
-    the figures in a file, which counts no devices.
+    the figures in a file, which counts no devices. Figures that are `at_least` so large contradict what is less.
 
     A figure that contradicts the rest becomes a contradiction and is not used any further. Of figures that can't all be
     true this is the one that people compute from the others, and not the time that they measured. Where several devices
@@ -202,8 +203,9 @@ def solve(
     """
     counted = dict(counted or {})
     given = counted | dict(reported)
-    found = _contradictions(reported, counted)
-    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, counted) if found else []
+    held = {**(at_least or {}), **counted}
+    found = _contradictions(reported, held)
+    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, held) if found else []
     slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     contradictions = [replace(c, devices=explaining_devices(c, reported, from_file)) for c in contradictions]

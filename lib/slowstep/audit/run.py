@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -251,7 +252,9 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         label=row.label,
         settings=own,
         given=given,
-        solved=solve({q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file),
+        solved=solve(
+            {q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file, _at_least(own, given)
+        ),
         repeats=repeats,
         phases=phases,
         projected=row.projected,
@@ -316,6 +319,14 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
     elif "num_train_epochs" in given:
         job["epochs"] = given["num_train_epochs"]
     return found | {q: exact(v) for q, v in job.items() if v}
+
+
+def _at_least(own: Settings, given: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return the samples that a step has at least, by the batch of counted devices; it may also be accumulated."""
+    if not _says_batch(own) or own.training("auto_find_batch_size") or "devices" not in given:
+        return {}
+    samples = own.training("per_device_train_batch_size") * given["devices"]
+    return {"samples_per_step": Figure(samples.low, math.inf, samples.middle)} if samples.low > 0 else {}
 
 
 def _percentage(value: object) -> Figure:
