@@ -220,3 +220,52 @@ def test_packing_holds_as_many_tokens_as_fit() -> None:
     found = of_table("run,GPUs,s/it,tokens/s\na,1,1.00,8192\nb,1,0.50,32768\n", file=file)
 
     assert list(told(found, FindingKind.PHYSICS)) == ["b"]
+
+
+def test_an_mfu_beside_shares_is_a_share() -> None:
+    """1.12 beside 0.47 is 112 %, which can't be; alone, or beside percentages, it is 1.12 %."""
+    table = "run,tok/s/GPU,MFU\na,12000,{}\nb,13000,{}\nc,28000,1.12\n"
+    shares, percentages = of_table(table.format("0.47", "0.52")), of_table(table.format("47", "52"))
+
+    assert "MFU of 112 % is more than the device can compute" in told(shares, FindingKind.PHYSICS)["c"]
+    assert told(percentages, FindingKind.PHYSICS) == {}
+
+
+def test_only_times_are_confused_with_other_times() -> None:
+    """An MFU is no minute."""
+    found = of_table("run,MFU (%)\na,45\nb,0.75\nc,44\n")
+    times = of_table("run,s/it\na,1.0\nb,60\nc,1.1\n")
+
+    assert "minutes" not in told(found, FindingKind.NEIGHBOURS)["b"]
+    assert "were minutes and seconds confused?" in told(times, FindingKind.NEIGHBOURS)["b"]
+
+
+def test_a_device_is_busy_for_all_of_the_time_at_most() -> None:
+    """250 % are those of several devices; if they were not counted, they are asked about."""
+    counted = of_table("run,GPUs,s/it,gpu util\na,1,1.0,250%\nb,4,0.5,250%\n")
+    silent = of_table("run,s/it,gpu util\na,1.0,99%\nb,0.5,250%\n")
+
+    assert told(counted, FindingKind.PHYSICS) == {"a": "1 device can't be busy for 250 % of the time"}
+    assert [q for q in silent.questions if "as the sum of several?" in q and "'b'" in q]
+    assert told(silent, FindingKind.PHYSICS) == {}
+
+
+def test_reserved_memory_holds_what_is_allocated() -> None:
+    """As PyTorch allocates tensors out of what it reserved."""
+    found = of_table("run,s/it,memory_allocated_gib,memory_reserved_gib\na,1.0,70,40\nb,0.5,20,30\n")
+
+    assert list(told(found, FindingKind.ARITHMETIC)) == ["a"]
+
+
+def test_nothing_is_said_of_what_nobody_gave() -> None:
+    """A table says nothing of tokenising, and samples a step that follow from two speeds assume nothing."""
+    waits = of_table("run,s/it,data wait (s)\na,1.00,0.40\n")
+    file = {"training_arguments": {"per_device_train_batch_size": 4}}
+    described = of_table("run,s/it,data wait (s)\na,1.00,0.40\n", file=file)
+    follows, assumed = (
+        of_table(f"run,per_device_train_batch_size,s/it{more}\na,8,0.50{cell}\n")
+        for more, cell in ((",samples/s", ",16.0"), ("", ""))
+    )
+
+    assert ["tokenises" in " ".join(found.questions) for found in (waits, described)] == [False, True]
+    assert ["The audit assumes neither" in " ".join(found.questions) for found in (follows, assumed)] == [False, True]

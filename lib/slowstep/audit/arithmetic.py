@@ -41,6 +41,10 @@ def of_run(run: Run) -> list[Finding]:
             f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}{_of_one(run, c)}"
         )
         found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
+    tensors, held = (run.given.get(f"memory_{what}_gib") for what in ("allocated", "reserved"))
+    if tensors and held and tensors.low > held.high:
+        text = f"{tensors} GiB are allocated out of {held} GiB reserved, which can't hold them"
+        found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -162,9 +164,10 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     reported = settings.reported or Reported()
     problems: list[str] = []
     found = []
+    shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
     for i, row in enumerate(rows):
         try:
-            found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}]."))
+            found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
             problems += error.problems
     labels = [row.label for row in rows]
@@ -213,7 +216,7 @@ def _unreadable(reported: Reported) -> list[str]:
     return problems
 
 
-def _run(row: Row, settings: Settings, key: str) -> Run:
+def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run:
     problems: list[str] = []
     given: dict[str, Figure] = {}
     repeats: dict[str, list[float]] = {}
@@ -223,9 +226,10 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         elif name not in TITLES and name not in BESIDE:
             problems.append(f"{key}figures.{name}: no such figure.{_nearest_figure(name)}")
         else:
-            _read(given, name, value, f"{key}figures.{name}", problems)
+            _read(given, name, value, f"{key}figures.{name}", problems, name in shares)
             if isinstance(value, list) and len(value) > 1 and name in given:
-                repeats[name] = [(_percentage(v) if name in SHARES else figure(v)).middle for v in value]
+                each = [_percentage(v, name in shares) if name in SHARES else figure(v) for v in value]
+                repeats[name] = [one.middle for one in each]
     phases: dict[str, Figure] = {}
     for name, value in row.phases.items():
         if name not in PHASES:
@@ -329,12 +333,25 @@ def _at_least(own: Settings, given: Mapping[str, Figure]) -> dict[str, Figure]:
     return {"samples_per_step": Figure(samples.low, math.inf, samples.middle)} if samples.low > 0 else {}
 
 
-def _percentage(value: object) -> Figure:
-    """Return a percentage, which may be written as a share: up to 1, and without a sign."""
+SHARE_AT_MOST = 2.0
+"""The largest number beside shares that is one, too, and an impossible one: 1.12 beside 0.47 is no percentage."""
+
+
+def _are_shares(values: Sequence[object]) -> bool:
+    """Return whether the numbers without a sign are shares in all rows: some are up to 1, and none is far above."""
+    found = []
+    for value in itertools.chain.from_iterable(v if isinstance(v, list) else [v] for v in values):
+        with contextlib.suppress(ValueError):  # what is no number is told where its row is read
+            found += [figure(value).high] if "%" not in str(value) else []
+    return bool(found) and min(found) <= 1 and max(found) <= SHARE_AT_MOST
+
+
+def _percentage(value: object, share: bool = False) -> Figure:
+    """Return a percentage. Without a sign it is a share if it is up to 1, or if it is one (`share`) beside others."""
     if isinstance(value, list) and value:
-        return hull(_percentage(each) for each in value)
+        return hull(_percentage(each, share) for each in value)
     found = figure(value)
-    return found * 100 if found.high <= 1 and "%" not in str(value) else found
+    return found * 100 if (share or found.high <= 1) and "%" not in str(value) else found
 
 
 def _nearest_figure(name: str) -> str:
@@ -343,9 +360,11 @@ def _nearest_figure(name: str) -> str:
     return nearest(name, names) or f" Known are {', '.join(names)}."
 
 
-def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
+def _read(
+    into: dict[str, Figure], name: str, value: object, key: str, problems: list[str], share: bool = False
+) -> None:
     try:
-        found = _percentage(value) if name in SHARES else figure(value, counted=name in COUNTS)
+        found = _percentage(value, share) if name in SHARES else figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
         if name and found.high < 0:
