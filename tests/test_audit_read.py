@@ -1081,3 +1081,44 @@ def test_devices_and_their_batch_are_the_least_of_a_step() -> None:
     assert [f.text for found in (all_of_them, accumulated) for f in found.faults] == []
     assert claim_lines(all_of_them)[0] == "'b' is 6.40 times as fast as 'a' in samples/s, on 8 devices and 1."
     assert "contradict each other" in claim_lines(one)[0]
+
+
+@pytest.mark.parametrize("divider", ["|-|-|", "|:-:|-:|", "| --- | ---: |"])
+def test_a_divider_of_one_hyphen_makes_a_table(divider: str) -> None:
+    """As GitHub reads it; and a bar behind a backslash is a character."""
+    (run, other) = audited(f"| run | s/it |\n{divider}\n| a \\| b | 1.0 |\n| c | 2.0 |\n").runs
+
+    assert [run.label, other.label] == ["a | b", "c"]
+    assert str(run.given["seconds_per_step"]) == "1"
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "quantity", "low", "high"),
+    [
+        ("ms/step", "1 234", "seconds_per_step", 1.2334, 1.2346),
+        ("tokens/s", "12 345", "tokens_per_second", 12344.5, 12345.5),
+        ("tokens/s", "1\u202f234.5", "tokens_per_second", 1234.45, 1234.55),
+        ("total time", "1:30:00", "seconds", 5399, 5401),
+        ("total time", "2h 13m", "seconds", 7949, 8011),
+        ("total time", "1 day, 2:00:00", "seconds", 93599, 93601),
+        ("epoch time", "44 min 30 s", "seconds_per_epoch", 2669, 2671),
+        ("epoch time (min)", "1:30:00", "seconds_per_epoch", 5399, 5401),
+        ("hours", "2h 30m", "hours", 2.49, 2.51),
+        ("minutes", "1:30:00", "minutes", 89.98, 90.02),
+    ],
+)
+def test_numbers_and_durations_are_read_as_people_write_them(
+    header: str, cell: str, quantity: str, low: float, high: float
+) -> None:
+    """Spaces part thousands, and a duration is as exact as its last unit."""
+    (run,) = audited(f"| run | {header} |\n|-|-|\n| a | {cell} |\n").runs
+
+    assert low <= run.given[quantity].low <= run.given[quantity].high <= high
+
+
+def test_a_time_of_two_parts_is_asked_about() -> None:
+    """45:00 are minutes or hours; where nothing is timed, a time of the day is left alone."""
+    with pytest.raises(SettingsError, match="minutes and seconds, or hours and minutes"):
+        audited("run,total time\na,45:00\n")
+
+    assert len(audited("run,clock,s/it\na,12:30,1.0\n").runs) == 1

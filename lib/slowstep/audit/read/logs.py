@@ -98,7 +98,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     ]
     rows = rows or [figures for _, figures in ends]
     if not rows:
-        raise Unreadable(str(path), log.lines, 1, "holds no bar of tqdm and no train_runtime, so it says no speed")
+        why = "holds no bar of tqdm over steps (it/s, s/it) and no train_runtime, so it says no speed of steps"
+        raise Unreadable(str(path), log.lines, 1, why)
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
 
 

@@ -57,7 +57,11 @@ EACH_ITS_OWN = re.compile(
 )
 """Words in the headers of columns that differ between repeats of one measurement."""
 
-DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
+DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
+
+BAR = re.compile(r"(?<!\\)\|")
+"""What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -233,7 +237,7 @@ def _markdown(text: str) -> list[list[list[Cell]]]:
     lines = text.splitlines()
     found = []
     for i, line in enumerate(lines):
-        if not DIVIDER.match(line) or "|" not in line or i == 0 or "|" not in lines[i - 1]:
+        if not DIVIDER.match(line) or i == 0 or "|" not in lines[i - 1]:
             continue
         body = itertools.takewhile(lambda n: "|" in lines[n] and not DIVIDER.match(lines[n]), range(i + 1, len(lines)))
         found.append([_cells(lines[n], n + 1) for n in (i - 1, *body)])
@@ -242,10 +246,10 @@ def _markdown(text: str) -> list[list[list[Cell]]]:
 
 def _cells(line: str, number: int) -> list[Cell]:
     cells, at = [], 1
-    for part in line.split("|"):
-        cells.append((part.strip(), number, at))
+    for part in BAR.split(line):
+        cells.append((part.strip().replace("\\|", "|"), number, at))
         at += len(part) + 1
-    return cells[1:-1] if line.strip().startswith("|") and line.rstrip().endswith("|") else cells
+    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
 
 
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
