@@ -582,7 +582,7 @@ def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
         ("trainer_state.json", '{"log_history": [{"loss": 1}]}', ":1:1:", "training had not ended"),
         ("trainer_state.json", '{"log_history": [\n {"train_runtime": "abc"}]}', ":2:3:", "found 'abc'"),
         ("trainer_state.json", '{"log_history": [{"train_steps_per_second": -2}]}', ":1:19:", "found -2"),
-        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm"),
+        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm over training steps"),
         ("train.log", "so\n{'train_runtime': 'abc'}\n", ":2:2:", "train_runtime: expected a number"),
         ("train.xlsx", "", ":1:1:", "what kind of file is it"),
     ],
@@ -1122,3 +1122,17 @@ def test_a_time_of_two_parts_is_asked_about() -> None:
         audited("run,total time\na,45:00\n")
 
     assert len(audited("run,clock,s/it\na,12:30,1.0\n").runs) == 1
+
+
+def test_a_bar_may_count_samples(tmp_path: Path) -> None:
+    """Where no bar counts steps. One that maps a data set is none of training."""
+    samples, mapped, steps = (tmp_path / f"{name}.log" for name in ("samples", "mapped", "steps"))
+    bar = part(500, "213.30samples/s", 0, 500, "Train:")
+    samples.write_text(bar)
+    mapped.write_text(part(500, "9000 examples/s", 0, 500, "Map:") + part(500, "9000 examples/s", 0, 500))
+    steps.write_text(bar + bars(20, "2.00s/it"))
+
+    assert [row["figures"] for row in read_file(samples)] == [{"samples_per_second": "213.30", "samples": 500}]
+    assert [row["figures"] for row in read_file(steps)] == [{"seconds_per_step": "2.00", "steps": 20}]
+    with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
+        read_file(mapped)

@@ -74,7 +74,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
+        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),

@@ -98,14 +98,16 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     ]
     rows = rows or [figures for _, figures in ends]
     if not rows:
-        why = "holds no bar of tqdm over steps (it/s, s/it) and no train_runtime, so it says no speed of steps"
+        why = "holds no bar of tqdm over training steps and no train_runtime, so it says no speed"
         raise Unreadable(str(path), log.lines, 1, why)
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
-    own = [s for s in stretches if not s.name] or [s for s in stretches if _of_training(s.name)]
+    by_steps = [s for s in stretches if s.counts == "step"]
+    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name)]
+    own = own or [s for s in stretches if _of_training(s.name)]  # of samples, as are those that map a data set
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
@@ -169,11 +171,11 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]
     if len(epochs) > 1:
         found |= _pace_of_epochs(epochs)
     if "epoch" in name.lower() or len(epochs) > 1:
-        return found | {"steps_per_epoch": training.total}
+        return found | {f"{middle.counts}s_per_epoch": training.total}
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
         return found
-    return found | {"steps": training.total} | {q: end[q] for q in ("seconds",) if q in end}
+    return found | {f"{middle.counts}s": training.total} | {q: end[q] for q in ("seconds",) if q in end}
 
 
 def _middle_pace(stretches: Sequence[Stretch]) -> tuple[str, Pace]:
