@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slowstep.audit import Audit, FindingKind, Judged, audit
+from slowstep.audit.terminal_lines import claim_lines
 from slowstep.settings import SettingsError
 from slowstep.settings.load import validate
 
@@ -27,7 +28,7 @@ def test_a_third_of_the_epochs_in_a_third_of_the_time_is_no_gain() -> None:
     """Whole jobs are compared for as much work, by whatever counts it."""
     for a, b in (
         ({"epochs": 3}, {"epochs": 1}),
-        ({"steps": 3000}, {"steps": 1000}),
+        ({"steps": 3000, "samples_per_step": 8}, {"steps": 1000, "samples_per_step": 8}),
         ({"samples_per_epoch": 30_000, "epochs": 1}, {"samples_per_epoch": 10_000, "epochs": 1}),
     ):
         claim = judged({"hours": "6.0", **a}, {"hours": "2.0", **b}, "3.0", quantity="hours")
@@ -177,7 +178,48 @@ def test_a_spread_that_allows_both_decides_nothing(a: object, b: object, said: s
 @pytest.mark.parametrize(("a", "b", "said"), [("2.13", "2.15", ">1"), ("2.15", "2.13", "<1")])
 def test_slower_is_not_faster_by_a_little(a: str, b: str, said: str) -> None:
     """An inequality has no tolerance."""
-    assert str(judged({"seconds_per_step": a}, {"seconds_per_step": b}, said).judgement) == "contradicted"
+    claim = judged(*({"seconds_per_step": step, "samples_per_step": 8} for step in (a, b)), said)
+
+    assert str(claim.judgement) == "contradicted"
+
+
+ALONE = "the figures don't say whether a step trains on as many samples in both"
+
+
+def test_a_step_of_unknown_batch_is_no_equal_work() -> None:
+    """Three times as long a step is three times as slow, or three times the batch: nobody said which."""
+    a, b = {"seconds_per_step": "2.13"}, {"seconds_per_step": "6.33"}
+    blamed = {"factor": "per_device_train_batch_size"}
+    silent = [judged(a, b, "1/3", **claim) for claim in ({}, blamed)]
+    half = judged(a, b, "1/3", {"per_device_train_batch_size": 96}, **blamed)
+    told = judged(a, b, "1/3", {"optim": "sgd"})
+    asked = report(
+        rows=[{"label": "a", "figures": a}, {"label": "b", "figures": b, "settings": {"optim": "sgd"}}],
+    ).questions
+    as_many = judged(a | {"samples_per_step": 32}, b | {"samples_per_step": 32}, "1/3")
+    three_times = judged(a | {"samples_per_step": 32}, b | {"samples_per_step": 96}, "1/3")
+
+    assert [ALONE in claim.reason for claim in (*silent, half)] == [True] * 3
+    assert any(question.startswith("Is the batch the same in all rows?") for question in asked)
+    assert silent[0].questions[0] == "How many samples does a step of 'a' and one of 'b' train on?"
+    assert [str(claim.judgement) for claim in (told, as_many, three_times)] == ["holds", "holds", "contradicted"]
+
+
+def test_as_many_times_fewer_steps_are_a_hint_at_the_batch() -> None:
+    """2001 steps in one log and 667 in the other are one epoch in steps of another size."""
+    a, b = {"seconds_per_step": "2.13", "steps": 2001}, {"seconds_per_step": "6.33", "steps": 667}
+    claims = [judged(a, b, "1/3"), judged({"hours": "1.18", **a}, {"hours": "1.17", **b}, "1/3", quantity="hours")]
+
+    assert all(ALONE in claim.reason for claim in claims)
+    assert "'b' took 667 steps where 'a' took 2001, as with another batch" in claims[0].reason
+
+
+def test_an_epoch_is_equal_work_whatever_the_batch() -> None:
+    """The pace of steps of unknown size does not count where an epoch was timed."""
+    a = {"seconds_per_step": "2.13", "minutes_per_epoch": "71.0"}
+    b = {"seconds_per_step": "6.33", "minutes_per_epoch": "70.3"}
+
+    assert str(judged(a, b, "1.01").judgement) == "holds"
 
 
 def test_steps_of_eight_devices_are_not_those_of_one() -> None:
@@ -567,3 +609,77 @@ def test_a_size_that_is_none_is_refused_in_words(said: str) -> None:
 def test_a_share_behind_a_figure_is_a_share_of_it() -> None:
     found = judged({"samples_per_second": "2.10 ± 5%"}, {"samples_per_second": "4.20 ± 5%"}, "4.0")
     assert found.judgement == "contradicted"
+
+
+@pytest.mark.parametrize("hour", [{"hours": "1"}, {"minutes": "60"}, {"seconds": "3600"}])
+def test_a_price_of_one_device_makes_no_cost_smaller(hour: Figures) -> None:
+    """Eight devices for an hour at 2.50 each are 20, and twice the 10 of one device for four hours."""
+    a = {"devices": "1", "cost": "10", "hours": "4", "price_per_hour": "2.50"}
+    b = {"devices": "8", "cost": "20", "price_per_hour": "2.50", **hour}
+    half, four, quicker = (
+        judged(a, b, said, quantity=q) for said, q in (("1/2", "cost"), ("4", "cost"), ("4", "hours"))
+    )
+
+    assert [str(half.judgement), str(four.judgement)] == ["holds", "contradicted"]
+    assert quicker.gain.middle == pytest.approx(4.0)
+    assert report(rows=[{"label": "b", "figures": b}]).faults == []
+
+
+def test_a_throughput_of_devices_that_nobody_counted_is_kept() -> None:
+    """Both exports say 32 samples a second; that one of them fits two devices is asked, and halves no speed."""
+    table = TRAINER.replace("train/train_runtime,", "") + "a,finished,8,4,32,1\nb,finished,8,4,32,0.5\n"
+    a, b = report(table=table).runs
+
+    assert [str(r.solved.known["samples_per_second"]) for r in (a, b)] == ["32", "32"]
+    assert [r.solved.known["samples_per_step"].middle for r in (a, b)] == [32, 64]
+
+
+def test_a_claim_that_rests_on_a_wrong_figure_is_undecided() -> None:
+    """2.13 steps a second and 2.13 s a step: which of them is wrong decides whether b is faster or slower."""
+    steps = {"samples_per_step": 8}
+    a = steps | {"steps_per_second": "2.13", "seconds_per_step": "2.13"}
+    b = steps | {"steps_per_second": "1.05", "seconds_per_step": "0.95"}
+    faster, both_deny = (judged(a, b, said, quantity="steps_per_second") for said in ("2.24", "9.0"))
+    sound = judged(a | {"steps_per_second": "0.469"}, b, "2.24")
+
+    assert "the figures of 'a' contradict each other, and without s/step it is 0.494 times" in faster.reason
+    assert [str(c.judgement)[:5] for c in (faster, both_deny, sound)] == ["can't", "contr", "holds"]
+
+
+def test_a_comparison_tells_that_its_figures_contradict_each_other() -> None:
+    """Tokens of sixteen devices do not follow from those of one, and either may be wrong."""
+    table = "run,GPUs,tokens/s/GPU,tokens/s\na,8,3500,28000\nb,16,3400,28000\n"
+
+    assert "contradict each other, and without tokens/s it is 1.94 times" in claim_lines(report(table=table))[0]
+
+
+def test_figures_that_are_off_alike_compare_as_well() -> None:
+    """Samples a second over the whole time are a quarter less in both rows: whichever are taken, the ratio stays."""
+    a = {"samples_per_step": 8, "seconds_per_step": "1.00", "samples_per_second": "6.00"}
+    b = {"samples_per_step": 8, "seconds_per_step": "0.50", "samples_per_second": "12.0"}
+
+    assert str(judged(a, b, "2.0", quantity="samples_per_second").judgement) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("text", "percent", "before", "after", "quantity", "wrong"),
+    [
+        ("25 % faster", "25", "100", "80", "samples_per_second", True),
+        ("20 % faster", "20", "100", "80", "samples_per_second", True),
+        ("throughput", "20", "100", "80", "tokens_per_second_per_device", True),
+        ("20 % slower", "20", "100", "80", "samples_per_second", False),
+        ("a fall of samples/s", "-20", "100", "80", "samples_per_second", False),
+        ("25 % faster", "25", "80", "100", "samples_per_second", False),
+        ("25 % faster", "25", "1.00", "0.80", "seconds_per_step", False),
+        ("25 % faster", "25", "1.00", "0.80", None, False),
+        ("20 % faster", "20", "1.00", "0.80", "seconds_per_step", True),
+        ("a step", "20", "1.00", "0.80", "seconds_per_step", False),
+        ("fewer batches", "20", "1000", "800", "steps", False),
+        ("batches", "25", "1000", "800", "steps", True),
+    ],
+)
+def test_a_fall_is_no_gain(text: str, percent: str, before: str, after: str, quantity: str | None, wrong: bool) -> None:
+    """A speed that falls is not faster by any sign, and only less time means more a second."""
+    given = {"text": text, "percent": percent, "before": before, "after": after, "quantity": quantity}
+
+    assert bool(report(percentages=[given]).faults) == wrong

@@ -163,7 +163,8 @@ def test_a_repeat_unlike_the_others_is_pointed_at() -> None:
 )
 def test_a_claim_within_rounding_is_undecided(a: str, b: str, speed_up: str, judgement: str) -> None:
     """2 % where rounding alone allows 0 to 4 %, faster where it allows no change; more digits decide."""
-    rows = [{"label": label, "figures": {"seconds_per_step": value}} for label, value in (("a", a), ("b", b))]
+    steps = {"a": a, "b": b}
+    rows = [{"label": x, "figures": {"seconds_per_step": steps[x], "samples_per_step": 8}} for x in steps]
     claim = {"text": "x", "baseline": "a", "treatment": "b", "speed_up": speed_up}
     (judged,) = audit(validate({"name": "own", "reported": {"rows": rows, "claims": [claim]}}, "own")).claims
 
@@ -193,3 +194,78 @@ def test_weights_that_may_lie_elsewhere_need_no_room_on_the_device(
 
     assert ("weights alone" in str(told(found, FindingKind.PHYSICS))) == impossible
     assert ("has sharding=by hand" in "\n".join(finding_lines(found))) == bool(reported)
+
+
+LENGTHS = "run,{}per_device_train_batch_size,max_length,{}tokens/s,s/it\n"
+LENGTHS += "long,{}4,2048,{}16384,0.50\nshort,{}4,1024,{}32768,0.50\n"
+
+
+def test_a_step_has_no_more_tokens_than_its_samples() -> None:
+    """4 samples of 1024 tokens are 4,096 and no 16,384; where nobody counted devices, four of them are asked about."""
+    claim = {"text": "x", "baseline": "long", "treatment": "short", "speed_up": "2.0", "quantity": "tokens_per_second"}
+    known = of_table(LENGTHS.format("GPUs,", "gradient_accumulation_steps,", *["1,"] * 4), claims=[claim])
+    silent = of_table(LENGTHS.format(*[""] * 6))
+
+    assert list(told(known, FindingKind.PHYSICS)) == ["short"]
+    assert "more than 4 samples of at most 1024 tokens have" in told(known, FindingKind.PHYSICS)["short"]
+    assert "'short' can't be true" in known.claims[0].reason
+    assert told(silent, FindingKind.PHYSICS) == {}
+    assert any(q.startswith("Was 'short' trained on 4 devices, or were batches accumulated?") for q in silent.questions)
+    assert not any("'long' trained on" in q for q in silent.questions)
+
+
+def test_packing_holds_as_many_tokens_as_fit() -> None:
+    """A packed sample has its full length and no more, however many samples of the data are in it."""
+    file = {**MODEL, "dataset": {"max_length": 2048, "padding": "packing", "tokenize": "once"}}
+    found = of_table("run,GPUs,s/it,tokens/s\na,1,1.00,8192\nb,1,0.50,32768\n", file=file)
+
+    assert list(told(found, FindingKind.PHYSICS)) == ["b"]
+
+
+def test_an_mfu_beside_shares_is_a_share() -> None:
+    """1.12 beside 0.47 is 112 %, which can't be; alone, or beside percentages, it is 1.12 %."""
+    table = "run,tok/s/GPU,MFU\na,12000,{}\nb,13000,{}\nc,28000,1.12\n"
+    shares, percentages = of_table(table.format("0.47", "0.52")), of_table(table.format("47", "52"))
+
+    assert "MFU of 112 % is more than the device can compute" in told(shares, FindingKind.PHYSICS)["c"]
+    assert told(percentages, FindingKind.PHYSICS) == {}
+
+
+def test_only_times_are_confused_with_other_times() -> None:
+    """An MFU is no minute."""
+    found = of_table("run,MFU (%)\na,45\nb,0.75\nc,44\n")
+    times = of_table("run,s/it\na,1.0\nb,60\nc,1.1\n")
+
+    assert "minutes" not in told(found, FindingKind.NEIGHBOURS)["b"]
+    assert "were minutes and seconds confused?" in told(times, FindingKind.NEIGHBOURS)["b"]
+
+
+def test_a_device_is_busy_for_all_of_the_time_at_most() -> None:
+    """250 % are those of several devices; if they were not counted, they are asked about."""
+    counted = of_table("run,GPUs,s/it,gpu util\na,1,1.0,250%\nb,4,0.5,250%\n")
+    silent = of_table("run,s/it,gpu util\na,1.0,99%\nb,0.5,250%\n")
+
+    assert told(counted, FindingKind.PHYSICS) == {"a": "1 device can't be busy for 250 % of the time"}
+    assert [q for q in silent.questions if "as the sum of several?" in q and "'b'" in q]
+    assert told(silent, FindingKind.PHYSICS) == {}
+
+
+def test_reserved_memory_holds_what_is_allocated() -> None:
+    """As PyTorch allocates tensors out of what it reserved."""
+    found = of_table("run,s/it,memory_allocated_gib,memory_reserved_gib\na,1.0,70,40\nb,0.5,20,30\n")
+
+    assert list(told(found, FindingKind.ARITHMETIC)) == ["a"]
+
+
+def test_nothing_is_said_of_what_nobody_gave() -> None:
+    """A table says nothing of tokenising, and samples a step that follow from two speeds assume nothing."""
+    waits = of_table("run,s/it,data wait (s)\na,1.00,0.40\n")
+    file = {"training_arguments": {"per_device_train_batch_size": 4}}
+    described = of_table("run,s/it,data wait (s)\na,1.00,0.40\n", file=file)
+    follows, assumed = (
+        of_table(f"run,per_device_train_batch_size,s/it{more}\na,8,0.50{cell}\n")
+        for more, cell in ((",samples/s", ",16.0"), ("", ""))
+    )
+
+    assert ["tokenises" in " ".join(found.questions) for found in (waits, described)] == [False, True]
+    assert ["The audit assumes neither" in " ".join(found.questions) for found in (follows, assumed)] == [False, True]

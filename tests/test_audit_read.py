@@ -248,9 +248,10 @@ def test_a_row_adds_what_a_log_does_not_say(tmp_path: Path) -> None:
     files = [str(tmp_path / f"{name}.log") for name in ("before", "after")]
     claim = {"text": "x", "baseline": "before", "treatment": "after", "speed_up": "1.5"}
     claims = [claim | {"factor": "dataloader_num_workers"}, claim]
-    rows = [{"label": "after", "settings": {"dataloader_num_workers": 4}}]
+    rows = [{"label": name, "figures": {"samples_per_step": 8}} for name in ("before", "after")]
+    more = [rows[0], rows[1] | {"settings": {"dataloader_num_workers": 4}}]
 
-    silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in ([], rows))
+    silent, told = (audit(report(files=files, claims=claims, rows=given)) for given in (rows, more))
 
     assert ["can't be decided from these figures", "holds"] == [str(c.judgement) for c in silent.claims]
     assert "doesn't say which settings differ" in silent.claims[0].reason
@@ -581,7 +582,7 @@ def test_a_setting_that_can_not_be_says_where(tmp_path: Path) -> None:
         ("trainer_state.json", '{"log_history": [{"loss": 1}]}', ":1:1:", "training had not ended"),
         ("trainer_state.json", '{"log_history": [\n {"train_runtime": "abc"}]}', ":2:3:", "found 'abc'"),
         ("trainer_state.json", '{"log_history": [{"train_steps_per_second": -2}]}', ":1:19:", "found -2"),
-        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm"),
+        ("train.log", "nothing\nhere\n", ":3:1:", "no bar of tqdm over training steps"),
         ("train.log", "so\n{'train_runtime': 'abc'}\n", ":2:2:", "train_runtime: expected a number"),
         ("train.xlsx", "", ":1:1:", "what kind of file is it"),
     ],
@@ -973,3 +974,165 @@ def test_bars_of_two_processes_are_one_training(tmp_path: Path) -> None:
     path.write_text("".join(f" {n}%|###| {n}/100 [00:{n:02d}<01:00, 1.00it/s]\n" for n in counts))
 
     assert len(audit(report(files=[str(path)])).runs) == 1
+
+
+def test_a_comparison_tells_what_its_repeats_allow() -> None:
+    """Rows that differ in their seed alone are repeats, and their noise may be as large as what is between two rows."""
+    table = "run,seed,output_dir,gradient_checkpointing,samples/s\n"
+    for run, value, seeds in (("a", "true", "10.1 11.9 9.2"), ("b", "false", "11.0 9.4 11.8")):
+        table += "".join(f"{run},{i},out/{i},{value},{speed}\n" for i, speed in enumerate(seeds.split()))
+    found = audited(table)
+
+    assert [run.label for run in found.runs] == ["a", "b"]
+    assert found.runs[0].repeats == {"samples_per_second": [10.1, 11.9, 9.2]}
+    assert "; the repeats allow anything from 0.779 times to 1.37 times." in claim_lines(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "allowed"),
+    [
+        ("1", "2", "the figures allow anything from 0.2 times to 1.00 times"),
+        ("51", "50", "the figures allow anything from 1.00 times to 1.04 times"),
+        ("1.02 ± 0.10", "0.98 ± 0.12", "the figures allow anything from 0.828 times to 1.32 times"),
+        ("2.13", "1.06", ""),
+        ("2.130", "2.131", ""),
+    ],
+)
+def test_a_comparison_tells_what_its_digits_allow(a: str, b: str, allowed: str) -> None:
+    """Where that is much of the difference, or either direction."""
+    line = claim_lines(audited(f"run,optim,samples/s\na,adamw_torch,{a}\nb,sgd,{b}\n".replace("samples/s", "s/seq")))[0]
+
+    assert allowed in line
+    assert ("allow anything" in line) == bool(allowed)
+
+
+def test_trainers_name_of_a_run_is_its_label(tmp_path: Path) -> None:
+    """It is no setting, and counts where no other column names the rows."""
+    alone = audited("run_name,s/it\nsmall,1.0\nbig,2.0\n").runs
+    beside = audited("run,run_name,s/it\na,x,1.0\nb,y,2.0\n").runs
+    (tmp_path / "wandb.csv").write_text("Name,State,config.run_name,train/train_steps_per_second\na,finished,x,1.5\n")
+
+    assert [[run.label for run in runs] for runs in (alone, beside)] == [["small", "big"], ["a", "b"]]
+    assert "run_name" not in alone[0].settings.training_arguments
+    assert [row["label"] for row in read_table(tmp_path / "wandb.csv")] == ["a"]
+
+
+def part(total: int, pace: str, first: int, last: int, name: str = "") -> str:
+    """A bar of every tenth step."""
+    return "".join(
+        f"\r{name} {n * 100 // total:3}%|##| {n}/{total} [00:30<01:00,  {pace}]" for n in range(first, last + 1, 10)
+    )
+
+
+@pytest.mark.parametrize("names", [("Epoch {}/2", "Val epoch {}/2"), ("Epoch {}/2 [train]", "Epoch {}/2 [val]")])
+def test_named_bars_of_validation_are_not_of_training(names: tuple[str, str], tmp_path: Path) -> None:
+    """Their names say so, in front or in brackets, however many steps they have."""
+    path = tmp_path / "train.log"
+    train, val = names
+    path.write_text(
+        "".join(
+            part(50, "2.00s/it", 0, 50, train.format(i) + ":") + part(50, "20.00it/s", 0, 50, val.format(i) + ":")
+            for i in (1, 2)
+        )
+    )
+
+    assert [row["figures"] for row in read_file(path)] == [{"seconds_per_step": ["2.00"] * 2, "steps_per_epoch": 50}]
+
+
+def test_a_training_bar_may_tell_the_last_evaluations_loss(tmp_path: Path) -> None:
+    """What it tells does not make it an evaluation."""
+    path = tmp_path / "train.log"
+    path.write_text(part(50, "2.00s/it", 0, 50, "Epoch 1 val_loss 0.41:"))
+
+    assert read_file(path)[0]["figures"] == {"seconds_per_step": "2.00", "steps_per_epoch": 50}
+
+
+@pytest.mark.parametrize(("total", "end"), [(500, ""), (505, "1050.5"), (500, "1050.5")])
+def test_an_evaluation_of_as_many_steps_is_no_training(total: int, end: str, tmp_path: Path) -> None:
+    """The training's bar goes on behind it where it had stopped, and Trainer's steps are nearer to one total."""
+    path = tmp_path / "train.log"
+    evaluation = part(total, "20.00it/s", 0, total)
+    said = f"\n{{'train_runtime': {end}, 'train_steps_per_second': 0.476}}\n" if end else ""
+    path.write_text(part(500, "2.00s/it", 0, 250) + evaluation + part(500, "2.00s/it", 260, 500) + evaluation + said)
+    (row,) = read_file(path)
+
+    assert (row["figures"]["seconds_per_step"], row["figures"]["steps"]) == ("2.00", 500)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("run,max_length,s/it\na,2048,2.0\nb,512,0.66\n", "a sample has another length (how many tokens a second"),
+        ("run,GPUs,s/it\na,1,1.0\nb,8,1.2\n", "a step has another batch or number of devices (how many samples does"),
+        ("run,speed\na,2.13s/it\nb,1250 tokens/s\n", "their figures have no unit in common (how many samples a second"),
+    ],
+)
+def test_rows_that_can_not_be_compared_are_told(table: str, words: str) -> None:
+    """With the reason, and with what would have to be known."""
+    assert f"'b' can't be compared with 'a': {words}" in claim_lines(audited(table))[0]
+
+
+def test_devices_and_their_batch_are_the_least_of_a_step() -> None:
+    """8 devices of 8 samples make 64 a step, accumulated or not: 9.6 samples a second are those of one device."""
+    table = "run,GPUs,per_device_train_batch_size,it/s,samples/s\na,1,8,1.50,12.0\nb,8,8,1.20,{}\n"
+    one, all_of_them, accumulated = (audited(table.format(speed)) for speed in ("9.6", "76.8", "153.6"))
+
+    assert any("9.6 is what one of 8 devices does." in line for line in finding_lines(one))
+    assert [f.text for found in (all_of_them, accumulated) for f in found.faults] == []
+    assert claim_lines(all_of_them)[0] == "'b' is 6.40 times as fast as 'a' in samples/s, on 8 devices and 1."
+    assert "contradict each other" in claim_lines(one)[0]
+
+
+@pytest.mark.parametrize("divider", ["|-|-|", "|:-:|-:|", "| --- | ---: |"])
+def test_a_divider_of_one_hyphen_makes_a_table(divider: str) -> None:
+    """As GitHub reads it; and a bar behind a backslash is a character."""
+    (run, other) = audited(f"| run | s/it |\n{divider}\n| a \\| b | 1.0 |\n| c | 2.0 |\n").runs
+
+    assert [run.label, other.label] == ["a | b", "c"]
+    assert str(run.given["seconds_per_step"]) == "1"
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "quantity", "low", "high"),
+    [
+        ("ms/step", "1 234", "seconds_per_step", 1.2334, 1.2346),
+        ("tokens/s", "12 345", "tokens_per_second", 12344.5, 12345.5),
+        ("tokens/s", "1\u202f234.5", "tokens_per_second", 1234.45, 1234.55),
+        ("total time", "1:30:00", "seconds", 5399, 5401),
+        ("total time", "2h 13m", "seconds", 7949, 8011),
+        ("total time", "1 day, 2:00:00", "seconds", 93599, 93601),
+        ("epoch time", "44 min 30 s", "seconds_per_epoch", 2669, 2671),
+        ("epoch time (min)", "1:30:00", "seconds_per_epoch", 5399, 5401),
+        ("hours", "2h 30m", "hours", 2.49, 2.51),
+        ("minutes", "1:30:00", "minutes", 89.98, 90.02),
+    ],
+)
+def test_numbers_and_durations_are_read_as_people_write_them(
+    header: str, cell: str, quantity: str, low: float, high: float
+) -> None:
+    """Spaces part thousands, and a duration is as exact as its last unit."""
+    (run,) = audited(f"| run | {header} |\n|-|-|\n| a | {cell} |\n").runs
+
+    assert low <= run.given[quantity].low <= run.given[quantity].high <= high
+
+
+def test_a_time_of_two_parts_is_asked_about() -> None:
+    """45:00 are minutes or hours; where nothing is timed, a time of the day is left alone."""
+    with pytest.raises(SettingsError, match="minutes and seconds, or hours and minutes"):
+        audited("run,total time\na,45:00\n")
+
+    assert len(audited("run,clock,s/it\na,12:30,1.0\n").runs) == 1
+
+
+def test_a_bar_may_count_samples(tmp_path: Path) -> None:
+    """Where no bar counts steps. One that maps a data set is none of training."""
+    samples, mapped, steps = (tmp_path / f"{name}.log" for name in ("samples", "mapped", "steps"))
+    bar = part(500, "213.30samples/s", 0, 500, "Train:")
+    samples.write_text(bar)
+    mapped.write_text(part(500, "9000 examples/s", 0, 500, "Map:") + part(500, "9000 examples/s", 0, 500))
+    steps.write_text(bar + bars(20, "2.00s/it"))
+
+    assert [row["figures"] for row in read_file(samples)] == [{"samples_per_second": "213.30", "samples": 500}]
+    assert [row["figures"] for row in read_file(steps)] == [{"seconds_per_step": "2.00", "steps": 20}]
+    with pytest.raises(Unreadable, match="no bar of tqdm over training steps"):
+        read_file(mapped)

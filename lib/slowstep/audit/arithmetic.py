@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
+from slowstep.audit.equal_work import faster_is_less
 from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
-from slowstep.audit.relations import CONSEQUENCE, TITLES, Contradiction
+from slowstep.audit.relations import CONSEQUENCE, FITS, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
-
-FITS = 0.03
-"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
 
 MIXED = {
     "steps": "steps",
@@ -22,6 +21,10 @@ MIXED = {
 }
 """Counts that people confuse with each other."""
 
+RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise)", re.IGNORECASE)
+FALL = re.compile(r"\b(slower|less|lower|fewer|drop|fall|fell|decrease|reduc|loss|lost|down)", re.IGNORECASE)
+"""Words of a percentage that say in which direction it goes."""
+
 WIDE = 1.1
 """The ratio of a figure's ends from which on both ends are shown."""
 
@@ -30,14 +33,18 @@ def of_run(run: Run) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
-        if _per_device(run, c) or devices_that_fit(run, c):
+        if c.devices:
             continue
         off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
         text = (
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
-            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}"
+            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}{_of_one(run, c)}"
         )
         found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
+    tensors, held = (run.given.get(f"memory_{what}_gib") for what in ("allocated", "reserved"))
+    if tensors and held and tensors.low > held.high:
+        text = f"{tensors} GiB are allocated out of {held} GiB reserved, which can't hold them"
+        found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text))
     step = run.solved.known.get("seconds_per_step")
     if run.phases and step:
         whole = sum(run.phases.values(), exact(0))
@@ -62,31 +69,13 @@ def _taken_for(run: Run, c: Contradiction) -> str:
     return f". {c.given} are the {MIXED[meant]}, and not {MIXED[c.quantity]}" if meant else ""
 
 
-def devices_that_fit(run: Run, c: Contradiction) -> int | None:
-    """Return the number of devices that would explain a contradiction; None if none would, or if they were counted.
-
-    So many devices would explain a throughput so many times that of one device's settings. In a file that a run left
-    they would explain so many times fewer steps or seconds.
-    """
-    if "devices" in run.given or "samples_per_step" in run.given or c.follows.low <= 0 or c.given.low <= 0:
-        return None
-    more = c.quantity in ("samples_per_second", "tokens_per_second")
-    by_settings = c.relation is None or not c.among <= run.given.keys()  # otherwise the file contradicts itself
-    fewer = run.from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
-    ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0
-    devices = round(ratio)
-    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
-    return devices if power_of_two and abs(ratio / devices - 1) < FITS else None
-
-
-def _per_device(run: Run, c: Contradiction) -> bool:
-    """Return whether a cost is that of several devices while the price is that of one."""
-    devices = run.given.get("devices")
-    return (
-        c.quantity in ("cost", "price_per_hour", "hours")
-        and devices is not None
-        and ((c.follows * devices).meets(c.given) or (c.follows / devices).meets(c.given))
-    )
+def _of_one(run: Run, c: Contradiction) -> str:
+    """Return a note if a throughput is that of one of several devices."""
+    devices = run.given.get("devices", exact(1))
+    speed = c.quantity in ("samples_per_second", "tokens_per_second")
+    if not speed or devices.low <= 1 or abs(c.ratio * devices.middle - 1) >= FITS:
+        return ""
+    return f". {c.given} is what one of {devices} devices does"
 
 
 def of_sum(given: Sum) -> list[Finding]:
@@ -105,8 +94,11 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     if before.low <= 0 <= before.high:
         return []
     said = Figure(-0.5, 0.5, 0.0) if said == exact(0) else said
-    follows = _percent(before, after, said)
-    more_a_second = after.low > 0 and said.low > 0 and said.meets(100 * (before / after - 1))  # "41 % faster"
+    is_speed, is_time = "_per_second" in (given.quantity or ""), faster_is_less(given.quantity or "seconds")
+    unsigned = not RISE.search(given.text) and (not is_speed or bool(FALL.search(given.text)))
+    follows = _percent(before, after, said, unsigned)
+    inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
+    more_a_second = is_time and after.low > 0 and said.low > 0 and said.meets(inverse)
     if not said.meets(follows) and not more_a_second:
         text = (
             f"from {given.before} to {given.after} is {spread(follows)} %, and not {str(given.percent).rstrip('% ')} %"
@@ -116,7 +108,7 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     true = {c.given: c.follows for c in contradictions if not c.small}
     if before not in true and after not in true:
         return []
-    mended = _percent(true.get(before, before), true.get(after, after), said)
+    mended = _percent(true.get(before, before), true.get(after, after), said, unsigned)
     if said.meets(mended):
         return []
     wrong = " and ".join(str(f) for f in (before, after) if f in true)
@@ -124,10 +116,10 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
 
 
-def _percent(before: Figure, after: Figure, said: Figure) -> Figure:
-    """Return the change in percent. A fall may be `said` without its sign."""
+def _percent(before: Figure, after: Figure, said: Figure, unsigned: bool) -> Figure:
+    """Return the change in percent. Where the text allows it, a fall may be `said` without its sign (`unsigned`)."""
     change = 100 * (after / before - 1)
-    return -1 * change if change.middle < 0 < said.middle else change
+    return -1 * change if unsigned and change.middle < 0 < said.middle else change
 
 
 def _finding(where: str, text: str, a: Figure, b: Figure) -> Finding:

@@ -45,6 +45,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         questions=[
             *questions(settings, found),
             *unlike_tokens(possible),
+            *physics.batches_that_hold(found),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),
         ],
@@ -59,6 +60,7 @@ def read_runs(settings: Settings) -> list[Run]:
 def _against_physics(run: Run, sizes: Sizes | None, device: str | None) -> list[Finding]:
     return [
         *physics.beyond_the_device(run, sizes, device),
+        *physics.beyond_the_batch(run),
         *impossible_utilisation(run),
         *against_throughput(run, sizes, device),
     ]
@@ -129,7 +131,7 @@ def _rankings(found: Sequence[Run]) -> list[Finding]:
         top = max(values, key=lambda f: f.middle)
         first = [run for run, v in zip(measured, values, strict=True) if v is top or top.meets(v)]
         # if steps are the same work, rounding decides which of them is first; else "none is first" is an answer, too
-        if len(first) == 1 or not all(same_batch(first[0], run) for run in first):
+        if len(first) == 1 or any(same_batch(first[0], run) is False for run in first):
             best[unit] = " and ".join(f"'{run.label}'" for run in first)
     if len(set(best.values())) < 2:
         return []

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slowstep.audit.differences import changed, differences
+from slowstep.audit.disputed import disputed, gains_without
 from slowstep.audit.equal_work import (
     WHOLE,
     WORK,
+    counts_steps,
     equal_work,
     faster_is_less,
     lengths_differ,
@@ -39,13 +41,22 @@ TOUCHING = 1e-9
 SURE = 0.5
 """The largest share of a claimed effect that rounding may change if the claim is to hold."""
 
+DIGIT = 0.005
+"""The share by which a ratio may be off that is told with two decimals."""
+
+FIGURES_ALLOW = "as they are given, the figures allow anything from {} to {}"
+
 MOST = 1e9
 """The upper end, as a ratio, of a claim that something is faster by any amount."""
 
 CUT = "the figures don't say how much of that is padding no longer computed, and how much is text no longer seen"
 UNKNOWN = "this is a total time, and the figures don't say whether both runs did as much work in it"
 PADDED = "the figures don't say whether the tokens a second count padding, and the two runs differ in its share"
+BATCH = "the figures don't say whether a step trains on as many samples in both"
 """Doubts that only the author of the report can resolve."""
+
+PARTS_OF_BATCH = {"per_device_train_batch_size", "auto_find_batch_size", "gradient_accumulation_steps"}
+"""Settings that make up the samples of a step."""
 
 LARGEST_LOG = 100.0
 """The logarithm of the largest ratio that is told."""
@@ -61,9 +72,9 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     a, b = (next(r for r in runs if r.label == label) for label in (claim.baseline, claim.treatment))
     gain, unit = equal_work(a, b, claim.quantity)
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
-    by_repeats = _by_repeats(a, b, gain) if gain else None
+    by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN else _unit_trap(claim, a, b, gain, unit)),
+        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),
@@ -71,8 +82,10 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
         *(_noise_of_repeats(claim, a, b, by_repeats) if by_repeats else _rounding(claim, gain, stated)),
         *expectation(named, a, b, runs),
     ]
-    left_open = _left_open(gain, stated, by_repeats) if gain and stated else ""
-    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, left_open)
+    dispute = _dispute(claim, a, b, gain, stated) if gain and stated else ""
+    left_open = dispute or (_left_open(gain, stated, by_repeats) if gain and stated else "")
+    contradicted = bool(gain and stated and not dispute and _contradicts(gain, stated))
+    judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -138,14 +151,39 @@ def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> st
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
     alone = unknown and claim.quantity != "cost" and unit == TITLES["seconds"]  # no other figure counts equal work
-    return UNKNOWN if alone or (unknown and not whole.meets(gain)) else ""  # type: ignore[union-attr]
+    if alone or (unknown and not whole.meets(gain)):  # type: ignore[union-attr]
+        return UNKNOWN
+    differ = changed(a.settings, b.settings).keys()
+    return _batch_unknown(a, b, unit) if not differ or differ & PARTS_OF_BATCH else ""
+
+
+def _dispute(claim: Claim, a: Run, b: Run, gain: Figure, stated: Figure) -> str:
+    """Return a doubt if the gain depends on which of contradicting figures is wrong, and the judgement may, too."""
+    gains = [gain, *gains_without(a, b, claim.quantity).values()]
+    return "" if all(_contradicts(each, stated) for each in gains) else disputed(a, b, gain, claim.quantity)
+
+
+def _contradicts(gain: Figure, stated: Figure) -> bool:
+    """Return whether a gain is not what was claimed. A claim of a size has a tolerance, and an inequality has none."""
+    of_a_size = stated.low > 0 and stated.high < MOST
+    return gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated))
+
+
+def _batch_unknown(a: Run, b: Run, unit: str) -> str:
+    """Return a doubt if two runs were compared by steps of which nobody says how many samples they have."""
+    if not counts_steps(unit, a, b) or same_batch(a, b) is not None:
+        return ""
+    before, after = (r.solved.known.get("steps") for r in (a, b))
+    if not before or not after or before.meets(after):
+        return BATCH
+    return f"{BATCH}, and '{b.label}' took {after} steps where '{a.label}' took {before}, as with another batch"
 
 
 def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     """Find that other settings differ than the claim's factor alone, so that the gain may be that of all of them."""
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if factor and not same_devices(a, b):
-        text = f"'{b.label}' was trained on {_devices(b)}, and '{a.label}' on {_devices(a)}"
+        text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
@@ -163,8 +201,10 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
 
 
-def _devices(run: Run) -> str:
-    return f"{run.devices} device{'s' * (run.devices.middle != 1)}"
+def counted_devices(run: Run) -> str:
+    """Return the number of a run's devices in words, and whether it only follows from its figures."""
+    follows = run.devices.middle != 1 and "devices" not in run.given
+    return f"{run.devices} device{'s' * (run.devices.middle != 1)}{' (by its figures)' * follows}"
 
 
 def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: Run) -> bool:
@@ -179,10 +219,22 @@ def _only_factor_differs(factor: str, differ: Mapping[str, object], a: Run, b: R
 
 def _meaning(claim: Claim, a: Run, b: Run) -> list[Finding]:
     before, after = batches(a, b)
-    if same_batch(a, b) or not before or not after:
+    if not before or not after or before.meets(after):
         return []
     text = f"a step trains on {after} samples in place of {before}: another optimisation, not only another speed"
     return [Finding(kind=FindingKind.MEANING, where=claim.text, text=text)]
+
+
+def width_of(a: Run, b: Run, gain: Figure) -> str:
+    """Return what the repeats of both rows allow a gain to be; without them what their figures allow, if that is much.
+
+    It is much where it is more than half of the effect, and more than the digits of a ratio show.
+    """
+    interval = interval_of_repeats(a, b, gain)
+    if interval:
+        return f"the repeats allow anything from {times(interval.low)} to {times(interval.high)}"
+    wide = math.log(gain.high / gain.low) / 2 > max(SURE * abs(math.log(gain.middle)), DIGIT)
+    return FIGURES_ALLOW.format(times(gain.low), times(gain.high)) if wide else ""
 
 
 def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[Finding]:
@@ -191,7 +243,7 @@ def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[
         return []
     if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING):
         return []
-    text = f"as they are given, the figures allow anything from {times(gain.low)} to {times(gain.high)}"
+    text = FIGURES_ALLOW.format(times(gain.low), times(gain.high))
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
@@ -205,7 +257,7 @@ def _noise_of_repeats(claim: Claim, a: Run, b: Run, interval: Figure) -> list[Fi
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
-def _by_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
+def interval_of_repeats(a: Run, b: Run, gain: Figure) -> Figure | None:
     """Return the gain with the interval that the repeats of both rows allow, by Welch's t; None if they tell none."""
     quantity = _repeated(a, b)
     if quantity is None:
@@ -240,7 +292,13 @@ def _no_speed(a: Run, b: Run) -> str:
 
 
 def _weigh(
-    gain: Figure | None, unit: str, stated: Figure | None, findings: Sequence[Finding], doubt: str, left_open: str
+    gain: Figure | None,
+    unit: str,
+    stated: Figure | None,
+    findings: Sequence[Finding],
+    doubt: str,
+    contradicted: bool,
+    left_open: str,
 ) -> tuple[Judgement, str]:
     """Return the judgement and its reason. `unit` counts equal work, or says why nothing does."""
     kinds = {f.kind: f.text for f in reversed(findings)}
@@ -255,8 +313,7 @@ def _weigh(
     at += "cheap" if unit.startswith("cost") else "fast"
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
-    of_a_size = stated.low > 0 and stated.high < MOST
-    if gain.gap(stated) > CONSEQUENCE or not (of_a_size or gain.meets(stated)):
+    if contradicted:
         otherwise = f"; {kinds[FindingKind.MEASURED]}" if FindingKind.MEASURED in kinds else ""
         return Judgement.CONTRADICTED, f"{at}, and {_claimed(stated)} was claimed{unmeasured}{otherwise}"
     return _not_contradicted(at, kinds, left_open)
@@ -321,6 +378,8 @@ def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
         found.append(f"What share of the tokens does a length of {short} cut off?")
     if doubt == PADDED:
         found.append(f"Do the tokens a second of {_padded(a, b)} count padding?")
+    if doubt.startswith(BATCH):
+        found.append(f"How many samples does a step of '{a.label}' and one of '{b.label}' train on?")
     if doubt == UNKNOWN:
         found.append(f"How many steps or epochs did '{a.label}' and '{b.label}' take?")
     if b.out_of_memory:

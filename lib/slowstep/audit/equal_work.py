@@ -49,6 +49,20 @@ def equal_work(a: Run, b: Run, quantity: str | None = None) -> tuple[Figure | No
     return None, ""
 
 
+def hindrance(a: Run, b: Run) -> tuple[str, str]:
+    """Return why two runs that have speeds can't be compared by them, and the question whose answer would tell."""
+    shared = [q for q in WORK if q in a.solved.known and q in b.solved.known]
+    if lengths_differ(a, b):
+        return "a sample has another length", "how many tokens a second do both train on?"
+    if a.packed != b.packed:
+        return "only one of them packs several samples into one", "how long does an epoch of each take?"
+    if not shared:
+        return "their figures have no unit in common", "how many samples a second do both train on?"
+    if "steps_per_second" in shared and same_batch(a, b) is False:
+        return "a step has another batch or number of devices", "how many samples does a step of each train on?"
+    return "their figures are only known from one side, or may be 0", "how many samples a second do both train on?"
+
+
 def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
     """Yield the units that the two can be compared in, those of the most equal work first.
 
@@ -69,7 +83,10 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         return
     if a.packed == b.packed:
         yield "samples_per_second"
-    if a.packed == b.packed and same_batch(a, b):
+    same = same_batch(a, b) if a.packed == b.packed else False
+    if same is None:
+        yield "seconds_per_epoch"  # an epoch is the same data, whatever the batch
+    if same is not False:
         yield "steps_per_second"
     yield from ("seconds_per_epoch", "tokens_per_second", "seconds")
 
@@ -89,20 +106,35 @@ def work_done(quantity: str, a: Run, b: Run) -> tuple[Figure, str] | None:
         before, after = a.solved.known.get(count), b.solved.known.get(count)
         if not before or not after or not (before.bounded and after.bounded):
             continue
-        unlike = a.packed != b.packed or (count.startswith("steps") and not same_batch(a, b))
+        unlike = a.packed != b.packed or (count.startswith("steps") and same_batch(a, b) is False)
         if unlike and count != "epochs":
             continue
         return exact(1) if before.meets(after) else after / before, count
     return (exact(1), "") if per_epoch else None
 
 
-def same_batch(a: Run, b: Run) -> bool:
-    """Return whether a step trains on the same number of samples, by the figures or else by the settings."""
+def same_batch(a: Run, b: Run) -> bool | None:
+    """Return whether a step trains on the same number of samples, by the figures or else by the settings.
+
+    None if that is not known: where no batch is given, nobody says that both runs had the default one. Where one of
+    them accumulated more or had more devices, their steps differ whatever the batch.
+    """
     before, after = batches(a, b)
     if before and after:
         return before.meets(after)
+    if a.says_batch != b.says_batch:
+        return None
     each = [r.settings.effective_batch_size * r.given.get("devices", exact(1)) for r in (a, b)]
-    return each[0].meets(each[1])
+    return a.says_batch or None if each[0].meets(each[1]) else False
+
+
+def counts_steps(unit: str, a: Run, b: Run) -> bool:
+    """Return whether two runs that were compared in a `unit` were compared by their steps, as if these were equal."""
+    if unit == TITLES["tokens_per_second"]:
+        return read_from("tokens_per_second", a, b) is None
+    whole = next((q for q in WHOLE if unit.split(" for as many ")[0] == TITLES[q]), None)
+    work = work_done(whole, a, b) if whole else None
+    return unit == TITLES["steps_per_second"] or bool(work and work[1].startswith("steps"))
 
 
 def lengths_differ(a: Run, b: Run) -> bool:
@@ -127,7 +159,7 @@ def _tokens_ratio(a: Run, b: Run) -> Figure | None:
     """
     gain = read_from("tokens_per_second", a, b)
     steps, each = read_from("steps_per_second", a, b), [r.tokens_of_a_sample for r in (a, b)]
-    if gain or steps is None or None in each or not same_batch(a, b):
+    if gain or steps is None or None in each or same_batch(a, b) is False:
         return gain
     return steps * (each[1] / each[0]) if each[0].bounded and each[1].bounded else None
 

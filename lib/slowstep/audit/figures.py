@@ -16,7 +16,10 @@ from decimal import Decimal
 SPOKEN = {"k": 1e3, "m": 1e6, "b": 1e9}
 """The factors of letters, as in 600K and 1.8M. The digits before the letter say how far the number was rounded."""
 
-DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?"
+SPACE = "[ \u00a0\u202f]"
+"""Spaces that may part thousands."""
+
+DIGITS = rf"(?:[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:{SPACE}\d{{3}})+)|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{{1,3}})?"
 NUMBER = re.compile(rf"([~≈]?)\s*([-+]?)({DIGITS})\s*([kKmMbB]?)\s*[x×%]?")
 SPREAD = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(.+)")
 RANGE = re.compile(r"(.*?\d[kKmMbB]?)\s*(?:-|–|to)\s*([~≈]?\d.*)")
@@ -183,7 +186,7 @@ def _single(said: str, counted: bool, rounded: bool) -> Figure:
     if not found or not any(c.isdigit() for c in found[3]):
         raise ValueError(f"expected a number, found {_short(said)}")
     tilde, sign, digits, letter = found.groups()
-    number = Decimal(sign + digits.replace(",", ""))
+    number = Decimal(sign + re.sub(rf",|{SPACE}", "", digits))
     times = SPOKEN[letter.lower()] if letter else 1.0
     value = float(number) * times
     if not math.isfinite(value) or abs(value) > LARGEST or 0 < abs(value) < 1 / LARGEST:

@@ -46,6 +46,10 @@ SLIPS = {
 """The probable confusion, by the ratio of the values."""
 
 
+OF_TIME = (60.0, 3600.0)
+"""The ratios of units of time."""
+
+
 def unlike_neighbours(runs: Sequence[Run]) -> list[Finding]:
     """Find each figure of a measured row that is far from the rows beside it, if these agree with each other.
 
@@ -95,15 +99,15 @@ def _among_repeats(row: Run, quantity: str) -> list[Finding]:
     for i, value in enumerate(values if len(values) > 2 else ()):
         odd = _times_neighbours(value, [v for j, v in enumerate(values) if j != i])
         if odd:
-            text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others{_slip(odd)}"
-            return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text)]
+            text = f"one repeat is {value:.4g} {_title(quantity)}, {_more_or_less(odd)} the others"
+            return [Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd, quantity))]
     return []
 
 
 def _finding(row: Run, quantity: str, beside: Sequence[Run], odd: float) -> Finding:
     values = " and ".join(str(r.given[quantity]) for r in beside)
     text = f"{row.given[quantity]} {_title(quantity)} is {_more_or_less(odd)} in the rows beside it ({values})"
-    return Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd))
+    return Finding(kind=FindingKind.NEIGHBOURS, where=row.label, text=text + _slip(odd, quantity))
 
 
 def _title(quantity: str) -> str:
@@ -114,8 +118,9 @@ def _more_or_less(odd: float) -> str:
     return f"{times(odd)} more than" if odd > 1 else f"{times(1 / odd)} less than"
 
 
-def _slip(odd: float) -> str:
-    """Return a question about the probable confusion."""
-    far = max(odd, 1 / odd)
-    near = next((what for factor, what in SLIPS.items() if 0.6 < far / factor < 1.6), "")
+def _slip(odd: float, quantity: str) -> str:
+    """Return a question about the probable confusion. Only times and speeds can have another unit of time."""
+    far, timed = max(odd, 1 / odd), "second" in quantity
+    slips = {factor: what for factor, what in SLIPS.items() if timed or factor not in OF_TIME}
+    near = next((what for factor, what in slips.items() if 0.6 < far / factor < 1.6), "")
     return f": were {near} confused?" if near else ": another unit, or a decimal point in the wrong place?"

@@ -48,6 +48,54 @@ def beyond_the_device(run: Run, sizes: Sizes | None, device: str | None) -> list
     ]
 
 
+PADDED = 0.05
+"""The share by which a sample may be longer than its `max_length`, as padding may fill it up to a round number."""
+
+
+def beyond_the_batch(run: Run) -> list[Finding]:
+    """Find more tokens in a step than its samples can have, where all that makes up a step is given."""
+    too_many, _ = _more_than_the_batch(run)
+    if not too_many or not _knows_its_parts(run):
+        return []
+    text = f"{too_many}: the speed, the batch or the length is not what is given"
+    return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text)]
+
+
+def batches_that_hold(runs: Sequence[Run]) -> list[str]:
+    """Ask about devices and accumulation where a step has more tokens than the samples of one batch can have."""
+    asked = [(run, *_more_than_the_batch(run)) for run in runs if not run.projected and not _knows_its_parts(run)]
+    return [
+        f"Was '{run.label}' trained on {times_as_many} devices, or were batches accumulated? {too_many}"
+        for run, too_many, times_as_many in asked
+        if too_many
+    ]
+
+
+def _knows_its_parts(run: Run) -> bool:
+    """Return whether the samples of a step are given, or its accumulation and devices."""
+    each = "micro_batches_per_step" in run.solved.known and "devices" in run.given
+    return each or "samples_per_step" in run.given
+
+
+def _more_than_the_batch(run: Run) -> tuple[str, str]:
+    """Return in words that a step has more tokens than its samples can have, and how many batches would hold them.
+
+    Both are empty where it has not, or where that is not known. Tokens of a sample that were counted may be those of
+    the text before it was cut.
+    """
+    known, length = run.solved.known, run.length
+    packed = exact(run.settings.effective_batch_size) * run.devices if run.says_batch else None
+    tokens, samples = known.get("tokens_per_step"), packed if run.packed else known.get("samples_per_step")
+    if not length or not tokens or not samples or "tokens_per_sample" in run.given or samples.low <= 0:
+        return "", ""
+    held = tokens / (samples * length)
+    if held.low <= 1 + PADDED:
+        return "", ""
+    batches, whole = f"{held.middle:.0f}", abs(held.middle / round(held.middle) - 1) < PADDED
+    text = f"{tokens} tokens a step are more than {samples} samples of at most {length} tokens have"
+    return text, batches if whole and batches != "1" else "several"
+
+
 def weight_bytes(run: Run, sizes: Sizes) -> float:
     """Return the bytes of the stored weights that multiply, without the constants of quantisation."""
     quantised = run.settings.quantization or {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
-from slowstep.audit.arithmetic import devices_that_fit
 from slowstep.audit.differences import changed
-from slowstep.audit.relations import TITLES
+from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
 from slowstep.judgement.devices import PEAKS, family_of, peak_of
@@ -26,12 +26,14 @@ WAITING = 0.1
 def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
     """Return the questions on the whole report. Those on a claim are in its judgement."""
     return [
-        *_tokenising(runs),
+        *(_tokenising(runs) if described(settings) else []),
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
         *_parts(settings, runs),
+        *_batches(runs),
         *_beside_steps(runs),
+        *_busy(runs),
         *_unread(runs),
         *_device(settings.reported.device if settings.reported else None),
         *_ignored(settings),
@@ -82,10 +84,22 @@ def _alike(runs: Sequence[Run]) -> list[str]:
 
 def _devices(runs: Sequence[Run]) -> list[str]:
     """Ask about figures that fit several devices where their number is not given."""
-    fits = {r.label: (n, c) for r in runs for c in r.solved.contradictions if (n := devices_that_fit(r, c))}
+    asked = (r for r in runs if "devices" not in r.given)
+    fits = {r.label: c for r in asked for c in r.solved.contradictions if c.devices}
     return [
-        f"Was '{label}' trained on {n} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on one"
-        for label, (n, c) in fits.items()
+        f"Was '{label}' trained on {c.devices} devices? {TITLES[c.quantity]} is {c.given}, and would be {c.follows} on "
+        "one"
+        for label, c in fits.items()
+    ]
+
+
+def _busy(runs: Sequence[Run]) -> list[str]:
+    """Ask about a device that is busy for more than all of the time, if devices were not counted."""
+    busy = ((r, r.given["utilisation"]) for r in runs if "utilisation" in r.given and "devices" not in r.given)
+    return [
+        f"Is the device of '{run.label}' busy for {used} % as the sum of several? One is busy for 100 % at most"
+        for run, used in busy
+        if used.low > 100
     ]
 
 
@@ -111,13 +125,28 @@ def _unread(runs: Sequence[Run]) -> list[str]:
 
 def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     """Ask about accumulation and devices: a table with batch sizes seldom says what else makes up a step."""
-    assumed = [r for r in runs if "samples_per_step" in r.solved.known and "samples_per_step" not in r.given]
+    assumed = [r for r in runs if r.says_batch and "samples_per_step" in r.solved.known and not _counts_samples(r)]
     said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
     if said or not assumed:
         return []
     return [
         "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
     ]
+
+
+def _counts_samples(run: Run) -> bool:
+    """Return whether the samples of a step follow from the figures alone, without a batch."""
+    samples = solve({q: f for q, f in run.given.items() if q in TITLES}).known.get("samples_per_step")
+    return samples is not None and samples.bounded
+
+
+def _batches(runs: Sequence[Run]) -> list[str]:
+    """Ask about the batch of rows that give none and whose steps are compared, since they differ in other settings."""
+    silent = [r for r in runs if r.measured and not r.says_batch and "samples_per_step" not in r.solved.known]
+    by_steps = [r for r in silent if "steps_per_second" in r.solved.known]
+    if not any(changed(a.settings, b.settings) for a, b in pairwise(by_steps)):
+        return []
+    return ["Is the batch the same in all rows? None gives one, and the audit assumes it where other settings differ"]
 
 
 def _beside_steps(runs: Sequence[Run]) -> list[str]:

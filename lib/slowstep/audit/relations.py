@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slowstep.audit.figures import Figure, exact, roughly
 
@@ -149,6 +149,8 @@ class Contradiction:
     """The given quantities that can't all be true."""
     rounded: bool = False
     """True if there is no contradiction once zeros at the end of large numbers count as rounding."""
+    devices: int = 0
+    """The number of devices that would explain it; 0 if none would."""
 
     @property
     def ratio(self) -> float:
@@ -167,6 +169,9 @@ class Solved:
 
     known: Mapping[str, Figure]
     contradictions: tuple[Contradiction, ...]
+    without: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    """What is known if a figure is left out, for each figure that may be the wrong one of those that contradict each
+    other; that one is not known then."""
 
 
 @dataclass(frozen=True)
@@ -184,27 +189,80 @@ def solve(
     reported: Mapping[str, Figure],
     counted: Mapping[str, Figure] | None = None,
     assumed: Mapping[str, Figure] | None = None,
+    from_file: bool = False,
+    at_least: Mapping[str, Figure] | None = None,
 ) -> Solved:
     """Compute what follows from figures that were `reported`, and from those `counted` by the settings.
 
-    `assumed` figures contradict nothing; they are used where nothing better follows.
+    `assumed` figures contradict nothing; they are used where nothing better follows. `from_file` says that a run left
+    the figures in a file, which counts no devices. Figures that are `at_least` so large contradict what is less.
 
     A figure that contradicts the rest becomes a contradiction and is not used any further. Of figures that can't all be
-    true this is the one that people compute from the others, and not the time that they measured.
+    true this is the one that people compute from the others, and not the time that they measured. Where several devices
+    explain a contradiction, all given figures count, and what is meant for one device is not used any further.
     """
     counted = dict(counted or {})
     given = counted | dict(reported)
-    found = _contradictions(reported, counted)
-    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, counted) if found else []
+    held = {**(at_least or {}), **counted}
+    found = _contradictions(reported, held)
+    remain = _contradictions({q: roughly(f) for q, f in reported.items()}, held) if found else []
     slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
-    doubted = {c.quantity for c in contradictions if not c.small}
+    contradictions = [replace(c, devices=explaining_devices(c, reported, from_file)) for c in contradictions]
+    explained = max((c.devices for c in contradictions), default=0)
+    doubted = {c.quantity for c in contradictions if not (c.small or c.devices)}
     trusted = {q: f for q, f in given.items() if q not in doubted}
+    if explained and "devices" in reported:
+        trusted.pop("price_per_hour", None)
+    elif explained:
+        assumed = {}
+        trusted = {q: f for q, f in trusted.items() if q != "samples_per_step"} | {"devices": exact(explained)}
+    serious = [c for c in contradictions if c.quantity in doubted]
+    said = {c.quantity: given[c.quantity] for c in serious}
+
+    def otherwise(wrong: str) -> Mapping[str, Figure]:
+        left_out = {wrong, *(c.quantity for c in serious if wrong not in c.among)}
+        return _known({q: f for q, f in (said | trusted).items() if q not in left_out}, assumed or {})
+
+    return Solved(
+        known={q: f for q, f in given.items() if q in doubted} | _known(trusted, assumed or {}),
+        contradictions=tuple(contradictions),
+        without={q: otherwise(q) for c in serious for q in sorted(c.among)},
+    )
+
+
+def _known(trusted: Mapping[str, Figure], assumed: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return every quantity that follows from trusted figures, and where nothing better follows from assumed ones."""
     followed = _follow(trusted)
-    missing = {q: f for q, f in (assumed or {}).items() if q not in followed or _better(f, followed[q].figure)}
-    followed = _follow(trusted | missing) if missing else followed
-    known = {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
-    return Solved(known={q: f for q, f in given.items() if q in doubted} | known, contradictions=tuple(contradictions))
+    missing = {q: f for q, f in assumed.items() if q not in followed or _better(f, followed[q].figure)}
+    followed = _follow({**trusted, **missing}) if missing else followed
+    return {q: r.figure for q, r in followed.items() if q not in CONSTANTS}
+
+
+FITS = 0.03
+"""The share by which a throughput may differ from a multiple of one device's throughput and still count as one."""
+
+
+def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_file: bool) -> int:
+    """Return the number of devices that would explain a contradiction; 0 if none would, or if they were counted.
+
+    - If they were counted, they explain a cost that is that of all while the price is that of one, or the reverse.
+    - If not, so many devices would explain a throughput so many times that of one device's settings. In a file that a
+      run left they would explain so many times fewer steps or seconds.
+    """
+    if devices := reported.get("devices"):
+        of_price = {"cost", "price_per_hour"} <= c.among and devices.bounded
+        explains = of_price and any(each.meets(c.given) for each in (c.follows * devices, c.follows / devices))
+        return round(devices.middle) if explains else 0
+    if "samples_per_step" in reported or c.follows.low <= 0 or c.given.low <= 0:
+        return 0
+    more = c.quantity in ("samples_per_second", "tokens_per_second")
+    by_settings = c.relation is None or not c.among <= reported.keys()  # otherwise the file contradicts itself
+    fewer = from_file and by_settings and c.quantity in ("steps", "steps_per_epoch", "seconds", "seconds_per_epoch")
+    ratio = c.ratio if more else 1 / c.ratio if fewer else 0.0
+    devices = round(ratio)
+    power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
+    return devices if power_of_two and abs(ratio / devices - 1) < FITS else 0
 
 
 def _contradictions(reported: Mapping[str, Figure], counted: Mapping[str, Figure]) -> list[Contradiction]:

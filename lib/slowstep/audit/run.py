@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,6 +98,8 @@ class Run:
     """Columns of its table whose numbers could not be read."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
+    says_batch: bool
+    """True if its batch is given, or is the default of a parameter file that says how the run was trained."""
 
     @property
     def measured(self) -> bool:
@@ -103,8 +108,18 @@ class Run:
 
     @property
     def devices(self) -> Figure:
-        """Return the number of devices that it was trained on; one if that is not given."""
+        """Return the number of devices that it was trained on; one if that is not given, and does not follow."""
         return self.solved.known.get("devices", exact(1))
+
+    @property
+    def open_figures(self) -> list[str]:
+        """Return the figures of which one is wrong, as they contradict each other."""
+        return [*self.solved.without]
+
+    def without(self, quantity: str) -> Run:
+        """Return the run by what is known without a figure; the run itself if that one contradicts no other."""
+        known = self.solved.without.get(quantity)
+        return self if known is None else replace(self, solved=Solved(known, ()))
 
     @property
     def counts_text(self) -> bool:
@@ -149,9 +164,10 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
     reported = settings.reported or Reported()
     problems: list[str] = []
     found = []
+    shares = {name for name in SHARES if _are_shares([row.figures[name] for row in rows if name in row.figures])}
     for i, row in enumerate(rows):
         try:
-            found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}]."))
+            found.append(_run(row, settings, f"{row.place}: " if row.place else f"reported.rows[{i}].", shares))
         except SettingsError as error:
             problems += error.problems
     labels = [row.label for row in rows]
@@ -200,7 +216,7 @@ def _unreadable(reported: Reported) -> list[str]:
     return problems
 
 
-def _run(row: Row, settings: Settings, key: str) -> Run:
+def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run:
     problems: list[str] = []
     given: dict[str, Figure] = {}
     repeats: dict[str, list[float]] = {}
@@ -210,9 +226,10 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         elif name not in TITLES and name not in BESIDE:
             problems.append(f"{key}figures.{name}: no such figure.{_nearest_figure(name)}")
         else:
-            _read(given, name, value, f"{key}figures.{name}", problems)
+            _read(given, name, value, f"{key}figures.{name}", problems, name in shares)
             if isinstance(value, list) and len(value) > 1 and name in given:
-                repeats[name] = [(_percentage(v) if name in SHARES else figure(v)).middle for v in value]
+                each = [_percentage(v, name in shares) if name in SHARES else figure(v) for v in value]
+                repeats[name] = [one.middle for one in each]
     phases: dict[str, Figure] = {}
     for name, value in row.phases.items():
         if name not in PHASES:
@@ -234,19 +251,23 @@ def _run(row: Row, settings: Settings, key: str) -> Run:
         assumed = {"tokens_per_step": assumed["samples_per_step"] * length} if assumed and length else {}
     if any(name.endswith("_per_device") for name in given):
         assumed["devices"] = devices
+    from_file = bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files)
     return Run(
         label=row.label,
         settings=own,
         given=given,
-        solved=solve({q: f for q, f in given.items() if q in TITLES}, counted, assumed),
+        solved=solve(
+            {q: f for q, f in given.items() if q in TITLES}, counted, assumed, from_file, _at_least(own, given)
+        ),
         repeats=repeats,
         phases=phases,
         projected=row.projected,
         out_of_memory=row.out_of_memory,
-        from_file=bool(row.place and settings.reported) and Path(row.place) in map(Path, settings.reported.files),
+        from_file=from_file,
         unread=row.unread,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
+        says_batch=described(settings) or _says_batch(own),
     )
 
 
@@ -304,12 +325,33 @@ def _counted(base: Settings, own: Settings, devices: Figure) -> dict[str, Figure
     return found | {q: exact(v) for q, v in job.items() if v}
 
 
-def _percentage(value: object) -> Figure:
-    """Return a percentage, which may be written as a share: up to 1, and without a sign."""
+def _at_least(own: Settings, given: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return the samples that a step has at least, by the batch of counted devices; it may also be accumulated."""
+    if not _says_batch(own) or own.training("auto_find_batch_size") or "devices" not in given:
+        return {}
+    samples = own.training("per_device_train_batch_size") * given["devices"]
+    return {"samples_per_step": Figure(samples.low, math.inf, samples.middle)} if samples.low > 0 else {}
+
+
+SHARE_AT_MOST = 2.0
+"""The largest number beside shares that is one, too, and an impossible one: 1.12 beside 0.47 is no percentage."""
+
+
+def _are_shares(values: Sequence[object]) -> bool:
+    """Return whether the numbers without a sign are shares in all rows: some are up to 1, and none is far above."""
+    found = []
+    for value in itertools.chain.from_iterable(v if isinstance(v, list) else [v] for v in values):
+        with contextlib.suppress(ValueError):  # what is no number is told where its row is read
+            found += [figure(value).high] if "%" not in str(value) else []
+    return bool(found) and min(found) <= 1 and max(found) <= SHARE_AT_MOST
+
+
+def _percentage(value: object, share: bool = False) -> Figure:
+    """Return a percentage. Without a sign it is a share if it is up to 1, or if it is one (`share`) beside others."""
     if isinstance(value, list) and value:
-        return hull(_percentage(each) for each in value)
+        return hull(_percentage(each, share) for each in value)
     found = figure(value)
-    return found * 100 if found.high <= 1 and "%" not in str(value) else found
+    return found * 100 if (share or found.high <= 1) and "%" not in str(value) else found
 
 
 def _nearest_figure(name: str) -> str:
@@ -318,9 +360,11 @@ def _nearest_figure(name: str) -> str:
     return nearest(name, names) or f" Known are {', '.join(names)}."
 
 
-def _read(into: dict[str, Figure], name: str, value: object, key: str, problems: list[str]) -> None:
+def _read(
+    into: dict[str, Figure], name: str, value: object, key: str, problems: list[str], share: bool = False
+) -> None:
     try:
-        found = _percentage(value) if name in SHARES else figure(value, counted=name in COUNTS)
+        found = _percentage(value, share) if name in SHARES else figure(value, counted=name in COUNTS)
         if (name.startswith(TIMED) or name in COUNTS) and found.high <= 0 and name != "saves":
             raise ValueError(f"expected more than 0, found {value!r}")
         if name and found.high < 0:

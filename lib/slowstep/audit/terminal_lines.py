@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slowstep.audit.claims import UNKNOWN, doubt_of
+from slowstep.audit.claims import UNKNOWN, counted_devices, doubt_of, width_of
 from slowstep.audit.differences import changed
-from slowstep.audit.equal_work import WHOLE, equal_work, read_by, with_speed, work_done
+from slowstep.audit.disputed import disputed
+from slowstep.audit.equal_work import WHOLE, equal_work, hindrance, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
+from slowstep.audit.run import same_devices
 from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
@@ -24,14 +26,17 @@ def compared(audit: Audit) -> list[str]:
     for first, run in ((measured[0], run) for run in measured[1:]):
         gain, unit = equal_work(first, run)
         if gain is None or not gain.bounded:
+            why, question = hindrance(first, run)
+            found.append(visible(f"'{run.label}' can't be compared with '{first.label}': {why} ({question})"))
             continue
         whole = next((q for q in WHOLE if TITLES[q] == unit), None)
         claim = Claim(text="", baseline=first.label, treatment=run.label, quantity=whole)
-        doubts = [doubt_of(claim, first, run, gain, unit)]
+        doubts = [width_of(first, run, gain), doubt_of(claim, first, run, gain, unit), disputed(first, run, gain)]
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
-        doubts += ["which settings differ is not given"] * (not changed(first.settings, run.settings))
-        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}"
+        devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
+        doubts += ["which settings differ is not given"] * (not devices and not changed(first.settings, run.settings))
+        text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}{devices}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))
     return found
 

@@ -33,6 +33,9 @@ def impossible_utilisation(run: Run) -> list[Finding]:
         for name, value in (("an MFU", mfu), ("an HFU", hfu))
         if value and value.low > 100
     ]
+    busy, devices = run.given.get("utilisation"), run.given.get("devices")
+    if busy and devices and busy.low > 100 * devices.high:
+        texts.append(f"{devices} device{'s' * (devices.middle != 1)} can't be busy for {busy} % of the time")
     if mfu and hfu and hfu.high < mfu.low:
         texts.append(
             f"an HFU of {hfu} % is less than the MFU of {mfu} %, and it counts all that MFU counts, and recomputation"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from slowstep.audit.figures import parse
+from slowstep.audit.figures import SPACE, parse
 from slowstep.audit.read.unit_grammar import DEVICES, THINGS, TIMES, Unit, ratio
 from slowstep.audit.relations import COUNTS, TITLES
 from slowstep.audit.run import BESIDE, QUESTIONS, SAY, SHARES, TIMED
@@ -56,12 +56,25 @@ OTHERS = {
 
 CURRENCY = re.compile(r"^(?:[$€£]|usd\b|eur\b)\s*", re.IGNORECASE)
 
+RUN_NAMES = {"run name", "run_name"}
+"""Trainer's own name of a run, which names the row where no other column does."""
+
+NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
+"""Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
+
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
 
-AMOUNT = r"[\d,_]*\.?\d+(?:[eE][-+]?\d+)?[kKM]?"
+AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKM]?"
 CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$")
 
+
+CLOCK = re.compile(r"(?:(\d+)[ -]days?,? |(\d+)-)?(\d+):([0-5]\d):([0-5]\d)(\.\d+)?")
+SPOKEN_TIME = re.compile(
+    r"(?:(\d+) ?d(?:ays?)?,? ?)?(?:(\d+) ?h(?:rs?|ours?)?,? ?)?"
+    r"(?:(\d+) ?m(?:in(?:ute)?s?)?,? ?)?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?"
+)
+"""Durations: `1:30:00` and `2h 13m`."""
 
 OUT_OF_MEMORY = re.compile(r"\boom\b|out of memory", re.IGNORECASE)
 ONLY_OUT_OF_MEMORY = re.compile(r"(cuda |gpu )?(oom|out of memory)[.!]?", re.IGNORECASE)
@@ -124,8 +137,10 @@ def column(header: str, settings: set[str]) -> Column:
     """Return the meaning of a column by the words and the unit of its header; `settings` are the known settings."""
     text = re.sub(r"\s+", " ", plain(header).lower())
     name = text.replace(" ", "_")
-    if text in LABELS:
+    if text in LABELS | RUN_NAMES:
         return Column("label")
+    if text in NO_SETTINGS:
+        return Column("ignored")
     if _named(text):
         return Column("figure", _named(text))
     if name in settings:
@@ -200,7 +215,8 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
         if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
-    number, tail = found.groups()
+    timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
+    number, tail = (_seconds(text) if timed else None) or found.groups()
     unit = ratio(tail) if tail else None
     if held.kind in MEASURED:
         percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
@@ -212,6 +228,34 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
+
+
+HALF_CLOCK = re.compile(r"\d+:\d\d")
+
+
+def _seconds(text: str) -> tuple[str, str] | None:
+    """Return a duration of several units as seconds and their unit, rounded to its last unit; None if it is none.
+
+    ValueError for `45:00`, which may be minutes or hours.
+    """
+    if HALF_CLOCK.fullmatch(text):
+        raise ValueError(f"is {text} minutes and seconds, or hours and minutes? Write 0:{text} or {text}:00")
+    clock, spoken = CLOCK.fullmatch(text), SPOKEN_TIME.fullmatch(text.lower())
+    if clock:
+        day, slurm_day, *parts, fraction = clock.groups()
+        parts = [day or slurm_day, *parts[:2], parts[2] + (fraction or "")]
+    elif spoken and sum(part is not None for part in spoken.groups()) > 1:
+        parts = list(spoken.groups())
+    else:
+        return None
+    units = [Decimal(size) for size in (86400, 3600, 60, 1)]
+    seconds = sum((Decimal(part) * size for part, size in zip(parts, units, strict=True) if part), Decimal(0))
+    last = max(i for i, part in enumerate(parts) if part)
+    return f"{seconds} ± {units[last] * Decimal(10) ** _exponent(parts[last]) / 2}", "s"
+
+
+def _exponent(digits: str) -> int:
+    return int(Decimal(digits).as_tuple().exponent)
 
 
 def is_number(cell: str) -> bool:
@@ -233,8 +277,8 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
     said = tail.lower().rstrip(".")
     if said in TIMES and (held.name.startswith("seconds") or held.kind == "phase"):
         return TIMES[said] * (held.scale if held.kind == "timed" else 1.0)
-    if said in TIMES and held.name == "hours":
-        return TIMES[said] / 3600
+    if said in TIMES and held.name.startswith(("hours", "minutes")):
+        return TIMES[said] / (3600 if held.name == "hours" else 60)
     if said in OTHERS.get(held.name, {}):
         return OTHERS[held.name][said]
     raise ValueError(f"the column holds {(TITLES | BESIDE).get(held.name, held.name)}, and the cell says '{tail}'")

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.columns import ELSEWHERE, Unreadable
 from slowstep.audit.read.progress_bars import Pace, Said, Stretch, scan
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
+
+OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
+EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
+"""Words in the names of bars that evaluate. A name may also hold the last evaluation's loss."""
 
 BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
 """Words in the names of bars over what comes before training."""
@@ -38,6 +42,11 @@ SETTLED = 0.5
 def begins_again(last: Stretch, stretch: Stretch) -> bool:
     """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
     return last.last - stretch.first > max(0, APART * stretch.total)
+
+
+def is_full(stretch: Stretch) -> bool:
+    """Return whether a bar goes from its beginning to its end."""
+    return stretch.first <= 1 + APART * stretch.total and stretch.total - stretch.last <= max(1, OFF * stretch.total)
 
 
 @dataclass(frozen=True)
@@ -89,19 +98,21 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     ]
     rows = rows or [figures for _, figures in ends]
     if not rows:
-        raise Unreadable(str(path), log.lines, 1, "holds no bar of tqdm and no train_runtime, so it says no speed")
+        why = "holds no bar of tqdm over training steps and no train_runtime, so it says no speed"
+        raise Unreadable(str(path), log.lines, 1, why)
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
-    own = [s for s in stretches if not s.name] or [
-        s for s in stretches if TRAINING.search(s.name) and not BEFOREHAND.search(s.name)
-    ]
+    by_steps = [s for s in stretches if s.counts == "step"]
+    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name)]
+    own = own or [s for s in stretches if _of_training(s.name)]  # of samples, as are those that map a data set
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
-    said = [t for end in ends for t in totals if abs(_steps(end) - t) <= 1 + OFF * t]
+    nearest = [min(totals, key=lambda total: abs(_steps(end) - total)) for end in ends]
+    said = [t for end, t in zip(ends, nearest, strict=True) if abs(_steps(end) - t) <= 1 + OFF * t]
     # Trainer's bar over the steps comes first, and evaluations have shorter ones
     chosen = said or ([totals[0]] if totals[0] == max(totals) else [])
     if not chosen:
@@ -110,12 +121,40 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
             str(path), 1, 1, f"holds bars of {several} steps: which are training? Leave only those in the log"
         )
     found: list[Training] = []
-    for stretch in (s for s in own if s.total in chosen):
+    for stretch in _without_evaluations([s for s in own if s.total in chosen]):
         last = found[-1].stretches[-1] if found else None
         again = last is None or begins_again(last, stretch) or stretch.total != last.total
         if again and (last is None or not last.name):  # a named bar that begins again is the next epoch
             found.append(Training([]))
         found[-1].stretches.append(stretch)
+    return found
+
+
+def _of_training(name: str) -> bool:
+    """Return whether a bar of this name is over training steps."""
+    evaluates = EVALUATION.search(name) and "train" not in name.lower()
+    return bool(TRAINING.search(name)) and not evaluates and not BEFOREHAND.search(name)
+
+
+def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
+    """Return the bars without the full ones between which another bar goes on where it had stopped.
+
+    An evaluation may have as many steps as the training that it interrupts. Then the one behind its end is left out,
+    too.
+    """
+    found: list[Stretch] = []
+    evaluates = False
+    for i, stretch in enumerate(own):
+        last = found[-1] if found else None
+        again = last and (last.name, last.total) == (stretch.name, stretch.total) and stretch.first < last.last
+        if last and again and is_full(stretch):
+            ended = last.last >= last.total
+            onward = None if ended else next((s for s in own[i:] if not is_full(s)), None)
+            goes_on = onward and onward.total == last.total and onward.first >= last.last
+            if goes_on or (ended and evaluates):
+                evaluates = bool(goes_on)
+                continue
+        found.append(stretch)
     return found
 
 
@@ -132,11 +171,11 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]
     if len(epochs) > 1:
         found |= _pace_of_epochs(epochs)
     if "epoch" in name.lower() or len(epochs) > 1:
-        return found | {"steps_per_epoch": training.total}
+        return found | {f"{middle.counts}s_per_epoch": training.total}
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
         return found
-    return found | {"steps": training.total} | {q: end[q] for q in ("seconds",) if q in end}
+    return found | {f"{middle.counts}s": training.total} | {q: end[q] for q in ("seconds",) if q in end}
 
 
 def _middle_pace(stretches: Sequence[Stretch]) -> tuple[str, Pace]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.unit_grammar import THINGS
 
 PIECE = 1 << 20
 """The number of characters that are read at once."""
@@ -22,11 +23,15 @@ OVERLAP = 1 << 13
 """The number of characters that are read again with the next piece: more than any bar, or Trainer's last words, has."""
 
 STEP = r"(?:it|iter|iters|step|steps|batch|batches)"
+SAMPLE = "(?:" + "|".join(sorted((name for name, thing in THINGS.items() if thing == "sample"), reverse=True)) + ")"
 BAR = re.compile(
     r"(?<!\d)(?P<done>\d{1,12})/(?P<total>\d{1,12}) \[(?:\d+:)?\d+:\d+<[^,\]]{0,30},\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?"
-    rf"(?P<unit>s/{STEP}|{STEP}/s)[,\]]"
+    rf"(?P<unit>s/(?:{STEP}|{SAMPLE})|(?:{STEP}|{SAMPLE})/s)[,\]]"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
+
+NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
+"""A bar's name, which may hold words in brackets (`Epoch 1/2 [train]`), behind an earlier bar or a line of the log."""
 
 PERCENT = re.compile(r"\d+%$")
 
@@ -48,13 +53,18 @@ class Pace:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of a step."""
-        return float(self.text) if self.quantity == "seconds_per_step" else 1 / float(self.text)
+        """Return the seconds of what the bar counts."""
+        return float(self.text) if self.unit.startswith("s/") else 1 / float(self.text)
+
+    @property
+    def counts(self) -> str:
+        """Return what the bar counts: "step" or "sample"."""
+        return THINGS[self.unit.removeprefix("s/").removesuffix("/s")]
 
     @property
     def quantity(self) -> str:
         """Return the quantity that the pace measures."""
-        return "seconds_per_step" if self.unit.startswith("s/") else "steps_per_second"
+        return f"seconds_per_{self.counts}" if self.unit.startswith("s/") else f"{self.counts}s_per_second"
 
 
 @dataclass(slots=True)
@@ -68,6 +78,11 @@ class Stretch:
     first: int
     last: int
     paces: list[Pace] = field(default_factory=list)
+
+    @property
+    def counts(self) -> str:
+        """Return what the bar counts: "step" or "sample"."""
+        return self.paces[0].counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +180,5 @@ def _name(before: str) -> str:
     head = head[: len(head) - len(percent[0])].rstrip() if percent else ""
     if not head.endswith(":"):
         return ""
-    name = re.split(r"[:|\]}]", head[:-1])[-1]
+    name = NAME.search(head[:-1][-LONGEST_NAME - 1 :])[0]
     return name.strip() if 0 < len(name) <= LONGEST_NAME else ""

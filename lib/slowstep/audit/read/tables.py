@@ -15,6 +15,7 @@ from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
+    RUN_NAMES,
     Column,
     Unreadable,
     column,
@@ -56,7 +57,11 @@ EACH_ITS_OWN = re.compile(
 )
 """Words in the headers of columns that differ between repeats of one measurement."""
 
-DIVIDER = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$")
+DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
+
+BAR = re.compile(r"(?<!\\)\|")
+"""What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -87,6 +92,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
+    run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
+    if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
+        held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
     unread = [
         plain(header[i][0])
@@ -126,10 +134,15 @@ def _repeat_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
 
 
+def _bare(header: str) -> str:
+    """Return a header in lower case, without the prefix that a tracker gives it."""
+    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+
+
 def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
     said = given.get(plain(cell[0]))
     text = cell[0] if said is None else said
-    name = re.sub(r"^(metrics|params|config|train)[./ ]", "", plain(text).lower())
+    name = _bare(plain(text))
     names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
     if said is not None or not export:
         known = column(TRAINER.get(plain(text).lower(), text), names)
@@ -224,7 +237,7 @@ def _markdown(text: str) -> list[list[list[Cell]]]:
     lines = text.splitlines()
     found = []
     for i, line in enumerate(lines):
-        if not DIVIDER.match(line) or "|" not in line or i == 0 or "|" not in lines[i - 1]:
+        if not DIVIDER.match(line) or i == 0 or "|" not in lines[i - 1]:
             continue
         body = itertools.takewhile(lambda n: "|" in lines[n] and not DIVIDER.match(lines[n]), range(i + 1, len(lines)))
         found.append([_cells(lines[n], n + 1) for n in (i - 1, *body)])
@@ -233,10 +246,10 @@ def _markdown(text: str) -> list[list[list[Cell]]]:
 
 def _cells(line: str, number: int) -> list[Cell]:
     cells, at = [], 1
-    for part in line.split("|"):
-        cells.append((part.strip(), number, at))
+    for part in BAR.split(line):
+        cells.append((part.strip().replace("\\|", "|"), number, at))
         at += len(part) + 1
-    return cells[1:-1] if line.strip().startswith("|") and line.rstrip().endswith("|") else cells
+    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
 
 
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
