@@ -72,7 +72,7 @@ class Verdict(Shown):
     tells: bool = True
     """False if its pairs say nothing of the change: something else changed, or waits came too rarely in them."""
     loss_change: float | None = None
-    """Relative change of the loss over the first samples; None where the arms trained on different ones."""
+    """Relative change of the loss over the first samples; None where they differ or losses cancel."""
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
