@@ -11,6 +11,7 @@ from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
+from slowstep.settings.command import Command
 from slowstep.wording.words import duration, hours
 
 STARTED = TrialRecord(
@@ -35,7 +36,8 @@ def measured(*blocks: Block, **observed: object) -> ComparisonRecord:
     return ComparisonRecord(baseline=replace(STARTED, observed=observed), treatment=STARTED, pairs=pairs)
 
 
-EVEN = measured(*[block([1.0] * 5, samples=4)] * 4)
+EVEN_BLOCKS = [block([1.0] * 5, samples=4)] * 4
+EVEN = measured(*EVEN_BLOCKS)
 
 
 @pytest.fixture
@@ -133,6 +135,35 @@ def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750
     assert project(job, measured(block([1.0] * 5, samples=4), epoch_steps=199), None).steps == 3 * 199
+
+
+@pytest.mark.parametrize(
+    ("samples", "epoch_steps", "steps", "saves"),
+    [
+        (100_000, 250, 25_000, 50),  # tried on a hundredth of the data
+        (100, 250, 25, 1),
+        (1000, 249, 249, 1),  # the same data, whose last batch is dropped
+        (None, 250, 250, 1),
+    ],
+)
+def test_a_command_tried_on_a_part_of_its_data_has_the_steps_of_its_job(
+    job: Settings, samples: int | None, epoch_steps: int, steps: int, saves: int
+) -> None:
+    """Steps and saves are those of job.samples, as the time of training is, and not those of the trial's loader."""
+    of_command = override(
+        replace(job, command=Command(words=[], python="", arguments=["train.py"], folder="/")),
+        {
+            "job.samples": samples,
+            "job.epochs": 1.0,
+            "training_arguments.save_strategy": "steps",
+            "training_arguments.save_steps": 500,
+        },
+    )
+    found = project(of_command, measured(*EVEN_BLOCKS, epoch_steps=epoch_steps), EventRecord(seconds={"save": [2.0]}))
+
+    assert found.steps == steps
+    assert found.parts["saving"] == 2.0 * saves
+    assert found.parts["training steps"] == pytest.approx((samples or 1000) / 4)
 
 
 @pytest.mark.parametrize(

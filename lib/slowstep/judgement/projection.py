@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 
 from slowstep.judgement.comparison import launches
 from slowstep.judgement.intervals import interval, one_launch, paired
-from slowstep.records import Block, ComparisonRecord, EventRecord
+from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
 
 START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
+
+OTHER_DATA = 0.05
+"""The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,8 @@ def project(
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
     is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
-    Where `job.samples` is not given, an epoch is that of the trials' data.
+    Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
+    the same epoch.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
     if not job.epochs or not noise.pairs:
@@ -77,8 +81,7 @@ def project(
         half = pace * spread
     blocks = [p.treatment for p in (change or noise).pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
-    per_epoch = trial.observed.get("epoch_steps") or math.ceil(job.samples / per_step)
-    steps = math.ceil(per_epoch * job.epochs)
+    steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
     samples = job.samples * job.epochs
     training = samples * pace
     start = trial.startup
@@ -107,6 +110,18 @@ def project(
         devices=devices(noise),
         assumed=assumed,
     )
+
+
+def _steps_of_epoch(settings: Settings, trial: TrialRecord, per_step: float) -> int:
+    """Return the optimizer steps in an epoch of the job, whose `job.samples` is given or taken from the trials' data.
+
+    The loader's own number counts, as it knows of packing and of a last batch that is dropped. Only a command may be
+    tried on other data than the job's, say on a part of it. A run that a file describes has an epoch as long as the
+    job's.
+    """
+    seen, expected = trial.observed.get("epoch_steps"), settings.job.samples / per_step
+    others = settings.command is not None and seen and abs(seen - expected) > max(1.0, OTHER_DATA * expected)
+    return int(seen) if seen and not others else math.ceil(expected)
 
 
 def samples_of_epoch(noise: ComparisonRecord) -> int | None:
