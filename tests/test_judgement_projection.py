@@ -88,9 +88,13 @@ def test_the_interval_holds_the_estimate(job: Settings) -> None:
     assert even.high - even.seconds == pytest.approx(even.parts["training steps"] * one_launch())
 
 
-def test_one_block_gives_no_false_certainty(job: Settings) -> None:
-    """A single block says nothing about its spread: the range is open, and asking is no error."""
-    assert float("inf") == project(job, measured(block([1.0] * 5, samples=4)), None).high
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_too_few_pairs_give_no_job(job: Settings, pairs: int) -> None:
+    """They say nothing about a speed's spread, before a change and after it: no interval without end is told."""
+    few = measured(*EVEN_BLOCKS[:pairs])
+
+    assert project(job, few, None) is None
+    assert project(job, EVEN, None, few) is None
 
 
 def test_a_job_costs_its_hours(job: Settings) -> None:
@@ -134,7 +138,7 @@ def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:
 def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750
-    assert project(job, measured(block([1.0] * 5, samples=4), epoch_steps=199), None).steps == 3 * 199
+    assert project(job, measured(*EVEN_BLOCKS, epoch_steps=199), None).steps == 3 * 199
 
 
 @pytest.mark.parametrize(

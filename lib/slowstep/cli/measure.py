@@ -20,6 +20,7 @@ from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
+from slowstep.text.sentences import sentence
 from slowstep.text.terminal import say
 from slowstep.wording.causes import causes
 from slowstep.wording.words import SIGNS, effect
@@ -91,6 +92,8 @@ def _say(one: Concluded, said: dict[str, Verdict]) -> None:
             say(f"later steps of the baseline show another share of {shares}: bounds that rested on it are gone")
         _say_verdicts(f"{one.section.title}, once more", changed)
     else:
+        if one.section is BASELINE and (fails := one.lab.baseline.fails):
+            say(sentence(fails))
         _say_verdicts(one.section.title, one.verdicts)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.judgement.comparison import launches
+from slowstep.judgement.comparison import LOOKS, launches
 from slowstep.judgement.intervals import interval, one_launch, paired
 from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
@@ -53,7 +53,9 @@ def project(
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
 ) -> Projection | None:
-    """Return the job of `settings.job` at the baseline's speed, measured in `noise`; None if its size is not known.
+    """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
+
+    None if its size is not known, or if the pairs are too few for an interval.
 
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
@@ -62,7 +64,7 @@ def project(
     the same epoch.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
-    if not job.epochs or not noise.pairs:
+    if not job.epochs or any(len(one.pairs) < LOOKS[0] for one in (noise, change) if one):
         return None
     assumed = ""
     if not job.samples:

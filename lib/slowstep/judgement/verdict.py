@@ -85,6 +85,11 @@ class Verdict(Shown):
         return self.outcome is Outcome.INCONCLUSIVE and self.effect is None and self.status is None
 
     @property
+    def run_failed(self) -> bool:
+        """Return whether the run as it is failed in the comparison, which says nothing of the change."""
+        return self.outcome is Outcome.INCONCLUSIVE and self.status not in (None, Status.OK)
+
+    @property
     def shown(self) -> str:
         """Return the change as its reader would write it: in the program's own words, or else its name."""
         return "; ".join(self.lines) or self.name
