@@ -15,11 +15,12 @@ import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
 from slowstep.batch.cleanup import forget_unfinished
-from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.batch.measuring import Concluded
 from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.order import by_promise, least_seconds_of, seconds_of

@@ -17,6 +17,7 @@ import yaml
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
+from slowstep.batch.cleanup import forget_other_runs
 from slowstep.cli.main import main
 from slowstep.export.exported import exported, keys, metrics_of
 from slowstep.factors import Arm
@@ -31,7 +32,7 @@ from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import locked
-from slowstep.records import ComparisonRecord, ObservationRecord, Status, Store
+from slowstep.records import ComparisonRecord, Environment, ObservationRecord, Status, Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
@@ -369,6 +370,75 @@ def test_an_interval_without_end_is_drawn_and_told(concluded: Concluded) -> None
     assert "<svg" in page([endless])
     assert "nf %" not in page([endless])
     assert json.loads((folder / "summary.json").read_text(), parse_constant=pytest.fail)["detectable_ratio"] is None
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"training_arguments.gradient_checkpointing": False, "gradient_checkpointing": {"use_reentrant": [True]}},
+        {"training_arguments.per_device_train_batch_size": 1},
+        {"gradient_checkpointing": {}},
+    ],
+)
+def test_what_was_concluded_of_another_run_is_not_told(
+    concluded: Concluded, quick: Settings, edited: dict[str, object]
+) -> None:
+    """The file is edited, and a new run stops after its baseline: old sections say nothing of it, measured or asked."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    old = overview(folder)
+    _tested(override(quick, ASKED), folder, "20_gradient_checkpointing", "gradient_checkpointing")
+    settings = override(quick, ASKED | edited)
+    forget_other_runs(settings, Store(folder / "records"))
+    _tested(settings, folder, "00_baseline")
+    found = overview(folder)
+
+    assert "gradient_checkpointing=false" in old.answer
+    assert found.answer == "Nothing is decided yet: 90_final_config has not run."
+    assert not found.actions
+    assert not [v for v in found.verdicts if v.name == "gradient_checkpointing=false"]
+
+
+def test_what_was_concluded_elsewhere_is_not_told_beside_what_is_measured_here(
+    concluded: Concluded, quick: Settings
+) -> None:
+    """Summaries of the same run on another machine stay, and don't stand among those of this one."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    _tested(override(quick, ASKED), folder, "00_baseline", measurer=OnAnotherMachine)
+
+    assert overview(folder).answer == "Nothing is decided yet: 90_final_config has not run."
+
+
+def test_what_is_asked_again_of_the_same_run_stays(concluded: Concluded, quick: Settings) -> None:
+    """Nothing was edited, so what was concluded still holds."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    old = overview(folder)
+    forget_other_runs(override(quick, ASKED), Store(folder / "records"))
+
+    assert overview(folder).answer == old.answer
+    assert overview(folder).actions == old.actions
+
+
+class OnAnotherMachine(SimulatedMeasurer):
+    """Measures on a machine with more cores."""
+
+    def describe(self) -> Environment:
+        here = super().describe()
+        return replace(here, machine=here.machine | {"cores": 64})
+
+
+def _tested(
+    settings: Settings,
+    folder: Path,
+    notebook: str,
+    section: str = "",
+    measurer: type[SimulatedMeasurer] = SimulatedMeasurer,
+) -> None:
+    """Conclude one notebook of an investigation over simulated trials that no change makes faster."""
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, folder.parent, notebook, measurer(Truth(), settings.budget))
+    if section:
+        lab.test(section)
+    lab.conclude()
 
 
 class CrashesLater(SimulatedMeasurer):

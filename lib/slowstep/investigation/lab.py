@@ -308,6 +308,7 @@ class Lab(Shown):
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
             arm=arm,
+            environment=identity(self.evidence.environment.determinants),
             shares=self.baseline.facts.shares,
             suspects=self.suspects,
             courses=list(self.baseline.courses),

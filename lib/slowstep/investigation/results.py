@@ -126,6 +126,8 @@ class Summary:
     verdicts: list[Verdict] = field(default_factory=list)
     arm: str = ""
     """Identity of the baseline."""
+    environment: str = ""
+    """Identity of the environment that it was measured in."""
     shares: dict[str, Interval] = field(default_factory=dict)
     """The shares of the baseline's phases, 0 to 1, as they were known then."""
     suspects: list[Suspect] = field(default_factory=list)

@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import Meaning
+from slowstep.factors import Arm, Meaning
 from slowstep.factors.entries import TRAINING
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
     INTERRUPTED,
@@ -29,7 +30,7 @@ from slowstep.investigation.results import (
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked
-from slowstep.records import Block, ComparisonRecord, Store
+from slowstep.records import Block, ComparisonRecord, Store, identity
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.text.numbers import percent
@@ -289,18 +290,18 @@ class Overview:
 
 
 def overview(folder: Path) -> Overview:
-    """Return what one investigation says, from its records."""
+    """Return what one investigation says, from its records: of the run that was last described, and of no other."""
     store = Store(folder / "records")
     now = is_locked(folder)
     runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
-    summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
+    about = store.read(Description, *DESCRIPTION)
+    summaries = {s.notebook: s for s in store.every(Summary, "summaries") if about is None or _is_of(s, about)}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         for v in summaries[name].verdicts:
             verdicts.setdefault(v.name, v)  # of a change in two families the first counts, as for the final choice
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
-    about = store.read(Description, *DESCRIPTION)
     ended = {run.notebook: run for run in runs}
     spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
@@ -326,6 +327,22 @@ def overview(folder: Path) -> Overview:
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
+
+
+def _is_of(summary: Summary, about: Description) -> bool:
+    """Return whether a notebook concluded about the run and the environment described, and is asked something there.
+
+    What does not say what it is about is taken to be.
+    """
+    settings = replace(about.settings, defaults=about.training_defaults)
+    try:
+        asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
+    except ValueError:  # the description is damaged
+        return True
+    arm = identity(Arm(label="", settings=settings).determinants())
+    environment = identity(about.environment.determinants)
+    of_it = summary.arm in ("", arm) and summary.environment in ("", environment)
+    return of_it and summary.notebook in {section.notebook for section in asked}
 
 
 def busy(blocks: Sequence[Block]) -> str:
