@@ -118,6 +118,14 @@ def test_a_job_that_saves_nothing_spends_nothing_on_it(job: Settings) -> None:
     assert "saving" not in project(quiet, EVEN, EventRecord(seconds={"save": [60.0]})).parts
 
 
+def test_a_save_that_could_not_be_measured_is_not_silently_free(job: Settings) -> None:
+    """The job's time is told with what it leaves out."""
+    found = project(job, EVEN, EventRecord(seconds={"evaluate": [10.0]}, failed={"save": "no time was left"}))
+
+    assert "saving" not in found.parts
+    assert found.assumed == "saving is taken to cost nothing, as it could not be measured (no time was left)"
+
+
 def test_what_the_measured_steps_hold_is_not_counted_again(job: Settings) -> None:
     """A save every ten steps happens in the blocks, so its time is in the speed already."""
     often = override(job, {"training_arguments.save_strategy": "steps", "training_arguments.save_steps": 10})

@@ -50,11 +50,12 @@ def forget_unfinished(store: Store, minutes: float | None) -> bool:
     left undecided.
     """
 
-    def cut(record: ComparisonRecord | ObservationRecord) -> bool:
+    def cut(record: ComparisonRecord | ObservationRecord | EventRecord) -> bool:
         return record.cut_within is not None and (minutes is None or record.cut_within < minutes)
 
     again = {
         "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK or cut(seen)),
+        "events": (EventRecord, cut),
         "profiles": (ProfileRecord, lambda profile: bool(profile.failed)),
         "comparisons": (ComparisonRecord, lambda record: _failed(record) or cut(record)),
     }

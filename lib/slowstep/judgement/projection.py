@@ -66,12 +66,12 @@ def project(
     job, trial = settings.job, change.treatment if change else noise.baseline
     if not job.epochs or any(len(one.pairs) < LOOKS[0] for one in (noise, change) if one):
         return None
-    assumed = ""
+    assumed = []
     if not job.samples:
         known = samples_of_epoch(noise)
         if not known:
             return None
-        assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
+        assumed = [f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"]
         job = replace(job, samples=known)
         settings = replace(settings, job=job)
     pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
@@ -100,6 +100,8 @@ def project(
         seconds = _seconds_beside_blocks(blocks, settings, event) or _seconds_alone(events, settings, event)
         if seconds is not None:
             parts[name] = occurrences(settings.run, event, steps) * seconds
+        elif events and (why := events.failed.get(event) or events.failed.get("launch")):
+            assumed.append(f"{name} is taken to cost nothing, as it could not be measured ({why})")
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -110,7 +112,7 @@ def project(
         price_per_hour=job.price_per_hour,
         currency=job.currency,
         devices=devices(noise),
-        assumed=assumed,
+        assumed="; ".join(assumed),
     )
 
 
