@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from slowstep.batch import investigations
-from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.batch.measuring import Concluded
 from slowstep.cli import measure as by_command
 from slowstep.investigation import Unmeasurable
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.records import Store

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,7 @@ from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, override
 from slowstep.settings.periodic_events import happens, is_rare, occurrences, steps_between
+from slowstep.settings.schema import Budget
 
 SAVE = "training_arguments.save_strategy"
 STEPS = "training_arguments.save_steps"
@@ -59,3 +64,32 @@ def test_what_never_happens_has_no_share(measurer: LocalMeasurer, arm: Callable[
 
     assert found.baseline.amortised["save"] > 0
     assert found.treatment.amortised == {}
+
+
+def test_events_keep_within_the_minutes(budget: Budget, arm: Callable[..., Arm], tmp_path: Path) -> None:
+    """Once the deadline is over an event happens once, and the record says that it was cut."""
+    with LocalMeasurer(replace(budget, minutes=100.0), tmp_path) as measurer:
+        measurer.deadline = time.monotonic() - 1.0
+        found = measurer.events(arm())
+        waits_on = measurer.pool.latest
+
+    assert {event: len(seconds) for event, seconds in found.seconds.items()} == {"save": 1, "evaluate": 1}
+    assert found.bytes["save"] > 0
+    assert (found.cut_within, found.failed) == (100.0, {})
+    assert waits_on == math.inf
+
+
+def test_nothing_is_waited_for_when_no_time_is_left(budget: Budget, arm: Callable[..., Arm], tmp_path: Path) -> None:
+    """No launch, for events or for a profile, takes its five minutes then; each record says why it is empty."""
+    with LocalMeasurer(replace(budget, minutes=1e-6), tmp_path) as measurer:
+        measurer.deadline = time.monotonic() + 1e-3
+        events = measurer.events(arm())
+        profile = measurer.profile(arm(), tmp_path / "trace.json.gz")
+        observed = measurer.observe(arm(), 10**6, 1e6)
+        steps = measurer.steps
+
+    assert not events.seconds
+    assert events.failed == {"launch": profile.failed}
+    assert "no time was left" in profile.failed
+    assert (events.cut_within, observed.cut_within) == (1e-6, 1e-6)
+    assert steps == 0

@@ -15,11 +15,12 @@ import pytest
 
 from simulated import SHARES, block, pairs, record, steps_of
 from slowstep.batch.cleanup import forget_unfinished
-from slowstep.batch.measuring import Concluded, sections_asked
+from slowstep.batch.measuring import Concluded
 from slowstep.batch.measuring import measured as measured_whole
 from slowstep.factors import Contrast, comparison_family
 from slowstep.final.choice import choose
 from slowstep.investigation import NotMeasured, open_lab, read_investigation
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.evidence import Evidence
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.order import by_promise, least_seconds_of, seconds_of
@@ -29,7 +30,7 @@ from slowstep.judgement.devices import Peak
 from slowstep.judgement.verdict import Outcome
 from slowstep.measure.measurer import ComparisonRequest, TellOne
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
-from slowstep.records import ComparisonRecord, ObservationRecord, identity
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, identity
 from slowstep.settings import Loaded, Settings, override
 from slowstep.settings.sections import TESTED
 
@@ -256,6 +257,18 @@ def test_an_emulated_precision_is_refuted_without_its_trial(
     assert ("precision=bf16" in measured(lab)) == (not emulated or not known)
     assert said[0] == said[1]
     assert ("the products of matrices alone" in said[0].reason) == (emulated and known)
+
+
+@pytest.mark.parametrize(("minutes", "again"), [(1.0, False), (2.0, True), (None, True)])
+def test_events_that_were_cut_are_measured_anew_in_more_minutes(
+    minutes: float | None, again: bool, opened: Callable[..., Lab]
+) -> None:
+    """One save in a minute counts, until there is time for three."""
+    store = opened(lambda name, purpose: 0.0).evidence.store
+    store.write(EventRecord(seconds={"save": [80.0]}, cut_within=1.0), "events", "e")
+
+    assert forget_unfinished(store, minutes) is again
+    assert (store.read(EventRecord, "events", "e") is None) is again
 
 
 def test_a_plan_without_time_measures_nothing(opened: Callable[..., Lab]) -> None:

@@ -87,3 +87,49 @@ def test_random_draws_make_losses_differ_by_chance() -> None:
     assert losses.same(compared(a, b, draws=True))
     assert losses.same(compared(a, b), reorders_draws=True)
     assert not losses.same(compared(a, stuck, draws=True))
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_losses_that_are_rounding_say_nothing(draws: bool) -> None:
+    """The loss of GRPO's first passes is what rounding leaves of advantages that cancel: 1e-8, of either sign."""
+    draw = random.Random(0)
+    a, b = ([draw.gauss(0, 1e-7) for _ in range(30)] for _ in range(2))
+    grpo = compared(a, b, draws=draws)
+
+    assert losses.same(grpo) is None
+    assert losses.change(grpo) is None
+    assert losses.same(compared(a, [loss + 0.1 for loss in b], draws=draws)) is False  # the other arm has real losses
+
+
+def test_a_loss_near_zero_counts_as_part_of_its_run() -> None:
+    """Rounding of 1e-4 is nothing in a run of losses around 0.2, although one of them is 0.003 and one is negative."""
+    a = [0.5, 0.1, 0.003, -0.02, 0.2, 0.1, 0.3, 0.2] + [0.1] * 22
+
+    assert losses.same(compared(a, [loss + 1e-4 for loss in a]))
+    assert not losses.same(compared(a, [*a[:2], 0.02, *a[3:]]))
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_losses_that_cross_zero_have_no_relative_change(draws: bool) -> None:
+    """A critic's losses cancel: what is left of them is no measure. Other data order and a stuck run are told all the
+    same."""
+    draw = random.Random(1)
+    a = [draw.gauss(0, 1) for _ in range(60)]
+    rounded = [loss + draw.gauss(0, 1e-3) for loss in a]
+    falls = [2 - 4 * i / 59 for i in range(60)]
+
+    assert losses.same(compared(a, rounded)) is True
+    assert losses.same(compared(a, a[::-1])) is False
+    assert losses.same(compared(a, a[::-1], draws=True)) is None
+    assert losses.change(compared(a, rounded)) is losses.change(compared(a, a[::-1])) is None
+    assert losses.same(compared(falls, [2 - i / 59 for i in range(60)], draws=draws)) is False
+
+
+def test_a_rounding_of_bfloat16_is_no_other_training() -> None:
+    """Its neighbouring numbers lie 0.8 % apart, so two of them are more than the 1 % that finer losses are held to."""
+    ulp = 2.0**-7
+    a = [1 + ulp * (8 - i) for i in range(8)]
+
+    assert losses.same(compared(a, [loss + 2 * ulp for loss in a]))
+    assert not losses.same(compared(a, [loss + 4 * ulp for loss in a]))
+    assert not losses.same(compared([*a, 1.001], [loss + 2 * ulp for loss in [*a, 1.001]]))  # of float32

@@ -11,6 +11,7 @@ from slowstep.judgement.intervals import one_launch
 from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
+from slowstep.settings.command import Command
 from slowstep.wording.words import duration, hours
 
 STARTED = TrialRecord(
@@ -35,7 +36,8 @@ def measured(*blocks: Block, **observed: object) -> ComparisonRecord:
     return ComparisonRecord(baseline=replace(STARTED, observed=observed), treatment=STARTED, pairs=pairs)
 
 
-EVEN = measured(*[block([1.0] * 5, samples=4)] * 4)
+EVEN_BLOCKS = [block([1.0] * 5, samples=4)] * 4
+EVEN = measured(*EVEN_BLOCKS)
 
 
 @pytest.fixture
@@ -86,9 +88,13 @@ def test_the_interval_holds_the_estimate(job: Settings) -> None:
     assert even.high - even.seconds == pytest.approx(even.parts["training steps"] * one_launch())
 
 
-def test_one_block_gives_no_false_certainty(job: Settings) -> None:
-    """A single block says nothing about its spread: the range is open, and asking is no error."""
-    assert float("inf") == project(job, measured(block([1.0] * 5, samples=4)), None).high
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_too_few_pairs_give_no_job(job: Settings, pairs: int) -> None:
+    """They say nothing about a speed's spread, before a change and after it: no interval without end is told."""
+    few = measured(*EVEN_BLOCKS[:pairs])
+
+    assert project(job, few, None) is None
+    assert project(job, EVEN, None, few) is None
 
 
 def test_a_job_costs_its_hours(job: Settings) -> None:
@@ -112,6 +118,14 @@ def test_a_job_that_saves_nothing_spends_nothing_on_it(job: Settings) -> None:
     assert "saving" not in project(quiet, EVEN, EventRecord(seconds={"save": [60.0]})).parts
 
 
+def test_a_save_that_could_not_be_measured_is_not_silently_free(job: Settings) -> None:
+    """The job's time is told with what it leaves out."""
+    found = project(job, EVEN, EventRecord(seconds={"evaluate": [10.0]}, failed={"save": "no time was left"}))
+
+    assert "saving" not in found.parts
+    assert found.assumed == "saving is taken to cost nothing, as it could not be measured (no time was left)"
+
+
 def test_what_the_measured_steps_hold_is_not_counted_again(job: Settings) -> None:
     """A save every ten steps happens in the blocks, so its time is in the speed already."""
     often = override(job, {"training_arguments.save_strategy": "steps", "training_arguments.save_steps": 10})
@@ -132,7 +146,36 @@ def test_batches_that_happen_to_be_long_mislead_no_one(job: Settings) -> None:
 def test_the_steps_of_an_epoch_are_the_loaders(job: Settings) -> None:
     """Where a trial has seen the loader's length, it counts: packing and a dropped batch make other numbers."""
     assert project(job, EVEN, None).steps == 750
-    assert project(job, measured(block([1.0] * 5, samples=4), epoch_steps=199), None).steps == 3 * 199
+    assert project(job, measured(*EVEN_BLOCKS, epoch_steps=199), None).steps == 3 * 199
+
+
+@pytest.mark.parametrize(
+    ("samples", "epoch_steps", "steps", "saves"),
+    [
+        (100_000, 250, 25_000, 50),  # tried on a hundredth of the data
+        (100, 250, 25, 1),
+        (1000, 249, 249, 1),  # the same data, whose last batch is dropped
+        (None, 250, 250, 1),
+    ],
+)
+def test_a_command_tried_on_a_part_of_its_data_has_the_steps_of_its_job(
+    job: Settings, samples: int | None, epoch_steps: int, steps: int, saves: int
+) -> None:
+    """Steps and saves are those of job.samples, as the time of training is, and not those of the trial's loader."""
+    of_command = override(
+        replace(job, command=Command(words=[], python="", arguments=["train.py"], folder="/")),
+        {
+            "job.samples": samples,
+            "job.epochs": 1.0,
+            "training_arguments.save_strategy": "steps",
+            "training_arguments.save_steps": 500,
+        },
+    )
+    found = project(of_command, measured(*EVEN_BLOCKS, epoch_steps=epoch_steps), EventRecord(seconds={"save": [2.0]}))
+
+    assert found.steps == steps
+    assert found.parts["saving"] == 2.0 * saves
+    assert found.parts["training steps"] == pytest.approx((samples or 1000) / 4)
 
 
 @pytest.mark.parametrize(

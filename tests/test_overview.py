@@ -17,26 +17,28 @@ import yaml
 from nbconvert.filters import markdown2html
 from plotly.offline import get_plotlyjs_version
 
+from slowstep.batch.cleanup import forget_other_runs
 from slowstep.cli.main import main
 from slowstep.export.exported import exported, keys, metrics_of
 from slowstep.factors import Arm
 from slowstep.final.choice import choose
 from slowstep.final.decision import decision_of
-from slowstep.investigation import open_lab
+from slowstep.investigation import open_lab, read_investigation
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.results import INTERRUPTED, UNDER_WAY, Decision, NotebookRun, Refused, Summary
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.verdict import Outcome
+from slowstep.measure.measurer import ComparisonRequest, Tell
 from slowstep.measure.simulated import SimulatedMeasurer, Truth
 from slowstep.measure.simulated.measurer import SHARES
 from slowstep.processes.lock import locked
-from slowstep.records import ComparisonRecord, Status, Store
+from slowstep.records import ComparisonRecord, Environment, ObservationRecord, Status, Store
 from slowstep.report.drawing import NARROW, svg
 from slowstep.report.drawing.axes import nice
 from slowstep.report.html import PLOTLY
 from slowstep.report.index import page
 from slowstep.report.overview import overview
-from slowstep.report.prose import final_conclusion
+from slowstep.report.prose import baseline_conclusion, final_conclusion
 from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.numbers import signed
@@ -69,6 +71,7 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
         gains: dict[str, float],
         phases: Mapping[str, float] = HEALTHY,
         growth: Mapping[str, float] = MappingProxyType({}),
+        measurer: type[SimulatedMeasurer] = SimulatedMeasurer,
         **changes: object,
     ) -> Path:
         settings = override(quick, ASKED | changes)
@@ -80,7 +83,7 @@ def concluded(quick: Settings, tmp_path: Path) -> Concluded:
 
         def lab(notebook: str) -> Lab:
             loaded = Loaded(settings=settings, source="quick.yaml", places={})
-            return open_lab(loaded, tmp_path, notebook, SimulatedMeasurer(truth, settings.budget))
+            return open_lab(loaded, tmp_path, notebook, measurer(truth, settings.budget))
 
         baseline, final = lab("00_baseline"), lab("90_final_config")
         baseline.rank()
@@ -367,6 +370,130 @@ def test_an_interval_without_end_is_drawn_and_told(concluded: Concluded) -> None
     assert "<svg" in page([endless])
     assert "nf %" not in page([endless])
     assert json.loads((folder / "summary.json").read_text(), parse_constant=pytest.fail)["detectable_ratio"] is None
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"training_arguments.gradient_checkpointing": False, "gradient_checkpointing": {"use_reentrant": [True]}},
+        {"training_arguments.per_device_train_batch_size": 1},
+        {"gradient_checkpointing": {}},
+    ],
+)
+def test_what_was_concluded_of_another_run_is_not_told(
+    concluded: Concluded, quick: Settings, edited: dict[str, object]
+) -> None:
+    """The file is edited, and a new run stops after its baseline: old sections say nothing of it, measured or asked."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    old = overview(folder)
+    _tested(override(quick, ASKED), folder, "20_gradient_checkpointing", "gradient_checkpointing")
+    settings = override(quick, ASKED | edited)
+    forget_other_runs(settings, Store(folder / "records"))
+    _tested(settings, folder, "00_baseline")
+    found = overview(folder)
+
+    assert "gradient_checkpointing=false" in old.answer
+    assert found.answer == "Nothing is decided yet: 90_final_config has not run."
+    assert not found.actions
+    assert not [v for v in found.verdicts if v.name == "gradient_checkpointing=false"]
+
+
+def test_what_was_concluded_elsewhere_is_not_told_beside_what_is_measured_here(
+    concluded: Concluded, quick: Settings
+) -> None:
+    """Summaries of the same run on another machine stay, and don't stand among those of this one."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    _tested(override(quick, ASKED), folder, "00_baseline", measurer=OnAnotherMachine)
+
+    assert overview(folder).answer == "Nothing is decided yet: 90_final_config has not run."
+
+
+def test_what_is_asked_again_of_the_same_run_stays(concluded: Concluded, quick: Settings) -> None:
+    """Nothing was edited, so what was concluded still holds."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES)
+    old = overview(folder)
+    forget_other_runs(override(quick, ASKED), Store(folder / "records"))
+
+    assert overview(folder).answer == old.answer
+    assert overview(folder).actions == old.actions
+
+
+class OnAnotherMachine(SimulatedMeasurer):
+    """Measures on a machine with more cores."""
+
+    def describe(self) -> Environment:
+        here = super().describe()
+        return replace(here, machine=here.machine | {"cores": 64})
+
+
+def _tested(
+    settings: Settings,
+    folder: Path,
+    notebook: str,
+    section: str = "",
+    measurer: type[SimulatedMeasurer] = SimulatedMeasurer,
+) -> None:
+    """Conclude one notebook of an investigation over simulated trials that no change makes faster."""
+    loaded = Loaded(settings=settings, source="quick.yaml", places={})
+    lab = open_lab(loaded, folder.parent, notebook, measurer(Truth(), settings.budget))
+    if section:
+        lab.test(section)
+    lab.conclude()
+
+
+class CrashesLater(SimulatedMeasurer):
+    """Measures a run that crashes once two pairs are measured, in every comparison."""
+
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+        record = super().compare(request, tell)
+        crashed = replace(record.baseline, status=Status.CRASHED, reason="IndexError: index 5012 is out of bounds")
+        return replace(record, baseline=crashed, pairs=record.pairs[:2])
+
+
+class CrashesBesideItself(CrashesLater):
+    """Measures a run that crashes in the comparison with itself alone."""
+
+    def compare(self, request: ComparisonRequest, tell: Tell = lambda pairs: None) -> ComparisonRecord:
+        return super().compare(request, tell) if request.twin else SimulatedMeasurer.compare(self, request, tell)
+
+
+class CrashesByItself(SimulatedMeasurer):
+    """Measures a run that crashes when it trains for longer."""
+
+    def observe(self, arm: Arm, steps: int, seconds: float) -> ObservationRecord:
+        record = super().observe(arm, steps, seconds)
+        crashed = replace(record.trial, status=Status.CRASHED, reason="IndexError: index 5012 is out of bounds")
+        return replace(record, trial=crashed)
+
+
+@pytest.mark.parametrize("measurer", [CrashesLater, CrashesBesideItself, CrashesByItself])
+def test_a_run_that_fails_later_is_said_to_first(
+    concluded: Concluded, quick: Settings, measurer: type[SimulatedMeasurer]
+) -> None:
+    """The user learns that the run crashes, in the answer and in 00_baseline, and reads no job or noise without end."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES, measurer=measurer)
+    found, baseline = overview(folder), read_investigation(folder, "00_baseline").baseline
+    written = str(baseline_conclusion(baseline, [], 0.05))
+    how = r"he run itself fails after about \d[\d,]* steps \(crashed: IndexError: index 5012 is out of bounds\)"
+
+    assert re.match(f"T{how}\\. ", found.answer)
+    assert re.match(rf"\*\*T{how}\.\*\* ", written)
+    assert ("The real job takes" in written) is (measurer is CrashesByItself)
+    assert not re.search(r"\binf\b|over \+", written + found.answer + as_markdown(found) + page([found]))
+    assert (found.decision.adopted is None) is (measurer is CrashesLater)
+
+
+def test_an_answer_says_that_the_run_failed_in_most_comparisons(concluded: Concluded) -> None:
+    """Then it is not said that no change was shown to be faster, as if the changes had been tried."""
+    folder = concluded({"gradient_checkpointing=false": 0.4}, SHARES, measurer=CrashesLater)
+    found = overview(folder)
+    compared = len([v for v in found.verdicts if v.status])
+
+    assert (
+        f"{compared} of {compared} comparisons say nothing of their change: the baseline itself failed" in found.answer
+    )
+    assert found.answer.endswith("No change can be shown to be faster before the run trains to the end.")
+    assert "noise leaves undecided" not in str(final_conclusion(None, found.verdicts, [], []))
 
 
 def test_a_run_without_a_cause_says_so(concluded: Concluded) -> None:

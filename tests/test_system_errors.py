@@ -148,10 +148,36 @@ def test_a_write_that_fails_names_its_file(tmp_path: Path) -> None:
 def test_a_page_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     """A copied investigation may lie beside a page that has the index's name; an index of the kit's own is renewed."""
     (tmp_path / "index.html").write_text("<html>mine</html>")
-    other = write_index(tmp_path)
+    other = write_index(tmp_path, pytest.fail)
     (tmp_path / "own").mkdir()
-    first = write_index(tmp_path / "own")
+    first = write_index(tmp_path / "own", pytest.fail)
 
     assert (tmp_path / "index.html").read_text() == "<html>mine</html>"
-    assert other == write_index(tmp_path) == tmp_path / "slowstep_index.html"
-    assert first == write_index(tmp_path / "own") == tmp_path / "own" / "index.html"
+    assert other == write_index(tmp_path, pytest.fail) == tmp_path / "slowstep_index.html"
+    assert first == write_index(tmp_path / "own", pytest.fail) == tmp_path / "own" / "index.html"
+
+
+def test_what_others_keep_in_a_shared_folder_stops_no_index(tmp_path: Path) -> None:
+    """A summary that can't be written is told in a line, and that investigation stands in the index all the same."""
+    for name in ("mine", "theirs"):
+        (tmp_path / name / "records" / "notebooks").mkdir(parents=True)
+    (tmp_path / "theirs" / "summary.json").mkdir()
+    told: list[str] = []
+    index = write_index(tmp_path, told.append)
+
+    assert [line.partition(": ")[0] for line in told] == ["theirs got no new summary"]
+    assert str(tmp_path / "theirs" / "summary.json") in told[0]
+    assert "mine" in index.read_text()
+    assert "theirs" in index.read_text()
+    assert (tmp_path / "mine" / "summary.json").is_file()
+
+
+def test_an_index_that_cant_be_written_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    """The investigations are finished all the same, and have their summaries."""
+    (tmp_path / "mine" / "records" / "notebooks").mkdir(parents=True)
+    (tmp_path / "index.html").mkdir()
+    told: list[str] = []
+
+    assert write_index(tmp_path, told.append) is None
+    assert told[0].startswith(f"no index was written: {tmp_path / 'index.html'}: Is a directory: ")
+    assert (tmp_path / "mine" / "summary.json").is_file()

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from bench.gpu.part import Bench, Figures
-from slowstep.batch.measuring import measured, sections_asked
+from slowstep.batch.measuring import measured
 from slowstep.environment.home import ROOT
 from slowstep.factors import Arm
+from slowstep.investigation.asked import sections_asked
 from slowstep.judgement.baseline_facts import flops_of
 from slowstep.judgement.comparison import log_ratios, result_of
 from slowstep.judgement.stopping import StopRule

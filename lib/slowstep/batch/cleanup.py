@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
-from slowstep.investigation.opening import Description
+from slowstep.factors import Arm
+from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import NotebookRun, PlanRun, Summary
 from slowstep.judgement.devices import Peak
-from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store
+from slowstep.records import ComparisonRecord, EventRecord, ObservationRecord, ProfileRecord, Status, Store, identity
+from slowstep.settings import Settings
+from slowstep.settings.sections import FINAL, SECTIONS, Section
 
 RECORDS = {
     "comparisons": ComparisonRecord,
@@ -46,11 +50,12 @@ def forget_unfinished(store: Store, minutes: float | None) -> bool:
     left undecided.
     """
 
-    def cut(record: ComparisonRecord | ObservationRecord) -> bool:
+    def cut(record: ComparisonRecord | ObservationRecord | EventRecord) -> bool:
         return record.cut_within is not None and (minutes is None or record.cut_within < minutes)
 
     again = {
         "observations": (ObservationRecord, lambda seen: seen.trial.status is not Status.OK or cut(seen)),
+        "events": (EventRecord, cut),
         "profiles": (ProfileRecord, lambda profile: bool(profile.failed)),
         "comparisons": (ComparisonRecord, lambda record: _failed(record) or cut(record)),
     }
@@ -63,6 +68,27 @@ def forget_unfinished(store: Store, minutes: float | None) -> bool:
     for kind, name in found:
         store.drop(kind, name)
     return bool(found)
+
+
+def forget_all_but(asked: Collection[Section], store: Store) -> list[Section]:
+    """Drop what an earlier run concluded for sections that are asked nothing any more, and return those sections."""
+    gone = [section for section in SECTIONS if section not in asked]
+    for section in gone:
+        store.drop("summaries", section.notebook)
+        store.drop("notebooks", section.notebook)
+    return gone
+
+
+def forget_other_runs(settings: Settings, store: Store) -> None:
+    """Drop what was concluded of another baseline than that of `settings`, and the choice made for other settings.
+
+    The records of what was measured stay.
+    """
+    known, arm = store.read(Description, *DESCRIPTION), identity(Arm(label="", settings=settings).determinants())
+    same = known is not None and known.settings == settings
+    for one in store.every(Summary, "summaries"):
+        if one.arm != arm or (one.notebook == FINAL.notebook and not same):
+            store.drop("summaries", one.notebook)
 
 
 def _failed(record: ComparisonRecord) -> bool:

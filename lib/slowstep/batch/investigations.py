@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from slowstep.batch.cleanup import forget_unfinished, unusable_records
-from slowstep.batch.measuring import measured, sections_asked
+from slowstep.batch.cleanup import forget_all_but, forget_unfinished, unusable_records
+from slowstep.batch.measuring import measured
 from slowstep.batch.notebook import Given, Teller, announce, path_of, run, up_to_date
 from slowstep.batch.notebook_process import notebook_interpreter
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import read_investigation
 from slowstep.investigation.results import INTERRUPTED, NotebookRun
 from slowstep.measure.slurm.jobs import NoNode
@@ -34,7 +35,9 @@ def diagnose(loaded: Loaded, overrides: Sequence[str], outputs: Path, tell: Tell
         for line in unusable_records(given.folder):
             tell(line, None)
         asked = sections_asked(loaded.settings)
-        _forget_all_but(asked, given.store, tell)
+        for section in forget_all_but(asked, given.store):
+            if section in TESTED and section.name != OWN:
+                tell(f"{section.notebook}: nothing to try in this run", None)
         late = [section for section in asked if again or not up_to_date(path_of(section), given)]
         for section in (section for section in asked if section not in late):
             tell(f"{section.notebook}: up to date", None)
@@ -127,12 +130,3 @@ def _tidy(folder: Path) -> None:
     """Remove what killed runs left behind: their temporary folders, and half-written files."""
     remove_abandoned_folders()
     remove_abandoned_files(folder)
-
-
-def _forget_all_but(asked: Sequence[Section], store: Store, tell: Teller) -> None:
-    """Drop what an earlier run concluded for sections that are asked nothing any more, and say which those are."""
-    for section in (section for section in SECTIONS if section not in asked):
-        store.drop("summaries", section.notebook)
-        store.drop("notebooks", section.notebook)
-        if section in TESTED and section.name != OWN:
-            tell(f"{section.notebook}: nothing to try in this run", None)

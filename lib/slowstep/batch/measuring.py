@@ -7,19 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowstep.environment.machine import this_machine
-from slowstep.factors import plan
 from slowstep.final.choice import Choice, choose, profiles
 from slowstep.final.decision import decision_of
 from slowstep.investigation import Lab, open_lab
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.corrections import contradictions
 from slowstep.investigation.lab import PLAN, Watch
 from slowstep.investigation.opening import measurer_of
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.measurer import Measurer
-from slowstep.settings import Loaded, Settings
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS, TESTED, Section
+from slowstep.settings import Loaded
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL, TESTED, Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +35,6 @@ class Concluded:
     """The phases of which later steps of the baseline show another share, if the section concludes again for them."""
     failed: Exception | None = None
     """Why it could not be measured to its end."""
-
-
-def sections_asked(settings: Settings) -> list[Section]:
-    """Return the sections that have something to answer for a parameter file, in their order."""
-    return [section for section in SECTIONS if _has_question(section, settings)]
 
 
 def measured(
@@ -74,14 +68,6 @@ def measured(
         for section in (FINAL, AUDIT):
             if section in sections or (moved and section is FINAL):
                 yield _concluded(section, lab(section.notebook))
-
-
-def _has_question(section: Section, settings: Settings) -> bool:
-    if section is AUDIT:
-        return settings.reported is not None
-    if not section.name:
-        return True
-    return (section.searches_batch and settings.budget.find_batch) or bool(plan(settings, section.name, this_machine()))
 
 
 def _baseline(lab: Lab, moved: Sequence[str] = ()) -> Concluded:

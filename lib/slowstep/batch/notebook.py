@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slowstep import __version__
-from slowstep.batch.measuring import sections_asked
 from slowstep.batch.notebook_process import NotebookProcess
 from slowstep.environment.machine import this_machine, versions
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.results import INTERRUPTED, NotebookRun, Summary, drawn_at_once
 from slowstep.measure.progress import Progress
 from slowstep.records import Store, identity

@@ -21,7 +21,7 @@ from slowstep.processes.lock import require_writable
 from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError, from_data, load
-from slowstep.text.terminal import say, say_lines
+from slowstep.text.terminal import say, say_lines, warn
 
 LONGEST_NAME = 80
 """The most characters of a folder's name."""
@@ -82,7 +82,7 @@ def _audited(loaded: Loaded, overrides: Sequence[str], outputs: Path) -> int:
     from slowstep.report.index import write_index
 
     run = audit(loaded, overrides, outputs, Terminal(loaded.settings.name))
-    write_index(outputs)
+    write_index(outputs, warn)
     if run.status != "ok":
         return 1
     for experiment in folder.glob(f"{folder.name}_experiment.yaml"):

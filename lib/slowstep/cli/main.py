@@ -26,7 +26,7 @@ from slowstep.processes.lock import Busy
 from slowstep.settings import TESTED_SECTIONS, SettingsError
 from slowstep.settings.load import wrong_with_name
 from slowstep.text.numbers import percentage
-from slowstep.text.terminal import drop_output, say
+from slowstep.text.terminal import drop_output, say, warn
 
 KEPT = "finished comparisons are kept, and the same command goes on from there"
 """The words for a run that is ended by a signal."""
@@ -202,13 +202,14 @@ def _diagnose(given: argparse.Namespace) -> int:
     for loaded in everything:
         runs = diagnose(loaded, given.set, outputs, Terminal(loaded.settings.name))
         failed = failed or any(run.status != "ok" for run in runs)
-        index = write_index(outputs)
+        index = write_index(outputs, warn)
         spent = overview(outputs / loaded.settings.name)
         share = percentage(spent.measured_seconds / spent.seconds) if spent.seconds else "none"
         blocks = f"{spent.measured_seconds:.0f} s ({share}) in measured blocks"
         say(f"{loaded.settings.name}: {spent.seconds:.0f} s, of which {blocks}")
     say(f"this call took {time.monotonic() - began:.0f} s")
-    say(f"open {index}")
+    if index:
+        say(f"open {index}")
     return 1 if failed else 0
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowstep.audit.terminal_lines import claim_lines
-from slowstep.batch.cleanup import forget_unfinished, unusable_records
-from slowstep.batch.measuring import Concluded, measured, sections_asked
+from slowstep.batch.cleanup import forget_all_but, forget_other_runs, forget_unfinished, unusable_records
+from slowstep.batch.measuring import Concluded, measured
 from slowstep.cli.progress import Terminal
 from slowstep.environment.system_errors import explained
 from slowstep.investigation import Unmeasurable
+from slowstep.investigation.asked import sections_asked
 from slowstep.judgement.verdict import Verdict
 from slowstep.measure.slurm.jobs import NoNode
 from slowstep.processes.lock import locked
@@ -20,6 +21,7 @@ from slowstep.records import Store
 from slowstep.records.store import write_atomically
 from slowstep.settings import Loaded, SettingsError
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL, Section
+from slowstep.text.sentences import sentence
 from slowstep.text.terminal import say
 from slowstep.wording.causes import causes
 from slowstep.wording.words import SIGNS, effect
@@ -35,10 +37,13 @@ def measure(loaded: Loaded, outputs: Path) -> int:
     folder = outputs / loaded.settings.name
     terminal, said, failed = Terminal(loaded.settings.name), dict[str, Verdict](), set[Section]()
     with locked(folder):
-        forget_unfinished(Store(folder / "records"), loaded.settings.budget.minutes)
+        store = Store(folder / "records")
+        forget_unfinished(store, loaded.settings.budget.minutes)
         for line in unusable_records(folder):
             say(line, error=True)
         asked = sections_asked(loaded.settings)
+        forget_all_but(asked, store)
+        forget_other_runs(loaded.settings, store)
         steps = measured(asked, loaded, outputs, lambda progress: terminal(progress.notebook, progress))
         try:
             with contextlib.closing(steps):
@@ -91,6 +96,8 @@ def _say(one: Concluded, said: dict[str, Verdict]) -> None:
             say(f"later steps of the baseline show another share of {shares}: bounds that rested on it are gone")
         _say_verdicts(f"{one.section.title}, once more", changed)
     else:
+        if one.section is BASELINE and (fails := one.lab.baseline.fails):
+            say(sentence(fails))
         _say_verdicts(one.section.title, one.verdicts)
 
 

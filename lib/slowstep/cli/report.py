@@ -11,11 +11,11 @@ from slowstep.cli.progress import Terminal
 from slowstep.investigation import NotMeasured
 from slowstep.report.index import write_index
 from slowstep.settings import SettingsError
-from slowstep.text.terminal import say
+from slowstep.text.terminal import say, warn
 
 
 def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> int:
-    """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if every report could be drawn.
+    """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if all of that could be drawn.
 
     Reports that are not `interactive` hold drawings alone. SettingsError if a folder does not exist.
     """
@@ -28,7 +28,10 @@ def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> 
     every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
     status = max([_drawn(folder, interactive) for folder in every], default=0)
     for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
-        say(f"open {write_index(place)}")
+        if index := write_index(place, warn):
+            say(f"open {index}")
+        else:
+            status = 2
     return status
 
 

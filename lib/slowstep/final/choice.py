@@ -108,7 +108,7 @@ def choose(lab: Lab) -> Choice:
 def profiles(lab: Lab, choice: Choice) -> dict[str, ProfileRecord]:
     """Return the profiles of the run as it is and, if a combination is adopted and time is left, of the run with it."""
     found = {"baseline": lab.profile(lab.arm)}
-    if choice.arm and (lab.is_time_left() or lab.evidence.read(lab.evidence.profile_of(choice.arm))):
+    if choice.arm and (lab.is_time_to_profile() or lab.evidence.read(lab.evidence.profile_of(choice.arm))):
         found["final"] = lab.profile(choice.arm)
     return found
 

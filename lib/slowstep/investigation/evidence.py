@@ -61,6 +61,9 @@ PRECISION = CATALOGUE["precision"]
 MEASURED = ("comparisons", "observations", "events", "profiles", "peaks")
 """The folders of records of what was measured."""
 
+FAILED = (Status.CRASHED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.LOSS_NOT_FINITE)
+"""How a run fails that trains by itself. That its training ends is no failure there."""
+
 
 class Unmeasurable(RuntimeError):
     """The error of a baseline that can't be trained, so that nothing can be compared. Its text says why."""
@@ -236,10 +239,22 @@ class Evidence:
             block_length=self.block_length,
             courses=[placed(one, profile, together=self.settings.ranks > 1) for one in self._courses],
             projection=None if self._courses else self._job(facts, self.settings),
+            fails=self._fails(record, observed),
         )
 
+    def _fails(self, noise: ComparisonRecord, observed: ObservationRecord | None) -> str:
+        """Return how the run failed against itself, or else by itself, as a clause; an empty text if it did not."""
+        failed = _failed(noise) or (observed.trial if observed and observed.trial.status in FAILED else None)
+        if failed is None:
+            return ""
+        seen = [max(steps.position) for steps in failed.steps if steps]  # of the last launch it is where it failed
+        blocks = self._noise_blocks()
+        step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
+        after = f" after about {round(seen[-1] / step) + 1:,} steps" if seen and step else ""
+        return f"the run itself {'ends' if failed.status is Status.ENDED else 'fails'}{after} ({failure(failed)})"
+
     def _why_not(self, record: ComparisonRecord) -> str:
-        failed = next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
+        failed = _failed(record)
         return f"{failure(failed)} (log: {self.store.folder / 'logs' / failed.log})" if failed else "it gave no blocks"
 
     @cached_property
@@ -368,6 +383,11 @@ class Evidence:
 
 def _touches(contrast: Contrast, phase: str) -> bool:
     return any(phase in touched_by(factor.name) for factor, _ in contrast.levels)
+
+
+def _failed(record: ComparisonRecord) -> TrialRecord | None:
+    """Return the trial that failed in a comparison; None if none did."""
+    return next((t for t in (record.baseline, record.treatment) if t.status is not Status.OK), None)
 
 
 def failure(trial: TrialRecord) -> str:

@@ -28,6 +28,7 @@ from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
+from slowstep.measure.local import LOOKED_AT_SECONDS
 from slowstep.measure.measurer import FEWEST, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
@@ -278,6 +279,13 @@ class Lab(Shown):
         """Return whether something may still be measured in a part of the minutes (`budget.minutes`)."""
         return self.settings.budget.minutes is None or (self.measurer is not None and self._left(part) > 0)
 
+    def is_time_to_profile(self) -> bool:
+        """Return whether another profile can come to its end in the minutes: after a launch, as long as the first."""
+        launch = sum(self.baseline.record.baseline.startup.values())
+        first = self.baseline.facts.profile
+        took = first.seconds + LOOKED_AT_SECONDS if first else 0.0
+        return self.is_time_left() and self._left(1.0) > launch + took
+
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""
         corrected = holm([m.verdict for m in found])
@@ -308,12 +316,14 @@ class Lab(Shown):
             notebook=self.notebook,
             verdicts=[m.verdict for m in self.measured],
             arm=arm,
+            environment=identity(self.evidence.environment.determinants),
             shares=self.baseline.facts.shares,
             suspects=self.suspects,
             courses=list(self.baseline.courses),
             minimum_effect=self.settings.budget.minimum_effect,
             decision=decision,
-            noise=self.baseline.reading.detectable,
+            noise=self.baseline.noise,
+            fails=self.baseline.fails,
             rests_on=self.baseline.rests_on,
             records=self.evidence.records,
             seconds=seconds,

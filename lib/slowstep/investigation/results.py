@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slowstep.factors import Contrast
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.block_length import BlockLength
-from slowstep.judgement.comparison import ComparisonResult
+from slowstep.judgement.comparison import LOOKS, ComparisonResult
 from slowstep.judgement.course import Course
 from slowstep.judgement.devices import Peak
 from slowstep.judgement.intervals import Interval
@@ -35,12 +35,19 @@ class Baseline:
     unprofiled: str
     """The reason why the baseline could not be profiled; empty if it was."""
     projection: Projection | None
-    """The real job; None if its size is not known, or if its steps keep no one pace."""
+    """The real job; None if its size or its speed is not known, or if its steps keep no one pace."""
+    fails: str = ""
+    """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     courses: Sequence[Course] = ()
     """The phases in which steps become longer or shorter as training goes on."""
     block_length: BlockLength | None = None
     """The length of blocks that follows from the A/A comparison; None if the parameter file says it, or if it can't be
     told from so few pairs."""
+
+    @property
+    def noise(self) -> float | None:
+        """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance; None of too few."""
+        return self.reading.detectable if len(self.record.pairs) >= LOOKS[0] else None
 
     @property
     def mfu(self) -> float | None:
@@ -119,6 +126,8 @@ class Summary:
     verdicts: list[Verdict] = field(default_factory=list)
     arm: str = ""
     """Identity of the baseline."""
+    environment: str = ""
+    """Identity of the environment that it was measured in."""
     shares: dict[str, Interval] = field(default_factory=dict)
     """The shares of the baseline's phases, 0 to 1, as they were known then."""
     suspects: list[Suspect] = field(default_factory=list)
@@ -130,6 +139,8 @@ class Summary:
     """What the final notebook decided."""
     noise: float | None = None
     """The ratio, 1.08 for 8 %, that the pairs of the A/A comparison could tell from chance."""
+    fails: str = ""
+    """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     rests_on: list[str] = field(default_factory=list)
     """The records whose steps the shares rest on, such as "comparisons/0123456789abcdef"."""
     records: list[str] = field(default_factory=list)

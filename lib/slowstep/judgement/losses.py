@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
+
+import numpy as np
 
 from slowstep.records import ComparisonRecord, TrialRecord
 
 TOLERANCE = 0.01
-"""Relative difference of a step's loss that an exact change may make, as only the order of summation differs."""
+"""Difference of a step's loss that an exact change may make, as only the order of summation differs. It is relative to
+that loss or to the run's, whichever is larger."""
+
+ROUNDINGS = 2
+"""The roundings to the losses' own dtype by which an exact change may move a loss, where that is more."""
+
+NOISE = 4
+"""The roundings of a one below which losses are nothing but rounding: what is left of terms around one that cancel."""
+
+CANCELS = 0.5
+"""The mean loss, relative to that of the losses without their signs, below which it is what is left of losses of both
+signs. A difference relative to it says nothing."""
 
 EXACT_STEPS = 8
 """The number of first steps whose losses are compared one by one. Later ones drift apart by rounding alone."""
@@ -31,7 +45,7 @@ DATA = ("padding", "max_length", "train_sampling_strategy", "cached_batches")
 
 
 def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
-    """Return whether both arms trained the same; None if there are no losses to compare.
+    """Return whether both arms trained the same; None if there are no losses to compare, or if they say nothing.
 
     The mean losses over the same samples must agree. If nothing is random, the first losses must also agree one by one.
     `reorders_draws` says that the change may give a program other random numbers: loader workers have their own.
@@ -42,8 +56,12 @@ def same(record: ComparisonRecord, reorders_draws: bool = False) -> bool | None:
     if reorders_draws or any(arm.observed.get(fact) for arm in arms for fact in RANDOM):
         return _near(record, CHANCE)
     near = _near(record, 0.0)
-    pairs = list(zip(record.baseline.losses[:EXACT_STEPS], record.treatment.losses[:EXACT_STEPS], strict=False))
-    return near is not False and all(abs(a - b) <= TOLERANCE * abs(a) for a, b in pairs) if pairs else None
+    a, b = record.baseline.losses, record.treatment.losses
+    if not (a and b) or _are_rounding(a, b):
+        return None
+    run, relative = _scale(a), max(TOLERANCE, ROUNDINGS * _rounding(a, b))
+    first = zip(a[:EXACT_STEPS], b[:EXACT_STEPS], strict=False)
+    return near is not False and all(abs(x - y) <= relative * max(abs(x), run) for x, y in first)
 
 
 def wrote_into_others(record: ComparisonRecord) -> bool:
@@ -60,24 +78,39 @@ RANDOM = ("dropout", "draws")
 
 
 def _near(record: ComparisonRecord, errors: float) -> bool | None:
-    """Return whether the mean losses agree, within what rounding may make of them, or so many standard errors."""
-    changed = change(record)
-    if changed is None:
-        return None
+    """Return whether the mean losses agree, within what rounding may make of them, or so many standard errors.
+
+    Where losses of both signs cancel, they are only told to differ, and only by what neither rounding nor chance makes.
+    """
+    same_samples = _over_same_samples(record)
     a, b = record.baseline.losses, record.treatment.losses
-    apart = [y - x for x, y in zip(a, b, strict=False)]
-    n, mean = len(apart), sum(a[: len(apart)]) / max(1, len(apart))
-    if n < FEWEST or not mean:
-        return abs(changed) <= MEAN_TOLERANCE
-    middle = sum(apart) / n
-    error = math.sqrt(sum((one - middle) ** 2 for one in apart) / (n - 1) / n) / abs(mean)
-    return abs(changed) <= max(MEAN_TOLERANCE, min(errors * error, MOST_BY_CHANCE))
+    if same_samples is None or _are_rounding(a, b):
+        return None
+    (mean_a, mean_b), apart = map(_mean, same_samples), [y - x for x, y in zip(a, b, strict=False)]
+    n, middle = len(apart), _mean(apart)
+    error = math.sqrt(sum((one - middle) ** 2 for one in apart) / (n - 1) / n) if n >= FEWEST else 0.0
+    if _cancel(same_samples[0]):
+        beyond = abs(mean_b - mean_a) > max(CHANCE * error, MOST_BY_CHANCE * _scale(a))
+        return False if n >= FEWEST and beyond else None
+    by_chance = min(errors * error / abs(mean_a), MOST_BY_CHANCE)
+    return abs(mean_b / mean_a - 1) <= max(MEAN_TOLERANCE, by_chance)
 
 
 def change(record: ComparisonRecord) -> float | None:
     """Return the relative change of the mean loss over the first samples of both arms.
 
-    None if the samples differ, or if an arm wrote into weights that the other one reads.
+    None if the samples differ, if an arm wrote into weights that the other one reads, or if the baseline's mean is only
+    what is left of losses that cancel.
+    """
+    same_samples = _over_same_samples(record)
+    if same_samples is None or _cancel(same_samples[0]) or _are_rounding(*same_samples):
+        return None
+    mean_a, mean_b = map(_mean, same_samples)
+    return mean_b / mean_a - 1
+
+
+def _over_same_samples(record: ComparisonRecord) -> tuple[Sequence[float], Sequence[float]] | None:
+    """Return the losses of each arm over the same samples; None if there are none.
 
     Steps of the two arms may hold different numbers of samples, so the longest stretch counts at whose end both arms
     end a step.
@@ -87,11 +120,35 @@ def change(record: ComparisonRecord) -> float | None:
         return None
     ends_a, ends_b = _ends(a), _ends(b)
     common = max(set(ends_a) & set(ends_b), default=0)
-    if not common:
-        return None
-    first_a, first_b = a.losses[: ends_a.index(common) + 1], b.losses[: ends_b.index(common) + 1]
-    mean_a, mean_b = sum(first_a) / len(first_a), sum(first_b) / len(first_b)
-    return mean_b / mean_a - 1 if mean_a else None
+    return (a.losses[: ends_a.index(common) + 1], b.losses[: ends_b.index(common) + 1]) if common else None
+
+
+def _mean(losses: Sequence[float]) -> float:
+    return sum(losses) / len(losses)
+
+
+def _scale(losses: Sequence[float]) -> float:
+    """Return the size of a run's losses, whatever their signs: the root of their mean square."""
+    return math.sqrt(sum(loss * loss for loss in losses) / len(losses))
+
+
+def _cancel(losses: Sequence[float]) -> bool:
+    """Return whether losses of both signs cancel in their mean, as those of a critic or of a policy gradient do."""
+    return abs(sum(losses)) <= CANCELS * sum(map(abs, losses))
+
+
+def _rounding(*arms: Sequence[float]) -> float:
+    """Return the relative rounding of the coarsest dtype that holds all these losses: bfloat16, float16 or float32."""
+    values = np.array([loss for losses in arms for loss in losses], dtype=np.float32)
+    if not (values.view(np.uint32) & 0xFFFF).any():
+        return 2.0**-7
+    with np.errstate(over="ignore"):
+        return 2.0**-10 if (values.astype(np.float16) == values).all() else 2.0**-23
+
+
+def _are_rounding(*arms: Sequence[float]) -> bool:
+    """Return whether the losses of all arms are nothing but rounding."""
+    return all(_scale(losses) <= NOISE * _rounding(*arms) for losses in arms)
 
 
 def _ends(trial: TrialRecord) -> list[int]:

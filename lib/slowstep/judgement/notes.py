@@ -35,7 +35,7 @@ def notes_on(record: ComparisonRecord, read: ComparisonResult, bound: Bound | No
             f"{percent(read.total_ratio)}, which counts if the stalls are the run's own and not the machine's"
         )
     if exact and losses.same(record, reorders_draws=True) is None:
-        notes.append("no losses of the same samples are known of both arms, so it rests on the class that it is exact")
+        notes.append("the mean losses of both arms can't be compared, so it rests on the class that it is exact")
     notes += _start_notes(record, read.effect.ratio)
     if not (record.baseline.settled and record.treatment.settled):
         notes.append("the step time was still falling when warm-up ended")

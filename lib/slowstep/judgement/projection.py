@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.judgement.comparison import launches
+from slowstep.judgement.comparison import LOOKS, launches
 from slowstep.judgement.intervals import interval, one_launch, paired
-from slowstep.records import Block, ComparisonRecord, EventRecord
+from slowstep.records import Block, ComparisonRecord, EventRecord, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, steps_between
 
 START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
+
+OTHER_DATA = 0.05
+"""The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +53,25 @@ def project(
     change: ComparisonRecord | None = None,
     stalls: float = 1.0,
 ) -> Projection | None:
-    """Return the job of `settings.job` at the baseline's speed, measured in `noise`; None if its size is not known.
+    """Return the job of `settings.job` at the baseline's speed, measured in `noise`.
+
+    None if its size is not known, or if the pairs are too few for an interval.
 
     With a `change` this is the job after the change: at the baseline's speed, times the change that those pairs
     measured. A change is known better than a speed, since the machine's drift falls on both sides of a pair. `stalls`
     is the factor by which steps are longer on the mean once stalls count that the blocks of `noise` did not meet.
-    Where `job.samples` is not given, an epoch is that of the trials' data.
+    Where `job.samples` is not given, an epoch is that of the trials' data. Steps, saves and evaluations are counted for
+    the same epoch.
     """
     job, trial = settings.job, change.treatment if change else noise.baseline
-    if not job.epochs or not noise.pairs:
+    if not job.epochs or any(len(one.pairs) < LOOKS[0] for one in (noise, change) if one):
         return None
-    assumed = ""
+    assumed = []
     if not job.samples:
         known = samples_of_epoch(noise)
         if not known:
             return None
-        assumed = f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"
+        assumed = [f"an epoch is taken to be the {known:,} samples of the trials' data, as job.samples is not given"]
         job = replace(job, samples=known)
         settings = replace(settings, job=job)
     pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
@@ -77,8 +83,7 @@ def project(
         half = pace * spread
     blocks = [p.treatment for p in (change or noise).pairs]
     per_step = sum(b.work.samples for b in blocks) / sum(b.steps for b in blocks)
-    per_epoch = trial.observed.get("epoch_steps") or math.ceil(job.samples / per_step)
-    steps = math.ceil(per_epoch * job.epochs)
+    steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
     samples = job.samples * job.epochs
     training = samples * pace
     start = trial.startup
@@ -95,6 +100,8 @@ def project(
         seconds = _seconds_beside_blocks(blocks, settings, event) or _seconds_alone(events, settings, event)
         if seconds is not None:
             parts[name] = occurrences(settings.run, event, steps) * seconds
+        elif events and (why := events.failed.get(event) or events.failed.get("launch")):
+            assumed.append(f"{name} is taken to cost nothing, as it could not be measured ({why})")
     rest = sum(parts.values()) - training
     return Projection(
         parts=parts,
@@ -105,8 +112,20 @@ def project(
         price_per_hour=job.price_per_hour,
         currency=job.currency,
         devices=devices(noise),
-        assumed=assumed,
+        assumed="; ".join(assumed),
     )
+
+
+def _steps_of_epoch(settings: Settings, trial: TrialRecord, per_step: float) -> int:
+    """Return the optimizer steps in an epoch of the job, whose `job.samples` is given or taken from the trials' data.
+
+    The loader's own number counts, as it knows of packing and of a last batch that is dropped. Only a command may be
+    tried on other data than the job's, say on a part of it. A run that a file describes has an epoch as long as the
+    job's.
+    """
+    seen, expected = trial.observed.get("epoch_steps"), settings.job.samples / per_step
+    others = settings.command is not None and seen and abs(seen - expected) > max(1.0, OTHER_DATA * expected)
+    return int(seen) if seen and not others else math.ceil(expected)
 
 
 def samples_of_epoch(noise: ComparisonRecord) -> int | None:

@@ -72,7 +72,7 @@ class Verdict(Shown):
     tells: bool = True
     """False if its pairs say nothing of the change: something else changed, or waits came too rarely in them."""
     loss_change: float | None = None
-    """Relative change of the loss over the first samples; None where the arms trained on different ones."""
+    """Relative change of the loss over the first samples; None where they differ or losses cancel."""
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """The change in the words of a command's own code, with its places once it was made; empty for described runs."""
@@ -83,6 +83,11 @@ class Verdict(Shown):
     def untried(self) -> bool:
         """Return whether no trial was made that could have decided it: no time was left for one."""
         return self.outcome is Outcome.INCONCLUSIVE and self.effect is None and self.status is None
+
+    @property
+    def run_failed(self) -> bool:
+        """Return whether the run as it is failed in the comparison, which says nothing of the change."""
+        return self.outcome is Outcome.INCONCLUSIVE and self.status not in (None, Status.OK)
 
     @property
     def shown(self) -> str:

@@ -17,7 +17,7 @@ from slowstep.environment.machine import this_machine, versions
 from slowstep.factors import Arm
 from slowstep.judgement.devices import MEASURED, Peak
 from slowstep.launch.run_in_subprocess import run_in_subprocess
-from slowstep.launch.trial_process import TrialEnded
+from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED, PATIENCE
 from slowstep.measure.measurer import OVERTIME, ComparisonRequest, Tell, TellOne
@@ -65,6 +65,8 @@ LATE_SECONDS = 20.0
 OBSERVED_AT_ONCE = 2.0
 """The seconds of steps that are asked for at once when an arm is observed by itself."""
 
+
+NO_TIME = "no time was left for it within the minutes (budget.minutes)"
 
 SHORTEST = 0.01
 """The seconds below which an arm whose training ends is observed in no shorter stretches."""
@@ -137,12 +139,29 @@ class LocalMeasurer:
 
         How much the run differs from itself has to be known, however long that takes.
         """
-        if self.budget.minutes is not None and not any(request.twin for request in requests):
-            self.pool.latest = self.deadline + OVERTIME * 60 * self.budget.minutes
+        twins = any(request.twin for request in requests)
+        with self._waiting_until(math.inf if twins else self.deadline + self._overtime):
+            yield
+
+    @contextmanager
+    def _briefly(self) -> Iterator[None]:
+        """Wait for no trial once the minutes are over by `OVERTIME`, which is left even if they are over already."""
+        with self._waiting_until(max(self.deadline, time.monotonic()) + self._overtime):
+            yield
+
+    @contextmanager
+    def _waiting_until(self, latest: float) -> Iterator[None]:
+        """Wait for no trial after that time: whoever asks one meets NoTimeLeft."""
+        self.pool.latest = latest
         try:
             yield
         finally:
             self.pool.latest = math.inf
+
+    @property
+    def _overtime(self) -> float:
+        """The seconds by which what is begun may last longer than until the deadline."""
+        return math.inf if self.budget.minutes is None else OVERTIME * 60 * self.budget.minutes
 
     def _compared(self, comparison: InterleavedComparison, tell: Tell) -> ComparisonRecord | None:
         """Measure a comparison to its end."""
@@ -191,14 +210,19 @@ class LocalMeasurer:
             return ObservationRecord(arm=key, trial=record, cut_within=within if steps > 0 else None)
         while trained < steps and (left := seconds - time.perf_counter() + began) > 0:
             try:
-                trial = self.pool.launch(arm, key)
-                at_once = max(1, round(longest / trial.step_seconds))
-                asked = max(1, min(at_once, steps - trained, round(left / trial.step_seconds)))
-                request = Run(steps=asked, discard=0 if trial.timed else trial.discard)
-                measured = trial.run(request, asked * trial.step_samples, OBSERVED)
+                with self._briefly():
+                    trial = self.pool.launch(arm, key)
+                    at_once = max(1, round(longest / trial.step_seconds))
+                    asked = max(1, min(at_once, steps - trained, round(left / trial.step_seconds)))
+                    request = Run(steps=asked, discard=0 if trial.timed else trial.discard)
+                    measured = trial.run(request, asked * trial.step_samples, OBSERVED)
                 trained += measured.block.steps
                 self.measured_seconds += measured.block.seconds
                 record = seen = trial.record
+            except NoTimeLeft:
+                self.pool.end(key)
+                within = self.budget.minutes
+                break
             except TrialEnded as ended:
                 self.pool.end(key)
                 log = self.pool.log_of[key].name
@@ -218,29 +242,51 @@ class LocalMeasurer:
         )
 
     def events(self, arm: Arm) -> EventRecord:
-        """Measure each periodic event of `arm` several times. The record says which events failed."""
+        """Measure each periodic event of `arm` several times, and once where more would pass the deadline.
+
+        The record says which events failed, or were not reached in the time.
+        """
         key = identity(arm.determinants())
         seconds: dict[str, list[float]] = {}
-        written, samples, failed = {}, {}, {}
-        try:
-            events = self.pool.launch(arm, key).periodic_events
-        except TrialEnded as ended:
-            return EventRecord(seconds={}, failed={"launch": f"{ended.failed.status}: {ended.failed.reason}"})
-        for event in events:
+        written, samples, failed, cut = {}, {}, {}, False
+        with self._briefly():
             try:
-                trial = self.pool.launch(arm, key)
-                for _ in range(OCCURRENCES):
-                    done = trial.do(event)
-                    seconds.setdefault(event, []).append(done.seconds)
+                events = self.pool.launch(arm, key).periodic_events
+            except NoTimeLeft:
+                return EventRecord(seconds={}, failed={"launch": NO_TIME}, cut_within=self.budget.minutes)
             except TrialEnded as ended:
-                self.pool.end(key)
-                failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
-                continue
-            if done.bytes is not None:
-                written[event] = done.bytes
-            if done.samples is not None:
-                samples[event] = done.samples
-        return EventRecord(seconds=seconds, bytes=written, samples=samples, failed=failed)
+                return EventRecord(seconds={}, failed={"launch": f"{ended.failed.status}: {ended.failed.reason}"})
+            for event in events:
+                took = seconds[event] = list[float]()
+                try:
+                    trial = self.pool.launch(arm, key)
+                    while len(took) < OCCURRENCES and not (late := self._is_late(took)):
+                        done = trial.do(event)
+                        took.append(done.seconds)
+                    cut = cut or (late and len(took) < OCCURRENCES)
+                except NoTimeLeft:
+                    self.pool.end(key)
+                    cut = True
+                    failed |= {} if took else {event: NO_TIME}
+                except TrialEnded as ended:
+                    self.pool.end(key)
+                    failed[event] = f"{ended.failed.status}: {ended.failed.reason}"
+                    continue
+                if took and done.bytes is not None:
+                    written[event] = done.bytes
+                if took and done.samples is not None:
+                    samples[event] = done.samples
+        return EventRecord(
+            seconds={event: took for event, took in seconds.items() if took},
+            bytes=written,
+            samples=samples,
+            failed=failed,
+            cut_within=self.budget.minutes if cut else None,
+        )
+
+    def _is_late(self, took: Sequence[float]) -> bool:
+        """Return whether an event that has happened would pass the deadline if it happened once more."""
+        return bool(took) and time.monotonic() + took[-1] > self.deadline
 
     def profile(self, arm: Arm, trace: Path, start: int = 0) -> ProfileRecord:
         """Look at some steps of `arm` with torch.profiler, in a trial that is ended afterwards.
@@ -249,11 +295,16 @@ class LocalMeasurer:
         looks at its next steps if that would take much longer than is left. If the one that lived fails, a new one is
         looked at from its first steps on. A new one that fails gives an empty record with the reason.
         """
-        key, most = identity(arm.determinants()), LOOKED_AT_MOST
+        key = identity(arm.determinants())
         lived = key in self.pool.live
         if not lived:
             key = identity(arm.determinants(), "profiled")
         self.pool.keep_only({key})
+        with self._briefly():
+            return self._profiled(arm, key, trace, start, lived)
+
+    def _profiled(self, arm: Arm, key: str, trace: Path, start: int, lived: bool) -> ProfileRecord:
+        most = LOOKED_AT_MOST
         while True:
             try:
                 trial = self.pool.launch(arm, key)
@@ -272,6 +323,8 @@ class LocalMeasurer:
                 if not found.record.failed:
                     shutil.move(written, trace)
                 return replace(found.record, arm=identity(arm.determinants()), start=start, trained=trained)
+            except NoTimeLeft:
+                return not_profiled(arm, NO_TIME)
             except TrialEnded as ended:
                 if lived or start:
                     lived, start = False, 0  # the first steps are better than none

@@ -60,7 +60,8 @@ class Measurer(Protocol):
     deadline: float
     """The time, by `time.monotonic()`, after which no more is measured than an answer needs.
 
-    A comparison then takes no more pairs than make an interval, nothing is observed, and a profile is of few steps."""
+    A comparison then takes no more pairs than make an interval, nothing is observed, a periodic event happens once, and
+    a profile is of few steps. Nothing but the comparison of the baseline with itself is waited for much longer."""
 
     @property
     def nodes(self) -> int:

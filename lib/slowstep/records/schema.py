@@ -138,4 +138,6 @@ class EventRecord:
     """Samples that an occurrence evaluates."""
     failed: dict[str, str] = field(default_factory=dict)
     """Events that could not be measured, with the reason."""
+    cut_within: float | None = None
+    """The minutes (`budget.minutes`) whose end left events measured fewer times, or not at all."""
     node: str = ""

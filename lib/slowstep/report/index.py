@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from slowstep.environment.system_errors import explained
 from slowstep.factors import Meaning
 from slowstep.judgement.verdict import Outcome
 from slowstep.records.store import write_atomically
@@ -22,19 +24,40 @@ MARK = "<title>slowstep"
 LOOKED_AT = 4096
 
 
-def write_index(outputs: Path) -> Path:
+def write_index(outputs: Path, tell: Callable[[str], object]) -> Path | None:
     """Write the index of everything under `outputs` and return its path. Folders without notebook runs are left out.
 
     Each folder gets its summary as well. A page of somebody else's that has the name of the index is left alone, and
-    the index has another name there.
+    the index has another name there. What can't be read or written, since others share the folder, is left out: `tell`
+    gets a line on it. None if the index itself can't be written.
     """
-    folders = sorted(p for p in outputs.iterdir() if (p / "records" / "notebooks").is_dir())
-    overviews = [overview(folder) for folder in folders]
-    for folder, one in zip(folders, overviews, strict=True):
-        write_summary(folder, one)
-    path = next(outputs / name for name in NAMES if not _is_foreign(outputs / name))
-    write_atomically(path, page(overviews))
+    try:
+        overviews = [found for folder in sorted(outputs.iterdir()) if (found := _summarised(folder, tell))]
+        path = next(outputs / name for name in NAMES if not _is_foreign(outputs / name))
+        write_atomically(path, page(overviews))
+    except OSError as error:
+        tell(f"no index was written: {explained(error)}")
+        return None
     return path
+
+
+def _summarised(folder: Path, tell: Callable[[str], object]) -> Overview | None:
+    """Write the summary of an investigation if that is allowed, and return what it says.
+
+    None if the folder is none of an investigation, or can't be read.
+    """
+    try:
+        if not (folder / "records" / "notebooks").is_dir():
+            return None
+        found = overview(folder)
+    except OSError as error:
+        tell(f"{folder.name} is not in the index: {explained(error)}")
+        return None
+    try:
+        write_summary(folder, found)
+    except OSError as error:
+        tell(f"{folder.name} got no new summary: {explained(error)}")
+    return found
 
 
 def page(overviews: list[Overview]) -> str:

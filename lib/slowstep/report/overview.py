@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 
 from slowstep.environment.machine import Machine
-from slowstep.factors import Meaning
+from slowstep.factors import Arm, Meaning
 from slowstep.factors.entries import TRAINING
+from slowstep.investigation.asked import sections_asked
 from slowstep.investigation.opening import DESCRIPTION, Description
 from slowstep.investigation.results import (
     INTERRUPTED,
@@ -29,7 +30,7 @@ from slowstep.investigation.results import (
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked
-from slowstep.records import Block, ComparisonRecord, Store
+from slowstep.records import Block, ComparisonRecord, Store, identity
 from slowstep.settings.convert import from_plain
 from slowstep.settings.sections import AUDIT, BASELINE, FINAL
 from slowstep.text.numbers import percent
@@ -75,6 +76,8 @@ class Overview:
     """A sentence on the phase that takes most of the time, for a run without a cause."""
     decided: Decision | None
     """What the last notebook decided; None if it has not."""
+    fails: str
+    """How the run itself failed after it had trained for a while, as a clause; empty if it did not."""
     unmeasured: str
     """The reason why nothing is known of the run: its baseline failed, or was not measured; empty if it was."""
     undecided: str
@@ -107,7 +110,30 @@ class Overview:
     @cached_property
     def answer(self) -> str:
         """Return the answer: what becomes of the job, or that nothing was found; and what its steps become."""
-        return f"{self._answer} {self.course}".rstrip()
+        return " ".join(filter(None, (self._failing, self._answer, self.course)))
+
+    @property
+    def _failing(self) -> str:
+        """How the run itself failed, and that it did in most comparisons, as sentences; empty if it did neither."""
+        told = [sentence(self.fails)] if self.fails else []
+        if self._failed_in_most:
+            ((why, _),) = Counter(v.reason for v in self._failed_beside).most_common(1)
+            of = f"{len(self._failed_beside)} of {len(self._compared)}"
+            told.append(sentence(f"{of} comparisons say nothing of their change: {why}"))
+        return " ".join(told)
+
+    @property
+    def _compared(self) -> list[Verdict]:
+        """The hypotheses of which a comparison was begun."""
+        return [v for v in self.verdicts if v.status is not None]
+
+    @property
+    def _failed_beside(self) -> list[Verdict]:
+        return [v for v in self._compared if v.run_failed]
+
+    @property
+    def _failed_in_most(self) -> bool:
+        return 2 * len(self._failed_beside) > len(self._compared)
 
     @property
     def _answer(self) -> str:
@@ -125,8 +151,10 @@ class Overview:
             return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}.{self._besides}"
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
-            unknown = "" if self.course else f" {unknown}"
+            unknown = "" if self.course or self.fails else f" {unknown}"
             return f"{span(adopted.effect)} throughput{self._with}.{unknown}{self._besides}"
+        if self._failed_in_most:
+            return "No change can be shown to be faster before the run trains to the end."
         if self.causes and self.causes[0].headline:
             return f"{self.causes[0].headline} No change that may be made here was shown and confirmed to be faster."
         refused = [one for one in self.decision.refused if one.verdict.effect]
@@ -262,18 +290,18 @@ class Overview:
 
 
 def overview(folder: Path) -> Overview:
-    """Return what one investigation says, from its records."""
+    """Return what one investigation says, from its records: of the run that was last described, and of no other."""
     store = Store(folder / "records")
     now = is_locked(folder)
     runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
-    summaries = {s.notebook: s for s in store.every(Summary, "summaries")}
+    about = store.read(Description, *DESCRIPTION)
+    summaries = {s.notebook: s for s in store.every(Summary, "summaries") if about is None or _is_of(s, about)}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
         for v in summaries[name].verdicts:
             verdicts.setdefault(v.name, v)  # of a change in two families the first counts, as for the final choice
     known = reconsidered(list(verdicts.values()), final.verdicts if final else [])
-    about = store.read(Description, *DESCRIPTION)
     ended = {run.notebook: run for run in runs}
     spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
@@ -284,6 +312,7 @@ def overview(folder: Path) -> Overview:
         causes=causes(known, baseline.suspects, baseline.minimum_effect) if baseline else [],
         headline=_headline(baseline) if baseline else "",
         decided=decided or (Decision() if final else None),
+        fails=baseline.fails if baseline else "",
         unmeasured="" if baseline else _why(ended.get(BASELINE.notebook), "the baseline", now, "was not measured"),
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
@@ -298,6 +327,22 @@ def overview(folder: Path) -> Overview:
         seconds=sum(one.seconds for one in [*spent, *runs]),
         measured_seconds=sum(one.measured_seconds for one in spent),
     )
+
+
+def _is_of(summary: Summary, about: Description) -> bool:
+    """Return whether a notebook concluded about the run and the environment described, and is asked something there.
+
+    What does not say what it is about is taken to be.
+    """
+    settings = replace(about.settings, defaults=about.training_defaults)
+    try:
+        asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
+    except ValueError:  # the description is damaged
+        return True
+    arm = identity(Arm(label="", settings=settings).determinants())
+    environment = identity(about.environment.determinants)
+    of_it = summary.arm in ("", arm) and summary.environment in ("", environment)
+    return of_it and summary.notebook in {section.notebook for section in asked}
 
 
 def busy(blocks: Sequence[Block]) -> str:

@@ -73,13 +73,10 @@ def baseline_conclusion(
     f = baseline.facts
     largest = sorted(((p, s.mean) for p, s in f.shares.items()), key=lambda x: -x[1])[:3]
     where = ", ".join(f"{PHASE_NAMES[phase]} {share(s)}" for phase, s in largest)
-    parts = [f"**The step's time goes to {where}.**"]
-    seen = baseline.reading.detectable
-    told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
-    parts[0] += (
-        f" The run trains {f.throughput.samples_per_second:.2f} samples/s. Measured against itself it differs by "
-        f"{span(baseline.reading.effect)}: these {baseline.reading.effect.n} pairs could show an effect of "
-        f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
+    parts = [f"**{escape(sentence(baseline.fails))}** What follows is of the steps before."] if baseline.fails else []
+    parts.append(
+        f"**The step's time goes to {where}.** The run trains {f.throughput.samples_per_second:.2f} samples/s. "
+        f"{_against_itself(baseline, minimum_effect)}"
     )
     if baseline.mfu is not None and baseline.peak is not None:
         parts.append(
@@ -114,6 +111,19 @@ def baseline_conclusion(
     return Text("\n\n".join(parts))
 
 
+def _against_itself(baseline: Baseline, minimum_effect: float) -> str:
+    """Write how far the run differs from itself, and how small an effect could be told from that."""
+    seen, read = baseline.noise, baseline.reading.effect
+    if seen is None:
+        pairs = "1 pair" if read.n == 1 else f"{read.n} pairs"
+        return f"How far it differs from itself can't be told from {pairs}."
+    told = "more pairs will be needed for anything small" if seen - 1 > minimum_effect else "so such gains can be told"
+    return (
+        f"Measured against itself it differs by {span(read)}: these {read.n} pairs could show an effect of "
+        f"{percent(seen)} or more, and the minimum effect asked for is {percent(1 + minimum_effect)}; {told}."
+    )
+
+
 def final_conclusion(
     chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[str], causes: Sequence[Cause]
 ) -> Text:
@@ -146,14 +156,17 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
 
 def _no_change(tested: Sequence[Verdict]) -> str:
     """Write why nothing is changed: nothing pays, what pays may not be changed, or it is not known yet."""
-    undecided = [escape(v.name) for v in tested if v.outcome is Outcome.INCONCLUSIVE and not v.untried]
+    failed = [escape(v.name) for v in tested if v.run_failed]
+    undecided = [escape(v.name) for v in tested if _in_noise(v)]
     untried = [escape(v.name) for v in tested if v.untried]
     paying = [v for v in best_levels(tested) if v.meaning is not Meaning.DIAGNOSTIC] + best_together(tested)
     refused = [escape(v.title_in_full) for v in paying]
-    yet = " yet" * bool(undecided or untried)
+    yet = " yet" * bool(failed or undecided or untried)
     text = f"**Change nothing{yet}.** Nothing that may be acted on was shown to bring anything."
     if refused:
         text += f" Supported, but not allowed by the parameter file or not paying in this job: {', '.join(refused)}."
+    if failed:
+        text += f" The run itself failed beside these, which says nothing of them: {', '.join(failed)}."
     if undecided:
         text += f" This machine's noise leaves undecided: {', '.join(undecided)}."
     if untried:
@@ -169,11 +182,18 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
     if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
         return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
-    if any(v.outcome is Outcome.INCONCLUSIVE and not v.untried for v in verdicts):
+    if any(v.run_failed for v in verdicts):
+        return f"**{subject}: no gain was shown**, and the run itself failed while part of the question was tested."
+    if any(_in_noise(v) for v in verdicts):
         return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
     if any(v.untried for v in verdicts):
         return f"**{subject}: no gain was shown**, and for part of the question no time was left."
     return f"**{subject}: not what limits this run.** Nothing tested brings the minimum effect."
+
+
+def _in_noise(verdict: Verdict) -> bool:
+    """Return whether a hypothesis was tested, and noise leaves it undecided."""
+    return verdict.outcome is Outcome.INCONCLUSIVE and not (verdict.untried or verdict.run_failed)
 
 
 def _advice(verdict: Verdict) -> str:

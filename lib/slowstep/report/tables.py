@@ -49,8 +49,8 @@ FINAL_FILES = {
 investigation."""
 
 NOT_PROJECTED = (
-    "Not projected: job.samples and job.epochs of the parameter file would say how large the real job is, and its "
-    "steps must keep one pace (00_baseline says so where they do not)."
+    "Not projected: job.samples and job.epochs of the parameter file would say how large the real job is, its speed "
+    "must be known from three pairs at least, and its steps must keep one pace (00_baseline says so where they do not)."
 )
 
 NOT_LISTED = "No hypothesis was listed for this notebook in the parameter file."
@@ -138,7 +138,9 @@ def arms(baseline: Baseline, measured: Sequence[Measured]) -> Table:
 def facts(baseline: Baseline) -> Table:
     """List the figures of the baseline."""
     f, reading, memory = baseline.facts, baseline.reading, baseline.record.baseline.memory
-    rows = [(unit, value) for unit, value in _units(f.throughput).items()]
+    few = f"can't be told from so few pairs ({len(baseline.record.pairs)})"
+    rows = [("how it failed", baseline.fails)] if baseline.fails else []
+    rows += [(unit, value) for unit, value in _units(f.throughput).items()]
     rows += [
         ("mean sequence length, padding included", rate(f.length)),
         (
@@ -149,9 +151,9 @@ def facts(baseline: Baseline) -> Table:
         ("peak memory reserved", size(memory.reserved)),
         ("device memory in use", size(memory.device)),
         ("peak host memory", size(memory.host)),
-        ("baseline against itself (A/A)", effect(reading.effect)),
+        ("baseline against itself (A/A)", effect(reading.effect) if baseline.noise else few),
         ("shares and bounds rest on", str(f.evidence)),
-        ("smallest effect these pairs could show", percent(reading.detectable)),
+        ("smallest effect these pairs could show", percent(baseline.noise) if baseline.noise else few),
         ("pairs measured again because other processes interrupted them", str(len(baseline.record.redone))),
     ]
     rows += [("length of a block", _block_length(baseline.block_length))] if baseline.block_length else []

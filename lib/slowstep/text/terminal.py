@@ -19,6 +19,11 @@ def say(text: object = "", *, error: bool = False) -> None:
     _write(visible(text) + "\n", error)
 
 
+def warn(text: object) -> None:
+    """Write one line to the stream for errors."""
+    say(text, error=True)
+
+
 def say_lines(text: object) -> None:
     """Write a text of several lines. Its line ends must be the kit's own."""
     _write(visible_lines(text) + "\n", error=False)

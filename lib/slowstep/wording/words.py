@@ -118,7 +118,7 @@ def share_span(interval: Interval) -> str:
 
 def loss_change(value: float | None) -> str:
     """Return a relative change of the loss over the same samples as a percentage."""
-    return "other samples" if value is None else f"{value:+.2%}"
+    return "not comparable" if value is None else f"{value:+.2%}"
 
 
 def measured_again(verdict: Verdict) -> str:
