@@ -20,6 +20,7 @@ from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.local import LocalMeasurer
 from slowstep.settings import Settings, load, override
 from slowstep.settings.schema import Budget
+from slowstep_probe import looks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -82,6 +83,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.trials)
     long = {item.path for item in items if item.get_closest_marker("trials")}
     items.sort(key=lambda item: (item.path.name not in DIAGNOSIS, item.path not in long))
+
+
+@pytest.fixture(autouse=True)
+def no_look_fails() -> Iterator[None]:
+    """No look of the kit at an object of a test goes wrong, unless the test takes what went wrong from the list."""
+    looks.FAILED.clear()
+    yield
+    assert looks.FAILED == []
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from slowstep.factors import check_levels, plan
 from slowstep.launch.surveyed_run import folder_for, write
 from slowstep.launch.surveyor import SurveyOrder, SurveyRecord, survey
 from slowstep.settings import load, override
+from slowstep_probe.looks import UNSEEN
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
@@ -37,7 +38,9 @@ def look(tmp_path: Path) -> Look:
     def made(name: str, *arguments: str, **order: float) -> SurveyRecord:
         shutil.copy(PROGRAMS / name, tmp_path)
         command = resolve([sys.executable, name, *arguments], tmp_path, os.environ)
-        return survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
+        seen = survey(command, SurveyOrder(**{"startup": 120, "seconds": 60} | order), os.environ)
+        assert UNSEEN not in seen.output
+        return seen
 
     return made
 
@@ -109,6 +112,55 @@ def test_steps_and_their_work_are_found(program: str, batch: int, look: Look) ->
 
     assert count >= 18
     assert seen.training["work"]["samples"] == batch * count
+
+
+WITHOUT_LENGTH = """
+import torch
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, Sampler, TensorDataset
+
+
+class Training(Sampler):
+    def __iter__(self):
+        while True:
+            yield from torch.randperm(64).tolist()
+
+
+class Secretive(DataLoader):
+    @property
+    def batch_size(self):
+        raise RuntimeError("ask somebody else")
+
+    @batch_size.setter
+    def batch_size(self, _):
+        pass
+
+
+loader = LOADER(TensorDataset(torch.randn(64, 3)), batch_sampler=BatchSampler(Training(), 8, drop_last=True))
+model = nn.Sequential(nn.LazyLinear(5), nn.Linear(5, 1))
+model.never_called = nn.LazyLinear(1)
+optimizer = torch.optim.Adam(model.parameters())
+for (x,) in loader:
+    optimizer.zero_grad()
+    model[1](model[0](x)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("kind", ["DataLoader", "Secretive"])
+def test_no_look_at_an_object_reaches_the_program(kind: str, tmp_path: Path) -> None:
+    """A sampler without a length, parameters that have no size yet, an object that raises what it likes when it is
+    asked: the program trains as without the kit, and all is told but for what could not be seen."""
+    (tmp_path / "odd.py").write_text(WITHOUT_LENGTH.replace("LOADER", kind))
+    seen = survey(resolve([sys.executable, "odd.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+    (loader,), (made,) = of(seen, "loader"), of(seen, "optimizer")
+
+    assert not seen.ended, seen.output
+    assert seen.training["work"]["samples"] == 8 * len(seen.training["step_seconds"])
+    assert loader["values"]["sampler"] == "__main__.Training"
+    assert made["values"]["parameters"] == 26
+    assert loader["values"].get("batch_size") == (8 if kind == "DataLoader" else None)
+    assert (UNSEEN in seen.output) == (kind == "Secretive")
 
 
 @pytest.mark.parametrize("program", ["with_trainer.py", "with_accelerate.py"])

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from slowstep_probe import batch_work
 from slowstep_probe.loader_workers import Workers
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import Work
 
 AHEAD = 1024
@@ -79,7 +80,7 @@ class Batches:
 
     def give(self, batch: Any) -> None:
         """Count the work of a batch that came from the iterator that was asked last."""
-        self._source.append(batch_work.count(batch))
+        self._source.append(looking(batch_work.count)(batch) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
 

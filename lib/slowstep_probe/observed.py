@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe import Probe
 
@@ -26,11 +27,11 @@ def observed(probe: Probe) -> dict[str, Any]:
     if probe.device is not None:
         found["device"] = probe.device
     if probe.loader is not None:
-        found |= _loader_facts(probe.loader, probe)
+        found |= looking(_loader_facts)(probe.loader, probe) or {}
     if probe.optimizer is not None:
-        found |= optimizer_facts(probe.optimizer)
+        found |= looking(optimizer_facts)(probe.optimizer) or {}
     if probe.models:  # a loss that is called beside the model is compiled or not as well
-        found |= graph_facts(*probe.models)
+        found |= looking(graph_facts)(*probe.models) or {}
     return found
 
 
@@ -67,13 +68,15 @@ def sampler_of(loader: Any) -> Any:
     """Return what draws a loader's examples, inside of what makes batches and of what accelerate puts around it."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
     while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
-        sampler = getattr(sampler, "batch_sampler", None) or sampler.sampler
+        inner = getattr(sampler, "batch_sampler", None)
+        sampler = inner if inner is not None else sampler.sampler
     return sampler
 
 
 def batch_size_of(loader: Any) -> int | None:
     """Return the examples of a batch, by the loader or by what draws its batches; None if neither says."""
-    return loader.batch_size or getattr(loader.batch_sampler or loader.sampler, "batch_size", None)
+    draws = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    return loader.batch_size or getattr(draws, "batch_size", None)
 
 
 def length_of(of: Any) -> int | None:

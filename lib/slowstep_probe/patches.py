@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+import torch
+
+from slowstep_probe.looks import looking
+
 Around = Callable[..., Any]
 """`around(original, *args, **kwargs)`: called in place of the original, which it calls itself."""
 
@@ -72,6 +76,19 @@ class Patches:
             return result
 
         self.around(owner, name, around)
+
+    def look(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
+        """As `after`, for a function that only looks: nothing that it raises reaches the program.
+
+        It is not called within what torch.compile makes a graph of.
+        """
+        looks = looking(function)
+
+        def look(*args: Any, **kwargs: Any) -> None:
+            if not torch.compiler.is_compiling():
+                looks(*args, **kwargs)
+
+        self.after(owner, name, look)
 
     def on_removal(self, function: Callable[[], Any]) -> None:
         """Have a function called when everything is put back."""

@@ -42,6 +42,7 @@ from slowstep_probe.batches import Batches
 from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
+from slowstep_probe.looks import looking
 from slowstep_probe.measured import Block, Steps
 from slowstep_probe.modes import Modes
 from slowstep_probe.outermost import Outermost
@@ -459,7 +460,7 @@ class Probe:
         done = self.fetched.take()
         self._met += done is not None
         if done is None and not self.fetched.training and not (self._in_closure and self.losses):
-            done = batch_work.count_inputs(args, kwargs)
+            done = looking(batch_work.count_inputs)(args, kwargs)
         if done is not None:
             self.tape.add(done)
             self._batch_begins = False

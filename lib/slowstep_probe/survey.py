@@ -9,9 +9,11 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,6 +28,7 @@ from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.changing.sharding import FSDP1
 from slowstep_probe.data_sets import ChangesBetween, innermost, opened
 from slowstep_probe.late_imports import LateImports
+from slowstep_probe.looks import looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import CodePlace, here, kind_of
@@ -39,6 +42,25 @@ MOST = 200
 
 CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".gin")
 """The endings of configuration files."""
+
+LOADER: dict[str, Callable[[Any], Any]] = {
+    "dataset": lambda loader: _name(type(loader.dataset)),
+    "examples": lambda loader: length_of(loader.dataset),
+    "batch_size": batch_size_of,
+    "num_workers": lambda loader: loader.num_workers,
+    "prefetch_factor": lambda loader: loader.prefetch_factor,
+    "persistent_workers": lambda loader: loader.persistent_workers,
+    "pin_memory": lambda loader: loader.pin_memory,
+    "sampler": lambda loader: _name(type(sampler_of(loader))),
+    "collate_fn": lambda loader: _name(loader.collate_fn),
+}
+"""What is looked for in a loader, by the names under which it is told."""
+
+AUTOCAST: dict[str, Callable[[Any], Any]] = {
+    "device": lambda one: one.device,
+    "dtype": lambda one: one.fast_dtype,
+    "enabled": lambda one: one._enabled,
+}
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -71,6 +93,8 @@ class Survey:
         self.configurations: dict[str, None] = {}
         """Configuration files of the user's own that were opened for reading, in their order."""
         self._loaders: WeakKeyDictionary[Any, Constructed] = WeakKeyDictionary()
+        self._optimizers: list[tuple[Constructed, weakref.ref[Any]]] = []
+        """The optimizers that were noted. What they update may have no size before the first forward pass."""
         self._datasets: list[tuple[int, CodePlace]] = []
         """The identity of the dataset of each loader, and the place where the loader was made."""
         self._arguments: list[tuple[Any, dict[str, Any]]] = []
@@ -90,41 +114,45 @@ class Survey:
     def attach(self) -> None:
         """Begin."""
         patches = self._patches
-        patches.after(torch.utils.data.DataLoader, "__init__", self._made("loader", _loader_values))
+        patches.look(torch.utils.data.DataLoader, "__init__", self._made("loader", partial(seen, LOADER)))
         patches.around(torch.utils.data.DataLoader, "__iter__", self._epoch_asked)
         patches.around(loading._BaseDataLoaderIter, "__next__", self._batch_asked)
-        patches.after(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
-        patches.after(torch.optim.Optimizer, "__init__", self._made("optimizer", _optimizer_values))
+        patches.look(torch.utils.data, "get_worker_info", self._asks_for_its_worker)
+        patches.look(torch.optim.Optimizer, "__init__", self._made("optimizer", lambda one: one.defaults))
         scheduler = torch.optim.lr_scheduler.LRScheduler
-        patches.after(scheduler, "__init__", self._made("scheduler", lambda one, *_, **__: {}))
-        patches.after(torch.amp.GradScaler, "__init__", self._made("scaler", lambda one, *_, **__: {}))
-        patches.after(torch, "compile", self._called("compile", "torch.compile"))
-        patches.after(torch.amp.autocast_mode.autocast, "__init__", self._made("autocast", _autocast_values))
-        patches.after(
+        patches.look(scheduler, "__init__", self._made("scheduler"))
+        patches.look(torch.amp.GradScaler, "__init__", self._made("scaler"))
+        patches.look(torch, "compile", self._called("compile", "torch.compile"))
+        patches.look(torch.amp.autocast_mode.autocast, "__init__", self._made("autocast", partial(seen, AUTOCAST)))
+        patches.look(
             torch.utils.checkpoint, "checkpoint", self._called("checkpointing", "torch.utils.checkpoint.checkpoint")
         )
         for key, flag in FLAGS.items():
             for owner, name in flag.setters:
-                patches.after(owner, name, self._called("flag", flag.call, key))
+                patches.look(owner, name, self._called("flag", flag.call, key))
         if torch.distributed.is_available():
-            patches.after(torch.nn.parallel.DistributedDataParallel, "__init__", self._made("ddp", _no_values))
-            patches.after(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
-        patches.around(argparse.ArgumentParser, "parse_known_args", self._parsed)
+            patches.look(torch.nn.parallel.DistributedDataParallel, "__init__", self._made("ddp"))
+            patches.look(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
+        patches.look(argparse.ArgumentParser, "parse_known_args", self._parsed)
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
         self._launchers.attach(patches, self._late)
         unsent.attach(patches, self._late)
-        self._late.on("transformers.training_args", self._training_arguments)
-        self._late.on("transformers.trainer", self._class("Trainer", "trainer"))
-        self._late.on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._model_built, patches))
-        self._late.on("deepspeed", self._function("initialize", "engine"))
-        self._late.on("torch.distributed.fsdp", self._function("fully_shard", "fsdp"))
-        self._late.on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
-        self._late.on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
-        self._late.on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
+        self._on("transformers.training_args", self._training_arguments)
+        self._on("transformers.trainer", self._class("Trainer", "trainer"))
+        self._on("transformers.modeling_utils", lambda it: watch(it.PreTrainedModel, self._model_built, patches))
+        self._on("deepspeed", self._function("initialize", "engine"))
+        self._on("torch.distributed.fsdp", self._function("fully_shard", "fsdp"))
+        self._on("torch.distributed.fsdp.fully_sharded_data_parallel", self._class(FSDP1, "fsdp"))
+        self._on("peft.tuners.lora.config", self._class("LoraConfig", "peft"))
+        self._on("accelerate.accelerator", self._class("Accelerator", "accelerator"))
         for module in LIGHTNING:
-            self._late.on(module, self._class("Trainer", "lightning"))
+            self._on(module, self._class("Trainer", "lightning"))
         self._watching = True
         sys.addaudithook(self._audit)  # it can't be removed
+
+    def _on(self, module: str, action: Callable[[Any], None]) -> None:
+        """Have a module looked at once it is imported. One of another version may lack what is looked for."""
+        self._late.on(module, looking(action))
 
     def detach(self) -> None:
         """End, and leave everything as it was."""
@@ -181,16 +209,16 @@ class Survey:
         }
 
     def _batch_asked(self, original: Any, iterator: Any) -> Any:
-        self._changes.asked(iterator._dataset)
+        looking(self._changes.asked)(iterator._dataset)
         try:
             return original(iterator)
         finally:
-            self._changes.made(iterator._dataset)
+            looking(self._changes.made)(iterator._dataset)
 
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
         if id(loader.dataset) not in self._opened:
-            self._opened[id(loader.dataset)] = opened(loader.dataset)
-        self._changes.epoch_begins(loader.dataset)
+            self._opened[id(loader.dataset)] = looking(opened)(loader.dataset) or ""
+        looking(self._changes.epoch_begins)(loader.dataset)
         return original(loader)
 
     def arguments_of(self, trainer: Any) -> dict[str, Any]:
@@ -204,6 +232,7 @@ class Survey:
 
     def told(self) -> dict[str, Any]:
         """Return all that was noted, as plain data."""
+        self._count_parameters()
         return {
             "constructed": [asdict(one) for one in self.constructed],
             "options": self.options,
@@ -212,6 +241,17 @@ class Survey:
             "threads": torch.get_num_threads(),
             "weights_seconds": self.weights_seconds,
         }
+
+    def _count_parameters(self) -> None:
+        """Tell how many parameters optimizers update, where those that were made at one place are alike."""
+        sizes: dict[int, set[int | None]] = {}
+        for noted, ref in self._optimizers:
+            if (optimizer := ref()) is not None:
+                sizes.setdefault(id(noted), set()).add(looking(_size)(optimizer))
+        for noted, _ in self._optimizers:
+            known = sizes.get(id(noted), set()) - {None}
+            if len(known) == 1:
+                noted.values["parameters"] = next(iter(known))
 
     # -- what is noted --
 
@@ -228,12 +268,18 @@ class Survey:
         self.constructed.append(Constructed(kind, name, place, plain))
         return self.constructed[-1]
 
-    def _made(self, kind: str, values: Callable[..., Mapping[str, Any]]) -> Callable[..., None]:
+    def _made(self, kind: str, values: Callable[[Any], Mapping[str, Any]] = lambda _: {}) -> Callable[..., None]:
+        """Make what notes the objects of a class, each with its values."""
+
         def made(_: None, one: Any, *args: Any, **kwargs: Any) -> None:
-            noted = self.note(kind, _name(type(one)), values(one, *args, **kwargs))
-            if kind == "loader" and noted is not None:
+            noted = self.note(kind, _name(type(one)), looking(values)(one) or {})
+            if noted is None:
+                return
+            if kind == "loader":
                 self._loaders[one] = noted
                 self._datasets.append((id(one.dataset), noted.place))
+            elif kind == "optimizer":
+                self._optimizers.append((noted, weakref.ref(one)))
 
         return made
 
@@ -253,7 +299,7 @@ class Survey:
 
         def noted(module: Any) -> None:
             full = f"{module.__name__}.{name}"
-            self._patches.after(module, name, lambda *_, **__: self.note(kind, full, {}))
+            self._patches.look(module, name, lambda *_, **__: self.note(kind, full, {}))
 
         return noted
 
@@ -269,7 +315,7 @@ class Survey:
                 values = {k: v for k, v in given.items() if isinstance(v, (int, float, str, bool, list, tuple))}
                 self.note(kind, _name(type(one)), values)
 
-            self._patches.after(owner, "__init__", made)
+            self._patches.look(owner, "__init__", made)
 
         return noted
 
@@ -287,7 +333,7 @@ class Survey:
             values = {n: value for n, value in given.items() if _differs(value, fields[n].default)}
             self.note("arguments", _name(type(one)), values)
 
-        self._patches.after(owner, "__post_init__", made)
+        self._patches.look(owner, "__post_init__", made)
 
     def _model_built(self, original: Any, kind: type, *args: Any, **kwargs: Any) -> Any:
         """Time a call that builds a model, and those that it makes itself as a part of it."""
@@ -300,14 +346,13 @@ class Survey:
             self._builds = False
             self.weights_seconds += time.monotonic() - began
 
-    def _parsed(self, original: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
-        space, rest = original(parser, *args, **kwargs)
+    def _parsed(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
+        space, _ = result
         for action in parser._actions:
             if action.option_strings and hasattr(space, action.dest):
                 option, value = max(action.option_strings, key=len), getattr(space, action.dest)
                 if not is_secret(option, value):
                     self.options[option] = shown(value)
-        return space, rest
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note each file that is opened for writing, and configuration files. An audit hook may raise nothing."""
@@ -323,31 +368,9 @@ class Survey:
             self.configurations[name] = None
 
 
-def _loader_values(loader: Any, *_: Any, **__: Any) -> dict[str, Any]:
-    return {
-        "dataset": _name(type(loader.dataset)),
-        "examples": length_of(loader.dataset),
-        "batch_size": batch_size_of(loader),
-        "num_workers": loader.num_workers,
-        "prefetch_factor": loader.prefetch_factor,
-        "persistent_workers": loader.persistent_workers,
-        "pin_memory": loader.pin_memory,
-        "sampler": _name(type(sampler_of(loader))),
-        "collate_fn": _name(loader.collate_fn),
-    }
-
-
-def _no_values(*_: Any, **__: Any) -> dict[str, Any]:
-    return {}
-
-
-def _optimizer_values(optimizer: Any, *_: Any, **__: Any) -> dict[str, Any]:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    return dict(optimizer.defaults) | {"parameters": sum(p.numel() for p in parameters)}
-
-
-def _autocast_values(one: Any, *_: Any, **__: Any) -> dict[str, Any]:
-    return {"device": one.device, "dtype": one.fast_dtype, "enabled": one._enabled}
+def _size(optimizer: Any) -> int:
+    """Return the number of weights that an optimizer updates."""
+    return sum(p.numel() for group in optimizer.param_groups for p in with_size(group["params"]))
 
 
 def _name(of: Any) -> str:

@@ -297,6 +297,7 @@ class Watched:
 
         from slowstep_probe import places
         from slowstep_probe.changing.trainer_events import eval_samples
+        from slowstep_probe.looks import with_size
         from slowstep_probe.observed import graph_facts, observed, optimizer_facts
 
         probe, trainer = self.probe, self.configurations.trainer
@@ -331,7 +332,8 @@ class Watched:
         if probe.optimizer is not None:
             found["optimizer"] = optimizer_facts(probe.optimizer)
         if model is not None:
-            sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in model.parameters()]
+            weights = with_size(model.parameters())
+            sizes = [(p.numel(), p.requires_grad, str(p.dtype).removeprefix("torch.")) for p in weights]
             kinds: dict[str, int] = {}
             for count, _, kind in sizes:
                 kinds[kind] = kinds.get(kind, 0) + count

@@ -184,7 +184,7 @@ class GradientExchange:
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if torch.distributed.is_available():
-            patches.after(torch.nn.parallel.DistributedDataParallel, "__init__", self._remember)
+            patches.look(torch.nn.parallel.DistributedDataParallel, "__init__", self._remember)
             patches.around(torch.Tensor, "backward", self._backward)
 
     def _remember(self, _: None, one: Any, *args: Any, **kwargs: Any) -> None:

@@ -10,11 +10,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_map
 
 from slowstep_probe.hooks import Hook
+from slowstep_probe.looks import with_size
 
 
 def is_double(model: torch.nn.Module) -> bool:
     """Return whether most of the numbers that a model trains have 64 bits. A single one may, by accident."""
-    sizes = [(part.numel(), part.dtype is torch.float64) for part in model.parameters() if part.requires_grad]
+    trained = [part for part in with_size(model.parameters()) if part.requires_grad]
+    sizes = [(part.numel(), part.dtype is torch.float64) for part in trained]
     return 2 * sum(size for size, double in sizes if double) > sum(size for size, _ in sizes)
 
 

@@ -36,7 +36,7 @@ class Effects:
         """Begin."""
         patches.everywhere(torch.utils.checkpoint, "checkpoint", self._checkpointed)
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
-        patches.after(torch, "set_anomaly_enabled", self._anomaly_set)
+        patches.look(torch, "set_anomaly_enabled", self._anomaly_set)
         self._idle.attach(patches)
 
     def attach_outside(self, patches: Patches) -> None:

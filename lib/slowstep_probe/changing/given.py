@@ -44,8 +44,8 @@ class Given:
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
-        patches.around(argparse.ArgumentParser, "parse_known_args", self._argparse)
-        late.on("click.core", lambda module: patches.after(module.Command, "parse_args", self._click))
+        patches.look(argparse.ArgumentParser, "parse_known_args", self._argparse)
+        late.on("click.core", lambda module: patches.look(module.Command, "parse_args", self._click))
 
     def look(self, arguments: Any) -> None:
         """Look for the values while the program's functions are on the stack; `arguments` are those of its Trainer."""
@@ -99,15 +99,14 @@ class Given:
         for space in reversed(self._parsed):
             yield from (space[one] for one in (option, name) if one in space)
 
-    def _argparse(self, original: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
-        space, rest = original(parser, *args, **kwargs)
+    def _argparse(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
+        space, _ = result
         values = dict(vars(space))
         for action in parser._actions:
             if action.dest in values:
                 values |= dict.fromkeys(action.option_strings, values[action.dest])
                 self._actions |= dict.fromkeys(action.option_strings, action)
         self._parsed.append(values)
-        return space, rest
 
     def _click(self, _: Any, command: Any, context: Any, *args: Any, **kwargs: Any) -> None:
         values = dict(context.params)

@@ -10,6 +10,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from slowstep_probe.changing.optimizers import note_made
+from slowstep_probe.looks import looking
 from slowstep_probe.patches import Patches
 
 MATTERS = 0.01
@@ -58,7 +59,7 @@ class IdleGradients:
     def attach(self, patches: Patches) -> None:
         """Begin."""
         note_made(patches, self._optimizers)
-        patches.on_removal(register_optimizer_step_post_hook(self._stepped).remove)
+        patches.on_removal(register_optimizer_step_post_hook(looking(self._stepped)).remove)
         if self._found is not None:
             patches.after(torch.optim.Optimizer, "add_param_group", self._added)
 

@@ -20,7 +20,7 @@ WAYS = {"adamw_torch_fused": {"fused": True, "foreach": None}, "adamw_torch": {"
 
 def note_made(patches: Patches, made: WeakSet[torch.optim.Optimizer]) -> None:
     """Put each optimizer that the program makes from now on among those `made`."""
-    patches.after(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: made.add(one))
+    patches.look(torch.optim.Optimizer, "__init__", lambda _, one, *args, **kwargs: made.add(one))
 
 
 class OptimizerArguments:

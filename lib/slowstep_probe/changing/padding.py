@@ -221,7 +221,7 @@ class PaddedColumns:
 
     def attach(self, patches: Patches) -> None:
         """Begin. It has to be attached after what trims batches."""
-        patches.after(loading._BaseDataLoaderIter, "__next__", self._given)
+        patches.look(loading._BaseDataLoaderIter, "__next__", self._given)
 
     def _given(self, batch: Any, iterator: Any) -> None:
         looks = self._looks.setdefault(id(iterator._dataset), [])

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe.looks import with_size
 from slowstep_probe.weights import on_device
 
 ALIGN = 64
@@ -122,7 +123,7 @@ def facts(models: Iterable[torch.nn.Module]) -> dict[str, int | None]:
     known = None if None in copied else max(0, sum(filter(None, copied)) - trained) + there
     return {
         "frozen_bytes_shared": _size(shared),
-        "frozen_bytes_own": _size(p for p in every.values() if not p.requires_grad) - _size(shared),
+        "frozen_bytes_own": _size(p for p in with_size(every.values()) if not p.requires_grad) - _size(shared),
         "frozen_bytes_written": known,
         "frozen_bytes_written_on_device": there,
     }
