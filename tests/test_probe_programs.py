@@ -369,3 +369,84 @@ def test_a_compiled_function_may_make_the_backward_pass() -> None:
     found = watched(train, 5)
 
     assert (found.position, found.micro_batches, found.models) == (5 * BATCH, 1, [model])
+
+
+def scripted(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    return torch.jit.script(model)
+
+
+def scripted_after_a_dry_run(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    model(torch.ones(BATCH, 3))
+    return torch.jit.script(model)
+
+
+def traced_after_a_dry_run(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    model(torch.ones(BATCH, 3))
+    return torch.jit.trace(model, torch.ones(BATCH, 3))
+
+
+def hooks_cleared(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Now and then, those that begin a pass, those that end one, or both; between passes, or within one."""
+    calls = itertools.count()
+
+    def clear(call: int) -> None:
+        for module in model.modules():
+            if call % 3 != 1:
+                module._forward_hooks.clear()
+            if call % 3 != 0:
+                module._forward_pre_hooks.clear()
+
+    def called(inputs: torch.Tensor) -> torch.Tensor:
+        call = next(calls)
+        if call % 6 < 3:
+            outputs = model(inputs)
+            clear(call)
+            return outputs
+        handle = model.second.register_forward_hook(lambda *_: clear(call))
+        outputs = model(inputs)
+        handle.remove()
+        return outputs
+
+    return called
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("made", [scripted, scripted_after_a_dry_run, traced_after_a_dry_run, hooks_cleared])
+def test_the_hooks_of_the_probe_break_nothing(made: Callable) -> None:
+    """What is made of a model by TorchScript takes no hooks, and a program may clear all of them at any time. Steps
+    and samples are seen all the same."""
+    model = Parts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        called = made(model)
+        for inputs in for_ever(batches()):
+            optimizer.zero_grad()
+            called(inputs).square().mean().backward()
+            optimizer.step()
+
+    found = record(train, 12).block
+
+    assert (found.steps, found.work.samples) == (12, 12 * BATCH)
+    assert found.phases["forward"] > 0
+    assert found.phases["backward"] > 0
+    assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == [0] * 5
+
+
+def test_a_model_that_calls_itself_makes_one_pass() -> None:
+    clock = HandClock()
+
+    class Twice(Slow):
+        def forward(self, inputs: torch.Tensor, again: bool = True) -> torch.Tensor:
+            return super().forward(inputs) + (self(inputs, again=False) if again else 0.0)
+
+    model = Twice(clock)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for inputs in for_ever(batches()):
+            two_passes(model, inputs, optimizer)
+
+    found = record(train, 4, clock).block
+
+    assert (found.steps, found.work.samples, found.phases["forward"]) == (4, 4 * BATCH, 8.0)

@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
 from slowstep_probe.hooks import WatchingHook
@@ -24,8 +24,8 @@ in every second step."""
 class Outermost:
     """Finds the modules that are called outermost in the first steps, and has hooks on those alone.
 
-    `begins(module, args, kwargs)` and `ends()` are called around each of their passes. `is_inside` tells whether
-    something runs now within which a call is not outermost.
+    `begins(module, args, kwargs)` and `ends()` are called around each of their passes; a pass for which `begins`
+    returns False is none. `is_inside` tells whether something runs now within which a call is not outermost.
 
     Hooks would be a part of what torch.compile makes of a function, so no module is sought while a compiled function
     runs. Where one makes a forward pass, its call is the pass, up to its end or to a backward pass within it.
@@ -33,7 +33,7 @@ class Outermost:
 
     def __init__(
         self,
-        begins: Callable[[torch.nn.Module | None, tuple[Any, ...], dict[str, Any]], None],
+        begins: Callable[[torch.nn.Module | None, tuple[Any, ...], dict[str, Any]], bool],
         ends: Callable[[], None],
         is_inside: Callable[[], bool],
     ):
@@ -42,13 +42,14 @@ class Outermost:
         """The modules that were called outermost, and those that compiled functions call."""
         self.functions: list[Any] = []
         """The compiled functions that make a forward pass."""
-        self._called: list[torch.nn.Module] = []
-        """The modules that have hooks."""
+        self._called: list[_Watched] = []
+        """The modules that have hooks, with these."""
+        self._passes: list[_Watched] = []
+        """Those whose passes are under way, outermost first."""
         self._steps = 0
         """Steps so far in which modules were sought."""
         self._discovery: Any = None
         """The global hook, while it is there."""
-        self._hooks: list[Any] = []
         self._undo: list[Callable[[], None]] = []
         self._in_function = self._went_on = False
         """Whether a compiled function makes a forward pass now; whether the one that runs has gone on to another
@@ -66,6 +67,8 @@ class Outermost:
 
         torch.compile = compiling
         self._undo.append(lambda: setattr(torch, "compile", original))
+        for owner, name in MAKES_ANOTHER:
+            self._lift_around(owner, name)
         self.seek()
 
     def seek(self) -> None:
@@ -78,19 +81,26 @@ class Outermost:
         self._steps += 1
         if self._steps == SOUGHT:
             self._pause()
+        for one in self._called:
+            one.hook()  # the program may have cleared its hooks
 
     def remove(self) -> None:
         """Remove all hooks, and leave compiled functions alone."""
         self._pause()
-        while self._hooks:
-            self._hooks.pop().remove()
+        while self._called:
+            self._called.pop().remove()
         while self._undo:
             self._undo.pop()()
         self._steps = SOUGHT
 
     def goes_on(self) -> None:
-        """End the forward pass of the compiled function that runs: it goes on to another phase by itself."""
+        """End the forward pass of the compiled function that runs: it goes on to another phase by itself.
+
+        A pass whose hooks were cleared within it has no other end, either.
+        """
         self._went_on = True
+        if self._passes and not self._passes[0].ends:
+            self._end(self._passes[0])
         if self._in_function:
             self._in_function = False
             self._ends()
@@ -104,17 +114,47 @@ class Outermost:
         if torch.compiler.is_compiling() or self._is_inside():
             return
         self._pause()
-        if all(module is not known for known in self._called):
-            self._called.append(module)
+        if all(module is not known.module for known in self._called):
+            one = _Watched(module, self._begin, self._end)
+            self._called.append(one)
             self._meet(module)
-            end = module.register_forward_hook(WatchingHook(lambda *_: self._ends()), always_call=True)
+            one.hook()
+            self._begin(one, inputs[0] if inputs else (), {})
 
-            def begin(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                module._forward_hooks.move_to_end(end.id)  # hooks that were added since are part of the pass
-                self._begins(module, args, kwargs)
+    def _begin(self, one: _Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._begins(one.module, args, kwargs):
+            self._passes.append(one)
 
-            self._hooks += [end, module.register_forward_pre_hook(WatchingHook(begin), prepend=True, with_kwargs=True)]
-            self._begins(module, inputs[0] if inputs else (), {})
+    def _end(self, one: _Watched) -> None:
+        """End the last pass of a module, and those within it that had no end. One that did not begin has none."""
+        ends = one in self._passes
+        while ends:
+            ends = self._passes.pop() is not one
+            self._ends()
+
+    def _lift_around(self, owner: Any, name: str) -> None:
+        """Have a function that makes something else of a module find it without hooks."""
+        original = vars(owner).get(name)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def lifted(*args: Any, **kwargs: Any) -> Any:
+            if name == "script":  # it looks for names in the frame that calls it
+                args, kwargs = args[:2], kwargs | {"_frames_up": kwargs.get("_frames_up", 0) + 1}
+            self._pause()
+            for one in self._called:
+                one.remove()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                for one in self._called:
+                    one.hook()
+                if not self._is_inside():
+                    self.seek()
+
+        setattr(owner, name, lifted)
+        self._undo.append(lambda: setattr(owner, name, original))
 
     def _meet(self, module: torch.nn.Module) -> None:
         if all(module is not known for known in self.modules):
@@ -158,8 +198,69 @@ class Outermost:
             self._meet(module)
         if all(function is not known for known in self.functions):
             self.functions.append(function)
-        self._in_function = True
-        self._begins(called[0] if called else None, args, kwargs)
+        self._in_function = self._begins(called[0] if called else None, args, kwargs)
+
+
+class _Watched:
+    """A module that is called outermost, with its hooks.
+
+    A module of TorchScript takes none. Hooks on all modules stand in for them, which look for this one: nothing within
+    it is called by Python, so they slow nothing down.
+    """
+
+    def __init__(self, module: torch.nn.Module, begin: Callable[..., None], end: Callable[[_Watched], None]):
+        self.module = module
+        self._begin, self._end = begin, end
+        self._pre: Any = None
+        self._post: Any = None
+        self._scripted = isinstance(module, torch.jit.ScriptModule)
+
+    @property
+    def ends(self) -> bool:
+        """True if the hook that ends a pass is there."""
+        return self._post is not None and (self._scripted or self._post.id in self.module._forward_hooks)
+
+    def hook(self) -> None:
+        """Put those hooks on the module that it lacks."""
+        if self._scripted:
+            if self._pre is None:
+                self._pre = register_module_forward_pre_hook(WatchingHook(self._called))
+                self._post = register_module_forward_hook(WatchingHook(self._returned), always_call=True)
+            return
+        if self._pre is None or self._pre.id not in self.module._forward_pre_hooks:
+            # it holds this object, and not the module, of which there may be copies
+            self._pre = self.module.register_forward_pre_hook(
+                WatchingHook(self._called), prepend=True, with_kwargs=True
+            )
+        if not self.ends:
+            self._post = self.module.register_forward_hook(WatchingHook(self._returned), always_call=True)
+
+    def remove(self) -> None:
+        """Remove the hooks."""
+        for each in (self._pre, self._post):
+            if each is not None:
+                each.remove()
+        self._pre = self._post = None
+
+    def _called(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+        if self._scripted and module is not self.module:
+            return
+        self.hook()
+        if not self._scripted:  # hooks that were added since are part of the pass
+            self.module._forward_hooks.move_to_end(self._post.id)
+        self._begin(self, args, kwargs or {})
+
+    def _returned(self, module: torch.nn.Module, *_: Any) -> None:
+        if not self._scripted or module is self.module:
+            self._end(self)
+
+
+MAKES_ANOTHER = (
+    *((torch.jit, name) for name in ("script", "trace", "trace_module")),
+    (torch.cuda, "make_graphed_callables"),
+)
+"""Functions that make something else of a module, and that hooks would be a part of, or that refuse a module with
+hooks."""
 
 
 def leave_out_of_graphs() -> None:

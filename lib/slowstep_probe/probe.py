@@ -430,9 +430,10 @@ class Probe:
         if self._depth == 0:
             self._outermost.seek()
 
-    def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Enter the forward pass of a module or a function, and return whether it is one of the thread that trains."""
         if self._beside():
-            return
+            return False
         training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
         if training and self._thread is None:
             self._trains_here()
@@ -448,6 +449,7 @@ class Probe:
             if self._batch_begins:
                 self._batch_met(args, kwargs)
         self._enter("forward" if training else "evaluate")
+        return True
 
     def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count the work of the batch that training begins with: a loader's, or what the model is called with."""
