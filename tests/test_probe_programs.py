@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -251,3 +252,201 @@ def test_all_loaders_that_a_step_draws_from_feed_training() -> None:
                         model(v)
 
     assert watched(train, 14).fetched.feeding == [first, second] * (14 // BATCHES + 1)
+
+
+class Part(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.layer(inputs).relu()
+
+
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Part(), Part()
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(inputs))
+
+
+def a_function(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    @torch.compile(**how)
+    def loss_of(inputs: torch.Tensor) -> torch.Tensor:
+        return model(inputs).square().mean()
+
+    return loss_of
+
+
+def a_model(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    compiled = torch.compile(model, **how)
+    return lambda inputs: compiled(inputs).square().mean()
+
+
+def in_place(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    model.compile(**how)
+    return lambda inputs: model(inputs).square().mean()
+
+
+def a_part(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    model.second.compile(**how)
+    return lambda inputs: model(inputs).square().mean()
+
+
+def a_function_after_the_model(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    loss_of = a_function(model, how)
+    calls = iter(range(100))
+    return lambda inputs: model(inputs).square().mean() if next(calls) < 2 else loss_of(inputs)
+
+
+def in_place_after_two_steps(model: Parts, how: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    calls = iter(range(100))
+
+    def loss_of(inputs: torch.Tensor) -> torch.Tensor:
+        if next(calls) == 2:
+            model.compile(**how)
+        return model(inputs).square().mean()
+
+    return loss_of
+
+
+@pytest.mark.parametrize("loader", [True, False])
+@pytest.mark.parametrize(
+    "made", [a_function, a_model, in_place, a_part, a_function_after_the_model, in_place_after_two_steps]
+)
+def test_what_is_compiled_has_the_graphs_that_it_has_without_the_probe(made: Callable, loader: bool) -> None:
+    """`fullgraph=True` allows no break. Steps, samples and forward passes are seen, whatever of it was compiled."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, _: list) -> Callable:
+        graphs.append(graph)
+        return graph.forward
+
+    def train(steps: int) -> None:
+        torch._dynamo.reset()
+        graphs.clear()
+        model = Parts()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        loss_of = made(model, {"fullgraph": True, "dynamic": False, "backend": backend})
+        given = for_ever(batches()) if loader else itertools.repeat(torch.ones(BATCH, 3))
+        for inputs in itertools.islice(given, steps):
+            loss_of(inputs).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    train(6)
+    plain = len(graphs)
+    found = record(lambda: train(7), 6).block
+
+    assert len(graphs) == plain
+    assert (found.steps, found.work.samples) == (6, 6 * BATCH)
+    assert found.phases["forward"] > 0
+
+
+def test_a_compiled_function_may_make_the_backward_pass() -> None:
+    """What it does after that is no part of the forward pass; augmenting a batch, which has no gradients, is none."""
+    model = Parts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        @torch.compile(backend="eager")
+        def augment(inputs: torch.Tensor) -> torch.Tensor:
+            return inputs + 1
+
+        @torch.compile(backend="eager")
+        def step(inputs: torch.Tensor) -> torch.Tensor:
+            loss = model(inputs).square().mean()
+            loss.backward()
+            return loss.detach()
+
+        for inputs in for_ever(batches()):
+            step(augment(inputs))
+            optimizer.step()
+            optimizer.zero_grad()
+
+    found = watched(train, 5)
+
+    assert (found.position, found.micro_batches, found.models) == (5 * BATCH, 1, [model])
+
+
+def scripted(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    return torch.jit.script(model)
+
+
+def scripted_after_a_dry_run(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    model(torch.ones(BATCH, 3))
+    return torch.jit.script(model)
+
+
+def traced_after_a_dry_run(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    model(torch.ones(BATCH, 3))
+    return torch.jit.trace(model, torch.ones(BATCH, 3))
+
+
+def hooks_cleared(model: Parts) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Now and then, those that begin a pass, those that end one, or both; between passes, or within one."""
+    calls = itertools.count()
+
+    def clear(call: int) -> None:
+        for module in model.modules():
+            if call % 3 != 1:
+                module._forward_hooks.clear()
+            if call % 3 != 0:
+                module._forward_pre_hooks.clear()
+
+    def called(inputs: torch.Tensor) -> torch.Tensor:
+        call = next(calls)
+        if call % 6 < 3:
+            outputs = model(inputs)
+            clear(call)
+            return outputs
+        handle = model.second.register_forward_hook(lambda *_: clear(call))
+        outputs = model(inputs)
+        handle.remove()
+        return outputs
+
+    return called
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("made", [scripted, scripted_after_a_dry_run, traced_after_a_dry_run, hooks_cleared])
+def test_the_hooks_of_the_probe_break_nothing(made: Callable) -> None:
+    """What is made of a model by TorchScript takes no hooks, and a program may clear all of them at any time. Steps
+    and samples are seen all the same."""
+    model = Parts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        called = made(model)
+        for inputs in for_ever(batches()):
+            optimizer.zero_grad()
+            called(inputs).square().mean().backward()
+            optimizer.step()
+
+    found = record(train, 12).block
+
+    assert (found.steps, found.work.samples) == (12, 12 * BATCH)
+    assert found.phases["forward"] > 0
+    assert found.phases["backward"] > 0
+    assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == [0] * 5
+
+
+def test_a_model_that_calls_itself_makes_one_pass() -> None:
+    clock = HandClock()
+
+    class Twice(Slow):
+        def forward(self, inputs: torch.Tensor, again: bool = True) -> torch.Tensor:
+            return super().forward(inputs) + (self(inputs, again=False) if again else 0.0)
+
+    model = Twice(clock)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for inputs in for_ever(batches()):
+            two_passes(model, inputs, optimizer)
+
+    found = record(train, 4, clock).block
+
+    assert (found.steps, found.work.samples, found.phases["forward"]) == (4, 4 * BATCH, 8.0)

@@ -163,6 +163,37 @@ def test_no_look_at_an_object_reaches_the_program(kind: str, tmp_path: Path) -> 
     assert (UNSEEN in seen.output) == (kind == "Secretive")
 
 
+COMPILED_WHOLE = """
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+@torch.compile(fullgraph=True, backend="eager")
+def loss_of(x):
+    return model(x).square().mean()
+
+
+while True:
+    loss_of(torch.randn(8, 4)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_compiled_function_that_calls_the_model_is_a_forward_pass(tmp_path: Path) -> None:
+    """It is compiled as a whole, as without the kit; the model that it calls is known, and is told as compiled."""
+    (tmp_path / "whole.py").write_text(COMPILED_WHOLE)
+    seen = survey(resolve([sys.executable, "whole.py"], tmp_path, os.environ), SurveyOrder(startup=60), os.environ)
+
+    assert not seen.ended, seen.output
+    assert seen.training["work"]["samples"] == 8 * len(seen.training["step_seconds"])
+    assert seen.training["model"]["parameters"] == 25
+    assert seen.training["facts"]["compiled"] is True
+
+
 @pytest.mark.parametrize("program", ["with_trainer.py", "with_accelerate.py"])
 def test_libraries_that_train_are_surveyed(program: str, look: Look, tmp_path: Path) -> None:
     """Trainer and accelerate: two micro-batches a step, and the loader that feeds the training stands in user code."""

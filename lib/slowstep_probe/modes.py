@@ -25,9 +25,12 @@ class Modes:
         self._trained: set[bool] = set()
         """Whether backward passes came after a pass in training mode."""
 
-    def only_looks(self, module: torch.nn.Module) -> bool:
-        """Return whether a pass with gradients that begins is no part of training, as far as is known."""
-        if next(module.parameters(), None) is not None:
+    def only_looks(self, module: torch.nn.Module | None) -> bool:
+        """Return whether a pass with gradients that begins is no part of training, as far as is known.
+
+        That of a function whose module is not known has the mode of the module that was called last.
+        """
+        if module is not None and next(module.parameters(), None) is not None:
             if module.training:
                 self._were.add(module)
             self._now = module.training or module not in self._were

@@ -30,8 +30,8 @@ def observed(probe: Probe) -> dict[str, Any]:
         found |= looking(_loader_facts)(probe.loader, probe) or {}
     if probe.optimizer is not None:
         found |= looking(optimizer_facts)(probe.optimizer) or {}
-    if probe.models:  # a loss that is called beside the model is compiled or not as well
-        found |= looking(graph_facts)(*probe.models) or {}
+    if probe.models or probe.compiled:  # a loss that is called beside the model is compiled or not as well
+        found |= looking(graph_facts)(*probe.models, functions=probe.compiled) or {}
     return found
 
 
@@ -123,18 +123,20 @@ def _paging(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) ->
     return {"optimizer_paged": paged, f"{WHY_NOT}optimizer_paged": why}
 
 
-def graph_facts(*models: torch.nn.Module) -> dict[str, Any]:
+def graph_facts(*models: torch.nn.Module, functions: Sequence[Any] = ()) -> dict[str, Any]:
     """Return whether a model or a part of it is compiled, and in which mode, by the options that its compiler holds.
 
-    A loss that holds the model, and is called in its place, is not compiled itself.
+    A loss that holds the model, and is called in its place, is not compiled itself. `functions` are those that were
+    compiled and make forward passes.
     """
-    found = next((part for model in models for part in model.modules() if _compiled(part)), None)
+    parts = (part for model in models for part in model.modules() if _compiled(part))
+    found = next((part for part in (*parts, *functions)), None)
     if found is None:
         return {"compiled": False, "torch_compile_mode": None, "torch_compile_dynamic": None}
     context = getattr(found, "dynamo_ctx", None)
     return {
         "compiled": True,
-        "torch_compile_mode": _mode(getattr(context, "compiler_config", None) or {}),
+        "torch_compile_mode": _mode(_options(found)),
         "torch_compile_dynamic": getattr(context, "_dynamic", None),
     }
 
@@ -144,6 +146,15 @@ def _compiled(model: torch.nn.Module) -> bool:
     compiler = sys.modules.get("torch._dynamo.eval_frame")  # importing it takes seconds
     wrapped = compiler is not None and isinstance(model, compiler.OptimizedModule)
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def _options(compiled: Any) -> dict[str, Any]:
+    """Return the options that differ from a compiler's own: of a module, of one compiled in place, or of a function."""
+    context = getattr(compiled, "dynamo_ctx", None)
+    if context is not None:
+        return getattr(context, "compiler_config", None) or {}
+    ask = getattr(getattr(compiled, "_compiled_call_impl", compiled), "get_compiler_config", None)
+    return (ask() if callable(ask) else None) or {}
 
 
 def _mode(config: dict[str, Any]) -> str:

@@ -8,6 +8,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - The model is whatever module is called outermost. A global hook finds it in the first steps, and makes way for hooks
   on that module alone while it runs: a global hook would slow down every submodule's call, and torch.compile would
   compile the model once with it and once without.
+- A compiled function that makes a forward pass is one from its first line to its end, or to a backward pass in it.
+  Hooks on the modules that it calls would be a part of its graph, and do nothing there.
 - Phases do not nest: what happens inside one (the loader inside an evaluation) belongs to it. All hooks of a forward
   pass belong to it, too. What lies between the forward passes of an evaluation in the loop belongs to the evaluation
   (`slowstep_probe.marks`), also where they leave gradients on (`slowstep_probe.modes`).
@@ -127,6 +129,11 @@ class Probe:
     def models(self) -> list[torch.nn.Module]:
         """The modules that are called outermost: the model, and a loss if it is one."""
         return self._outermost.modules
+
+    @property
+    def compiled(self) -> list[Any]:
+        """The functions that torch.compile made, and that make a forward pass."""
+        return self._outermost.functions
 
     @property
     def loader(self) -> Any:
@@ -254,7 +261,7 @@ class Probe:
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
         self._undo += [hook.remove for hook in hooks] + [self._outermost.remove]
-        self._outermost.seek()
+        self._outermost.attach()
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")
@@ -282,6 +289,8 @@ class Probe:
                 if phase == "data":
                     after(result, *args)
                 return result
+            if phase in ("backward", "optimizer"):
+                self._outermost.goes_on()
             iterator = before(*args, **kwargs)
             self._enter(phase, iterator)
             try:
@@ -372,6 +381,7 @@ class Probe:
         self._trains_here()
         if self._beside():
             return None
+        self._outermost.goes_on()
         self._optimizers.append(self._depth)
         self._enter("optimizer")
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
@@ -421,7 +431,7 @@ class Probe:
         self._since_asked += 1
 
     def _step_ended(self) -> None:
-        self._boundary_due = True
+        self._boundary_due = self._batch_begins = True
         if self.losses:
             self.micro_batches, self.device = self._passes, self.losses.step_ended()
             self._passes = 0
@@ -436,9 +446,10 @@ class Probe:
         if self._depth == 0:
             self._outermost.seek()
 
-    def _forward_begins(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _forward_begins(self, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Enter the forward pass of a module or a function, and return whether it is one of the thread that trains."""
         if self._beside():
-            return
+            return False
         training = torch.is_grad_enabled() and not (self._depth == 0 and self._modes.only_looks(module))
         if training and self._thread is None:
             self._trains_here()
@@ -454,6 +465,7 @@ class Probe:
             if self._batch_begins:
                 self._batch_met(args, kwargs)
         self._enter("forward" if training else "evaluate")
+        return True
 
     def _batch_met(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count the work of the batch that training begins with: a loader's, or what the model is called with."""

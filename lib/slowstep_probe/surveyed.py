@@ -345,7 +345,7 @@ class Watched:
                 "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
                 "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
                 "convolutions": any(isinstance(m, torch.nn.Conv2d) for m in model.modules()),
-                **graph_facts(model),
+                **graph_facts(model, functions=probe.compiled),
             }
         return found
 
