@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -29,3 +31,46 @@ KEPT = torch.tensor([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])
 def test_useful_tokens_are_those_that_a_mask_keeps(mask: object, useful: int | None) -> None:
     found = count({"input_ids": IDS, "attention_mask": mask})
     assert (found.samples, found.padded_tokens, found.useful_tokens) == (2, 12, useful)
+
+
+@dataclass
+class Parts:
+    """A batch as a dataclass."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+
+
+@dataclass
+class Graphs:
+    """A batch of graphs, as PyTorch Geometric has them: all nodes are in one tensor."""
+
+    num_graphs: int
+    x: torch.Tensor = torch.zeros(40, 2)
+
+
+IMAGES = tuple(torch.zeros(3, 8 + i, 8) for i in range(16))
+TARGETS = tuple({"boxes": torch.zeros(i % 4, 4), "labels": torch.zeros(i % 4)} for i in range(16))
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        ((IMAGES, TARGETS), 16),  # as tuple(zip(*examples)) leaves them
+        ({"images": IMAGES, "targets": list(TARGETS)}, 16),
+        ([{"input_ids": torch.zeros(7)} for _ in range(4)], 4),
+        ([torch.zeros(n) for n in (7, 5, 9)], 3),
+        ((torch.zeros(32, 3, 8, 8), torch.zeros(32)), 32),
+        (((torch.zeros(32, 5), torch.zeros(32, 9)), torch.zeros(32)), 32),
+        (({"image": torch.zeros(32, 3)}, {"label": torch.zeros(32)}), 32),
+        ({"pixel_values": torch.zeros(8, 3, 4, 4), "labels": torch.zeros(8)}, 8),
+        ([torch.zeros(6, 2)], 6),
+        ([torch.zeros(3, 8, 8) for _ in range(16)], 16),
+        ((torch.zeros(16, 3, 8), torch.zeros(16, 3, 8)), 16),
+        (Graphs(num_graphs=5), 5),
+        (Parts(inputs=torch.zeros(9, 2), targets=torch.zeros(9)), 9),
+    ],
+)
+def test_examples_that_nobody_stacked_are_counted_one_by_one(batch: object, samples: int) -> None:
+    """A detector's images come as a tuple, each of 3 channels: the batch is as many as there are, and not 3."""
+    assert count(batch).samples == samples

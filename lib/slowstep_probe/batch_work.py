@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ def count(batch: Any) -> Work:
     """
     ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
     if ids is None or not hasattr(ids, "numel"):
-        return Work(samples=getattr(batch, "samples", None) or _first_dimension(batch))
+        return Work(samples=_said(batch) or _unstacked(batch) or _first_dimension(batch))
     mask, labels = batch.get("attention_mask"), batch.get("labels")
     return Work(
         samples=getattr(batch, "samples", None) or (ids.shape[0] if ids.dim() > 1 else 1),
@@ -72,9 +73,56 @@ def total(works: list[Work]) -> Work:
     return Work(samples=sum(w.samples for w in works), **sums)
 
 
+CHANNELS = (1, 3, 4)
+"""The first dimensions of an image: grey, in colours, with transparency."""
+
+
 def _first_dimension(batch: Any) -> int:
     """Return the length of the first tensor in a nest of mappings and sequences; 0 if there is none."""
     if isinstance(batch, torch.Tensor):
         return batch.shape[0] if batch.dim() else 1
-    items = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
-    return next((n for n in map(_first_dimension, items) if n), 0)
+    return next((n for n in map(_first_dimension, _items(batch)) if n), 0)
+
+
+def _unstacked(batch: Any) -> int:
+    """Return the length of a sequence of examples that nobody stacked, in a nest; 0 if there is none.
+
+    Its items have the same keys, or are tensors of one kind whose first dimensions differ: the parts of a stacked batch
+    have keys of their own, and share their first dimension. More images than each has channels are a sequence, too.
+    """
+    if isinstance(batch, list | tuple) and len(batch) > 1 and (_alike(batch) or _ragged(batch) or _images(batch)):
+        return len(batch)
+    return next((n for n in map(_unstacked, _items(batch)) if n), 0)
+
+
+def _said(batch: Any) -> int | None:
+    """Return the samples of a batch that knows them by an attribute: the kit's own, or that of a batch of graphs."""
+    said = getattr(batch, "samples", None) or getattr(batch, "num_graphs", None)
+    return said if isinstance(said, int) else None
+
+
+def _items(nest: Any) -> Iterable[Any]:
+    if isinstance(nest, Mapping):
+        return nest.values()
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        return [getattr(nest, field.name, None) for field in dataclasses.fields(nest)]
+    return nest if isinstance(nest, list | tuple) else ()
+
+
+def _images(items: Sequence[Any]) -> bool:
+    tensors = all(isinstance(item, torch.Tensor) and item.dim() == 3 for item in items)
+    return (
+        tensors
+        and len({(item.shape[0], item.dtype) for item in items}) == 1
+        and len(items) > items[0].shape[0] in CHANNELS
+    )
+
+
+def _alike(items: Sequence[Any]) -> bool:
+    return all(isinstance(item, Mapping) and item.keys() == items[0].keys() for item in items)
+
+
+def _ragged(items: Sequence[Any]) -> bool:
+    tensors = all(isinstance(item, torch.Tensor) and item.dim() for item in items)
+    kinds = {(item.dim(), item.dtype) for item in items} if tensors else ()
+    return len(kinds) == 1 and len({item.shape[0] for item in items}) > 1
