@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,7 +52,7 @@ def concluded(*failed: str, moved: tuple[str, ...] = ()) -> list[Concluded]:
     return [
         Concluded(
             section=s,
-            lab=None,
+            lab=SimpleNamespace(baseline=SimpleNamespace(fails="")),
             moved=moved,
             failed=OSError(errno.ENOSPC, "", "somewhere") if s.notebook in failed else None,
         )

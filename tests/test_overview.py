@@ -596,8 +596,10 @@ def test_of_a_change_in_two_families_the_first_verdict_counts(concluded: Conclud
     folder = concluded({"gradient_checkpointing=false": 0.4})
     store = Store(folder / "records")
     verdict = replace(overview(folder).verdicts[0], name="max_length=96")
-    for notebook, outcome in (("20_first", Outcome.INCONCLUSIVE), ("30_second", Outcome.SUPPORTED)):
-        store.write(Summary(notebook=notebook, verdicts=[replace(verdict, outcome=outcome)]), "summaries", notebook)
+    arm, sections = store.read(Summary, "summaries", "00_baseline").arm, ("10_data_loading", "30_sequence_length")
+    for notebook, outcome in zip(sections, (Outcome.INCONCLUSIVE, Outcome.SUPPORTED), strict=True):
+        told = Summary(notebook=notebook, arm=arm, verdicts=[replace(verdict, outcome=outcome)])
+        store.write(told, "summaries", notebook)
     found = [v.outcome for v in overview(folder).verdicts if v.name == verdict.name]
 
     assert found == [Outcome.INCONCLUSIVE]

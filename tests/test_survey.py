@@ -210,8 +210,12 @@ def test_libraries_that_train_are_surveyed(program: str, look: Look, tmp_path: P
         assert of(seen, "checkpointing")  # recomputing is seen where it happens
 
 
-def test_variables_that_are_set_before_imports_are_there_when_it_starts(look: Look, tmp_path: Path) -> None:
+def test_variables_that_are_set_before_imports_are_there_when_it_starts(
+    look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kit has imported PyTorch by then. Those that differ between processes, or come later, are left alone."""
+    for name in ("OMP_NUM_THREADS", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
     seen = look("sets_variables.py")
 
     assert "threads 1 home models" in seen.output
