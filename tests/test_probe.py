@@ -22,7 +22,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
-from slowstep_probe.clock import CudaClock
+from slowstep_probe.clock import CudaClock, device_of
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import optimizer_facts
@@ -666,3 +666,22 @@ def test_only_an_optimizer_ends_a_step_where_there_is_one(micro_batches: int, gr
 
     assert recorded.block.work.samples == 6 * micro_batches * 2
     assert len(recorded.losses) == 6
+
+
+@pytest.mark.parametrize(
+    ("initialised", "available", "expected", "device"),
+    [
+        (True, True, False, "cuda"),
+        (False, True, True, "cuda"),
+        (False, True, False, "cpu"),
+        (False, False, True, "cpu"),
+    ],
+)
+def test_a_program_that_has_not_touched_its_device_yet_is_timed_on_it(
+    initialised: bool, available: bool, expected: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may look at a batch before it makes its model. What it was surveyed on counts, if that is here."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+
+    assert device_of(expected) == device

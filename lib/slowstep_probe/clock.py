@@ -54,6 +54,15 @@ class CudaClock:
         return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks)]
 
 
+def device_of(expected: bool) -> str:
+    """Return the kind of device that a program trains on, 'cpu' or 'cuda', before its first step.
+
+    It may not have touched the device yet, where it looks at a batch before it makes its model. `expected` says that it
+    was seen to train there.
+    """
+    return "cuda" if torch.cuda.is_initialized() or (expected and torch.cuda.is_available()) else "cpu"
+
+
 def clock_for(device: str) -> Clock:
     """Return the clock that is right for `device` ('cpu' or 'cuda')."""
     return CudaClock() if device == "cuda" else HostClock()

@@ -70,6 +70,7 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
         processes=command.processes if command else 0,
         meeting=str(folder),
         freed_memory=settings.freed_memory,
+        on_device=command is not None and settings.run["use_cpu"] is False,
         started=start.asked,
         imports=interpreter.preloaded.seconds,
         ready=interpreter.preloaded.ready,

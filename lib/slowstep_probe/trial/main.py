@@ -29,7 +29,7 @@ from torch.profiler import record_function
 
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
-from slowstep_probe.clock import clock_for
+from slowstep_probe.clock import clock_for, device_of
 from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
@@ -280,7 +280,7 @@ class Trial:
         self.startup |= told.seconds
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
         self.startup |= told.beforehand
-        self.device = told.device or ("cuda" if torch.cuda.is_initialized() else "cpu")
+        self.device = told.device or device_of(self.launch.on_device)
         self.probe.clock = clock_for(self.device)
         if torch.cuda.is_initialized():
             torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building

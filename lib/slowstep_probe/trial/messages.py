@@ -34,6 +34,8 @@ class Launch:
     """The folder in which ranks on one node find each other."""
     freed_memory: str = "returned"
     """The fate of memory that a step frees (`slowstep_probe.trial.heap`)."""
+    on_device: bool = False
+    """True if the program was seen to train on a device that runs CUDA."""
     started: float
     """The time when the measurer asked for the process, by `time.monotonic()`, which all processes share."""
     imports: float = 0.0
