@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +24,10 @@ from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.measured import WHY_NOT
+from slowstep_probe.observed import graph_facts, observed
 from slowstep_probe.patches import Patches
+from slowstep_probe.probe import Probe
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
 ATTENTION = {"model.attn_implementation": "sdpa"}
@@ -259,3 +264,58 @@ def test_the_arithmetic_is_that_of_training(training: bool, arithmetic: str) -> 
     patches.remove()
 
     assert effects.facts([], None)["autocast"] == arithmetic
+
+
+class OwnForward(nn.Sequential):
+    """A model whose forward pass is its user's code."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + 1
+
+
+@pytest.mark.parametrize("kind", [nn.Sequential, OwnForward])
+def test_a_model_is_compiled_whatever_its_class(kind: type[nn.Sequential], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo compiles no call of PyTorch's own classes, as `torch.nn.Sequential` and its `compile()` show."""
+    monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, "frames", raising=False)
+    torch.manual_seed(0)
+    model, ids = kind(nn.Linear(4, 4), nn.ReLU()), torch.ones(2, 4)
+    expected = model(ids)
+    wanted = {"training_arguments.torch_compile": True, "training_arguments.torch_compile_backend": "eager"}
+    refused = ModelChanges(Wanted(wanted)).settle([model], by_trainer=False)
+    found = model(ids)
+
+    assert refused == []
+    assert torch.equal(found, expected)
+    assert importlib.import_module("torch._dynamo.utils").counters["frames"]["ok"] == 1
+    assert graph_facts(model)["compiled"] is True
+    assert list(copy.deepcopy(model).state_dict()) == ["0.weight", "0.bias"]
+    assert torch.equal(pickle.loads(pickle.dumps(model))(ids), expected)
+
+
+@pytest.mark.parametrize(
+    ("switches", "why"),
+    [
+        ({}, "Dynamo made no graph of it"),
+        ({"disable": True}, "Dynamo is switched off"),
+        ({"suppress_errors": True}, "its errors are suppressed"),
+    ],
+)
+def test_what_no_graph_runs_of_is_not_compiled(
+    switches: dict[str, bool], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own `compile()` a Sequential is not, nor is anything where Dynamo is off, or where it fails in silence."""
+    dynamo = importlib.import_module("torch._dynamo")
+    monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, "frames", raising=False)
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError
+
+    model = OwnForward(nn.Linear(4, 4)) if switches else nn.Sequential(nn.Linear(4, 4))
+    probe = Probe()
+    with probe.attached(), dynamo.config.patch(switches):
+        model.compile(backend=fails if switches else "eager")
+        model(torch.ones(2, 4)).mean().backward()
+        found = observed(probe)
+
+    assert found["compiled"] is False
+    assert why in found[f"{WHY_NOT}compiled"]

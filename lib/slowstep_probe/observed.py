@@ -32,6 +32,8 @@ def observed(probe: Probe) -> dict[str, Any]:
         found |= looking(optimizer_facts)(probe.optimizer) or {}
     if probe.models or probe.compiled:  # a loss that is called beside the model is compiled or not as well
         found |= looking(graph_facts)(*probe.models, functions=probe.compiled) or {}
+    if found.get("compiled"):
+        found |= looking(_without_graphs)() or {}
     return found
 
 
@@ -139,6 +141,17 @@ def graph_facts(*models: torch.nn.Module, functions: Sequence[Any] = ()) -> dict
         "torch_compile_mode": _mode(_options(found)),
         "torch_compile_dynamic": getattr(context, "_dynamic", None),
     }
+
+
+def _without_graphs() -> dict[str, Any]:
+    """Return that nothing is compiled, and why, where the compiler has made no graph that runs; {} elsewhere."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    if counters is None or counters["frames"]["ok"]:
+        return {}
+    config = sys.modules["torch._dynamo.config"]
+    why = "Dynamo is switched off (TORCHDYNAMO_DISABLE)" if config.disable else "Dynamo made no graph of it"
+    why += ", and its errors are suppressed (torch._dynamo.config.suppress_errors)" * config.suppress_errors
+    return {"compiled": False, f"{WHY_NOT}compiled": why}
 
 
 def _compiled(model: torch.nn.Module) -> bool:

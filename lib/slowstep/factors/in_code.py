@@ -16,7 +16,7 @@ KEEPS_FREED_MEMORY = "MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_MAX_=0"
 
 LINES = {
     "freed_memory": f"{KEEPS_FREED_MEMORY} in the environment of the command",
-    "training_arguments.torch_compile": "model.compile()  # once, before the loop",
+    "training_arguments.torch_compile": "model = torch.compile(model)  # once, before the loop",
     "training_arguments.bf16": "with torch.autocast(…, torch.bfloat16)  # around the forward pass",
     "training_arguments.fp16": "with torch.autocast(…, torch.float16)  # around the forward pass",
     "training_arguments.gradient_checkpointing": "model.gradient_checkpointing_enable()",

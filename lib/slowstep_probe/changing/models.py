@@ -111,7 +111,7 @@ class ModelChanges:
             for one in called:
                 mode, backend = self.wanted.values.get(MODE), self.wanted.values.get(BACKEND)
                 more = {"backend": backend} if backend else {}
-                one.compile(mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
+                _compile(one, mode=mode, dynamic=self.wanted.values.get(DYNAMIC), **more)
                 self.wanted.note(COMPILE, type(one).__name__, False, True)
 
     def _attention(self, models: Sequence[torch.nn.Module]) -> str | None:
@@ -191,6 +191,22 @@ def _topmost(module: torch.nn.Module, method: str) -> list[Any]:
     if hasattr(module, method):
         return [module]
     return [found for child in module.children() for found in _topmost(child, method)]
+
+
+def _compile(model: torch.nn.Module, **given: Any) -> None:
+    """Have a model's call compiled in place, as its own `compile()` does.
+
+    Dynamo compiles no call of a class of PyTorch's own, as of torch.nn.Sequential, unless it is made by other code.
+    """
+    call = model._call_impl
+    if not type(model).forward.__module__.startswith("torch.nn.modules"):
+        model.compile(**given)
+        return
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    model._compiled_call_impl = torch.compile(called, **given)
 
 
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
