@@ -32,7 +32,7 @@ from slowstep.judgement.verdicts_together import reconsidered
 from slowstep.processes.lock import is_locked
 from slowstep.records import Block, ComparisonRecord, Store, identity
 from slowstep.settings.convert import from_plain
-from slowstep.settings.sections import AUDIT, BASELINE, FINAL
+from slowstep.settings.sections import AUDIT, BASELINE, FINAL, SECTIONS
 from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
@@ -332,7 +332,7 @@ def overview(folder: Path) -> Overview:
 def _is_of(summary: Summary, about: Description) -> bool:
     """Return whether a notebook concluded about the run and the environment described, and is asked something there.
 
-    What does not say what it is about is taken to be.
+    What does not say what it is about counts, and so does a notebook of one's own.
     """
     settings = replace(about.settings, defaults=about.training_defaults)
     try:
@@ -342,7 +342,7 @@ def _is_of(summary: Summary, about: Description) -> bool:
     arm = identity(Arm(label="", settings=settings).determinants())
     environment = identity(about.environment.determinants)
     of_it = summary.arm in ("", arm) and summary.environment in ("", environment)
-    return of_it and summary.notebook in {section.notebook for section in asked}
+    return of_it and summary.notebook not in {section.notebook for section in SECTIONS if section not in asked}
 
 
 def busy(blocks: Sequence[Block]) -> str:
