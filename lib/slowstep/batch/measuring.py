@@ -33,6 +33,8 @@ class Concluded:
     """The choice of the final section."""
     moved: Sequence[str] = ()
     """The phases of which later steps of the baseline show another share, if the section concludes again for them."""
+    fails: str = ""
+    """How the run itself failed after it had trained for a while, as the baseline's section tells it."""
     failed: Exception | None = None
     """Why it could not be measured to its end."""
 
@@ -71,8 +73,7 @@ def measured(
 
 
 def _baseline(lab: Lab, moved: Sequence[str] = ()) -> Concluded:
-    lab.conclude()
-    return Concluded(section=BASELINE, lab=lab, moved=moved)
+    return Concluded(section=BASELINE, lab=lab, moved=moved, fails=lab.conclude().fails)
 
 
 def _concluded(section: Section, lab: Lab, moved: Sequence[str] = ()) -> Concluded:

@@ -96,8 +96,8 @@ def _say(one: Concluded, said: dict[str, Verdict]) -> None:
             say(f"later steps of the baseline show another share of {shares}: bounds that rested on it are gone")
         _say_verdicts(f"{one.section.title}, once more", changed)
     else:
-        if one.section is BASELINE and (fails := one.lab.baseline.fails):
-            say(sentence(fails))
+        if one.fails:
+            say(sentence(one.fails))
         _say_verdicts(one.section.title, one.verdicts)
 
 
