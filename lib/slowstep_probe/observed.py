@@ -146,7 +146,7 @@ def graph_facts(*models: torch.nn.Module, functions: Sequence[Any] = ()) -> dict
 def _without_graphs() -> dict[str, Any]:
     """Return that nothing is compiled, and why, where the compiler has made no graph that runs; {} elsewhere."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if counters is None or counters["frames"]["ok"]:
+    if counters is None or counters["frames"]["ok"] or counters["stats"]["unique_graphs"]:  # these with fullgraph
         return {}
     config = sys.modules["torch._dynamo.config"]
     why = "Dynamo is switched off (TORCHDYNAMO_DISABLE)" if config.disable else "Dynamo made no graph of it"
