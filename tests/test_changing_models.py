@@ -287,8 +287,9 @@ def test_a_model_is_compiled_whatever_its_class(kind: type[nn.Sequential], monke
     model, ids = kind(nn.Linear(4, 4), nn.ReLU()), torch.ones(2, 4)
     expected = model(ids)
     wanted = {"training_arguments.torch_compile": True, "training_arguments.torch_compile_backend": "eager"}
-    refused = ModelChanges(Wanted(wanted)).settle([model], by_trainer=False)
-    found = model(ids)
+    with Probe().attached():
+        refused = ModelChanges(Wanted(wanted)).settle([model], by_trainer=False)
+        found = model(ids)
 
     assert refused == []
     assert torch.equal(found, expected)

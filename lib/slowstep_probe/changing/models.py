@@ -198,15 +198,12 @@ def _compile(model: torch.nn.Module, **given: Any) -> None:
 
     Dynamo compiles no call of a class of PyTorch's own, as of torch.nn.Sequential, unless it is made by other code.
     """
-    call = model._call_impl
-    if not type(model).forward.__module__.startswith("torch.nn.modules"):
+    if type(model).forward.__module__.startswith("torch.nn.modules"):
+        from torch._dynamo.external_utils import wrap_inline  # it takes seconds; torch.compile(model) does the same
+
+        model._compiled_call_impl = torch.compile(wrap_inline(model._call_impl), **given)
+    else:
         model.compile(**given)
-        return
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
-
-    model._compiled_call_impl = torch.compile(called, **given)
 
 
 def _under_autocast(model: torch.nn.Module, dtype: torch.dtype) -> None:
