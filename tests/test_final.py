@@ -338,6 +338,17 @@ def test_a_report_decides_as_the_measuring_did(limit: float | None, quick: Setti
     assert [m.verdict for m in reported.head_to_heads] == [m.verdict for m in measured.head_to_heads]
 
 
+def faster_without_checkpointing(
+    quick: Settings, outputs: Path, minutes: float, measurer: type[SimulatedMeasurer]
+) -> Lab:
+    """The last notebook of a run that is 40 % faster without checkpointing, and asks nothing else."""
+    truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
+    given = {"gradient_checkpointing": {"gradient_checkpointing": [False]}, "budget.minutes": minutes}
+    loaded = Loaded(settings=override(settings, given), source="quick.yaml", places={})
+    return open_lab(loaded, outputs, "90_final_config", measurer(truth, loaded.settings.budget))
+
+
 class WithoutConfirmation(SimulatedMeasurer):
     """Has no time left to measure anything once more."""
 
@@ -347,11 +358,7 @@ class WithoutConfirmation(SimulatedMeasurer):
 
 def test_what_no_time_was_left_to_confirm_was_not_measured_again(quick: Settings, tmp_path: Path) -> None:
     """It may yet be confirmed, and nowhere is it said that fresh pairs have spoken against it."""
-    truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)
-    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
-    given = {"gradient_checkpointing": {"gradient_checkpointing": [False]}, "budget.minutes": 1e4}
-    loaded = Loaded(settings=override(settings, given), source="quick.yaml", places={})
-    lab = open_lab(loaded, tmp_path, "90_final_config", WithoutConfirmation(truth, loaded.settings.budget))
+    lab = faster_without_checkpointing(quick, tmp_path, 1e4, WithoutConfirmation)
     choice = choose(lab)
     (refused,) = decision_of(choice).refused
     told = str(final_conclusion(choice.verdict, choice.verdicts, choice.left_out, []))
@@ -365,11 +372,7 @@ def test_what_no_time_was_left_to_confirm_was_not_measured_again(quick: Settings
 
 def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_path: Path) -> None:
     """It shows where the time goes, and no verdict rests on it."""
-    truth = Truth(gain=lambda arm, purpose: 0.0 if arm.settings.training("gradient_checkpointing") else 0.4)
-    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={})
-    given = {"gradient_checkpointing": {"gradient_checkpointing": [False]}, "budget.minutes": 1e3}
-    loaded = Loaded(settings=override(settings, given), source="quick.yaml", places={})
-    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, loaded.settings.budget))
+    lab = faster_without_checkpointing(quick, tmp_path, 1e3, SimulatedMeasurer)
     choice = choose(lab)
     began, lab.began = lab.began, lab.began - 1e6
     late = profiles(lab, choice).keys()

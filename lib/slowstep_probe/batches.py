@@ -16,6 +16,9 @@ AHEAD = 1024
 """The most batches of an iterator that wait to be trained on."""
 
 
+_count = looking(batch_work.count)
+
+
 class Batches:
     """The iterators of loaders, by numbers in the order in which they were met, and what became of their batches."""
 
@@ -60,7 +63,7 @@ class Batches:
             self._numbers[iterator] = next(self._count)
         return self._numbers[iterator]
 
-    def made(self, iterator: Any, loader: Any, updates: int = 0) -> None:
+    def made(self, iterator: Any, loader: Any, updates: int) -> None:
         """Note which loader an iterator is of, and how many optimizer steps had ended when it was made."""
         number = self.number(iterator)
         self._loaders[number], self._began[number], self._after[number] = loader, updates, self._ended
@@ -80,7 +83,7 @@ class Batches:
 
     def give(self, batch: Any) -> None:
         """Count the work of a batch that came from the iterator that was asked last."""
-        self._source.append(looking(batch_work.count)(batch) or Work())
+        self._source.append(_count(batch) or Work())
         if self._asked is not None:
             self._given.add(self._asked)
 

@@ -58,6 +58,9 @@ WITHOUT_ASKING = 8
 """Optimizer steps without a request for data, after which training is taken to draw from no loader any more."""
 
 
+_count_inputs = looking(batch_work.count_inputs)
+
+
 class Probe:
     """Marks phases and counts work while it is attached, and gathers them into blocks.
 
@@ -472,7 +475,7 @@ class Probe:
         done = self.fetched.take()
         self._met += done is not None
         if done is None and not self.fetched.training and not (self._in_closure and self.losses):
-            done = looking(batch_work.count_inputs)(args, kwargs)
+            done = _count_inputs(args, kwargs)
         if done is not None:
             self.tape.add(done)
             self._batch_begins = False

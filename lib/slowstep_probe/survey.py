@@ -106,6 +106,7 @@ class Survey:
         self._builds = False
         """True while one is."""
         self._changes = ChangesBetween()
+        self._asked, self._item_made = looking(self._changes.asked), looking(self._changes.made)
         self._opened: dict[int, str] = {}
         """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
         self._patches, self._late = Patches(), LateImports()
@@ -209,11 +210,11 @@ class Survey:
         }
 
     def _batch_asked(self, original: Any, iterator: Any) -> Any:
-        looking(self._changes.asked)(iterator._dataset)
+        self._asked(iterator._dataset)
         try:
             return original(iterator)
         finally:
-            looking(self._changes.made)(iterator._dataset)
+            self._item_made(iterator._dataset)
 
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
         if id(loader.dataset) not in self._opened:

@@ -28,8 +28,7 @@ from slowstep.judgement.comparison import LOOKS, change
 from slowstep.judgement.suspects import Suspect
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
-from slowstep.measure.local import LOOKED_AT_SECONDS
-from slowstep.measure.measurer import FEWEST, OVERTIME, Measurer
+from slowstep.measure.measurer import FEWEST, LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
 from slowstep.records import Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings

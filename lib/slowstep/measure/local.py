@@ -20,7 +20,7 @@ from slowstep.launch.run_in_subprocess import run_in_subprocess
 from slowstep.launch.trial_process import NoTimeLeft, TrialEnded
 from slowstep.measure.interleaved import InterleavedComparison
 from slowstep.measure.live_trial import OBSERVED, PATIENCE
-from slowstep.measure.measurer import OVERTIME, ComparisonRequest, Tell, TellOne
+from slowstep.measure.measurer import LOOKED_AT_SECONDS, OVERTIME, ComparisonRequest, Tell, TellOne
 from slowstep.measure.pool import TrialPool
 from slowstep.measure.rounds import Rounds
 from slowstep.nodes.current import open_session
@@ -56,8 +56,8 @@ A second of training by many small operators is hundreds of thousands of events,
 make a trace too large to look at: 114,000 a step of a 7B by QLoRA on an H100.
 """
 
-LOOKED_AT_SECONDS, LOOKED_AT_MOST = 4.0, 200
-"""The seconds of training, and the most steps, in which the profiled trial's stack is looked at."""
+LOOKED_AT_MOST = 200
+"""The most steps in which the profiled trial's stack is looked at (`LOOKED_AT_SECONDS`)."""
 
 LATE_SECONDS = 20.0
 """The seconds that training as far as the steps to be looked at may take, even if they are not left."""

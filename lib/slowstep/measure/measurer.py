@@ -54,6 +54,10 @@ OVERTIME = 0.1
 """The part of the minutes by which what is begun may last longer than what is left of them."""
 
 
+LOOKED_AT_SECONDS = 4.0
+"""The seconds of training in which a profiled trial's stack is looked at."""
+
+
 class Measurer(Protocol):
     """An object that can train arms and time them. Close it to end whatever it still runs."""
 

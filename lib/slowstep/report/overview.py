@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -295,7 +295,7 @@ def overview(folder: Path) -> Overview:
     now = is_locked(folder)
     runs = [_told(run, now) for run in store.every(NotebookRun, "notebooks")]
     about = store.read(Description, *DESCRIPTION)
-    summaries = {s.notebook: s for s in store.every(Summary, "summaries") if about is None or _is_of(s, about)}
+    summaries = {s.notebook: s for s in _of_what_is_described(store.every(Summary, "summaries"), about)}
     final, baseline = summaries.get(FINAL.notebook), summaries.get(BASELINE.notebook)
     verdicts: dict[str, Verdict] = {}
     for name in sorted(summaries):
@@ -329,20 +329,23 @@ def overview(folder: Path) -> Overview:
     )
 
 
-def _is_of(summary: Summary, about: Description) -> bool:
-    """Return whether a notebook concluded about the run and the environment described, and is asked something there.
+def _of_what_is_described(summaries: Iterable[Summary], about: Description | None) -> list[Summary]:
+    """Return what notebooks concluded about the run and the environment described, if they are asked something there.
 
     What does not say what it is about counts, and so does a notebook of one's own.
     """
+    if about is None:
+        return list(summaries)
     settings = replace(about.settings, defaults=about.training_defaults)
     try:
         asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
     except ValueError:  # the description is damaged
-        return True
-    arm = identity(Arm(label="", settings=settings).determinants())
-    environment = identity(about.environment.determinants)
-    of_it = summary.arm in ("", arm) and summary.environment in ("", environment)
-    return of_it and summary.notebook not in {section.notebook for section in SECTIONS if section not in asked}
+        return list(summaries)
+    not_asked = {section.notebook for section in SECTIONS if section not in asked}
+    arms = ("", identity(Arm(label="", settings=settings).determinants()))
+    environments = ("", identity(about.environment.determinants))
+    of_it = (s for s in summaries if s.arm in arms and s.environment in environments)
+    return [s for s in of_it if s.notebook not in not_asked]
 
 
 def busy(blocks: Sequence[Block]) -> str:

@@ -81,16 +81,12 @@ class ModuleCalls:
         for call in self._calls:
             moment = 1e-3 * call.end + clock
             called[bisect.bisect(borders, moment), call.phase, id(call.module)].append(call)
-        alike = defaultdict[tuple[int, str, object], int](int)
-        for (border, phase, _), calls in called.items():
-            if len(calls) >= OFTEN_EACH:
-                alike[border, phase, _kind(calls[0].module)] += len(calls)
-
-        def is_often(border: int, phase: str, calls: Sequence[Call]) -> bool:
-            by_turns = len(calls) >= OFTEN_EACH and alike[border, phase, _kind(calls[0].module)] >= 2 * OFTEN
-            return by_turns or len(calls) >= OFTEN
-
-        often = {key: calls for key, calls in called.items() if is_often(*key[:2], calls)}
+        alike = Counter[tuple[int, str, object]]()
+        kinds = {key: (*key[:2], _kind(calls[0].module)) for key, calls in called.items() if len(calls) >= OFTEN_EACH}
+        for key, kind in kinds.items():
+            alike[kind] += len(called[key])
+        by_turns = {key for key, kind in kinds.items() if alike[kind] >= 2 * OFTEN}
+        often = {key: calls for key, calls in called.items() if key in by_turns or len(calls) >= OFTEN}
         parts = {(*key[:2], id(part)) for key, calls in often.items() for part in list(calls[0].module.modules())[1:]}
         loops = [calls for key, calls in often.items() if key not in parts]
         found, together = list[Repeated](), list[list[Call]]()
