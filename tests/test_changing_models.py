@@ -24,8 +24,9 @@ from slowstep_probe.changing.effects import Effects
 from slowstep_probe.changing.idle_gradients import IdleGradients, idle
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.wanted import Wanted
+from slowstep_probe.graphs import graph_facts
 from slowstep_probe.measured import WHY_NOT
-from slowstep_probe.observed import graph_facts, observed
+from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 

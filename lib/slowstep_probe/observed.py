@@ -6,13 +6,13 @@ Nothing here knows the settings, so that no fact can be an echo of what was aske
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from slowstep_probe.graphs import graph_facts, without_graphs
 from slowstep_probe.looks import looking
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.probe import Probe
@@ -33,7 +33,7 @@ def observed(probe: Probe) -> dict[str, Any]:
     if probe.models or probe.compiled:  # a loss that is called beside the model is compiled or not as well
         found |= looking(graph_facts)(*probe.models, functions=probe.compiled) or {}
     if found.get("compiled"):
-        found |= looking(_without_graphs)() or {}
+        found |= looking(without_graphs)() or {}
     return found
 
 
@@ -123,67 +123,6 @@ def _paging(optimizer: torch.optim.Optimizer, states: Sequence[torch.Tensor]) ->
         return {"optimizer_paged": paged}
     why = f"bitsandbytes pages states of {PAGED_FROM:,} values and more, and the largest has {largest:,}"
     return {"optimizer_paged": paged, f"{WHY_NOT}optimizer_paged": why}
-
-
-def graph_facts(*models: torch.nn.Module, functions: Sequence[Any] = ()) -> dict[str, Any]:
-    """Return whether a model or a part of it is compiled, and in which mode, by the options that its compiler holds.
-
-    A loss that holds the model, and is called in its place, is not compiled itself. `functions` are those that were
-    compiled and make forward passes.
-    """
-    parts = (part for model in models for part in model.modules() if _compiled(part))
-    found = next((part for part in (*parts, *functions)), None)
-    if found is None:
-        return {"compiled": False, "torch_compile_mode": None, "torch_compile_dynamic": None}
-    context = getattr(found, "dynamo_ctx", None)
-    return {
-        "compiled": True,
-        "torch_compile_mode": _mode(_options(found)),
-        "torch_compile_dynamic": getattr(context, "_dynamic", None),
-    }
-
-
-def _without_graphs() -> dict[str, Any]:
-    """Return that nothing is compiled, and why, where the compiler has made no graph that runs; {} elsewhere."""
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if counters is None or counters["frames"]["ok"] or counters["stats"]["unique_graphs"]:  # these with fullgraph
-        return {}
-    config = sys.modules["torch._dynamo.config"]
-    why = "Dynamo is switched off (TORCHDYNAMO_DISABLE)" if config.disable else "Dynamo made no graph of it"
-    why += ", and its errors are suppressed (torch._dynamo.config.suppress_errors)" * config.suppress_errors
-    return {"compiled": False, f"{WHY_NOT}compiled": why}
-
-
-def _compiled(model: torch.nn.Module) -> bool:
-    """Return whether a module was compiled, by torch.compile or in place by its own `compile()`."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # importing it takes seconds
-    wrapped = compiler is not None and isinstance(model, compiler.OptimizedModule)
-    return wrapped or getattr(model, "_compiled_call_impl", None) is not None
-
-
-def _options(compiled: Any) -> dict[str, Any]:
-    """Return the options that differ from a compiler's own: of a module, of one compiled in place, or of a function."""
-    context = getattr(compiled, "dynamo_ctx", None)
-    if context is not None:
-        return getattr(context, "compiler_config", None) or {}
-    ask = getattr(getattr(compiled, "_compiled_call_impl", compiled), "get_compiler_config", None)
-    return (ask() if callable(ask) else None) or {}
-
-
-def _mode(config: dict[str, Any]) -> str:
-    """Return the mode of torch.compile whose options are set, the one with the most of them; 'default' without any."""
-    from torch._inductor import config as inductor
-    from torch._inductor import list_mode_options
-
-    plain = inductor.get_config_copy()
-    changed = {key: value for key, value in config.items() if plain.get(key) != value}
-    fitting = {
-        mode: options
-        for mode, options in list_mode_options().items()
-        if options and all(changed.get(key, plain.get(key)) == value for key, value in options.items())
-    }
-    known = {mode: options for mode, options in fitting.items() if set(options) & set(changed)}
-    return max(known, key=lambda mode: len(known[mode]), default="default")
 
 
 def adapter_facts(module: torch.nn.Module) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
+from slowstep_probe.graphs import dynamo
 from slowstep_probe.hooks import WatchingHook
 from slowstep_probe.looks import looking
 
@@ -268,7 +269,7 @@ def leave_out_of_graphs() -> None:
 
     They would run as if they were a part of a graph. Where they are a part of one they do nothing.
     """
-    skip = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
+    skip = getattr(dynamo("eval_frame"), "skip_code", None)
     for name, module in list(sys.modules.items()) if skip is not None else ():
         if name.partition(".")[0] == "slowstep_probe":
             for code in _codes(vars(module).values(), name):

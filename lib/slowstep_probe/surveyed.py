@@ -129,14 +129,6 @@ OF_ITS_OWN = (
 )
 
 
-def _trains_with_others() -> bool:
-    """Return whether this process is one of several that exchange gradients."""
-    import torch.distributed
-
-    together = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return together and torch.distributed.get_world_size() > 1
-
-
 class Collector:
     """The seconds that Python's cyclic garbage collector takes, whoever called it."""
 
@@ -190,8 +182,10 @@ class Watched:
 
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
+        from slowstep_probe.changing.data_parallel import world_size
+
         self.boundaries += 1
-        if os.getpid() != self._process and _trains_with_others():
+        if os.getpid() != self._process and world_size() > 1:
             self._send({"refused": OF_ITS_OWN})
         if self.boundaries == 1:
             self.early.detach()
@@ -298,7 +292,7 @@ class Watched:
         from slowstep_probe import places
         from slowstep_probe.changing.trainer_events import eval_samples
         from slowstep_probe.looks import with_size
-        from slowstep_probe.observed import graph_facts, observed, optimizer_facts
+        from slowstep_probe.observed import observed, optimizer_facts
 
         probe, trainer = self.probe, self.configurations.trainer
         block, _ = probe.close()
@@ -345,7 +339,6 @@ class Watched:
                 "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
                 "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
                 "convolutions": any(isinstance(m, torch.nn.Conv2d) for m in model.modules()),
-                **graph_facts(model, functions=probe.compiled),
             }
         return found
 

@@ -99,11 +99,11 @@ def place(at: dict[str, Any], seen: SurveyRecord) -> str:
 
 
 def _model(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
-    model = (seen.training or {}).get("model")
-    if model:
+    training = seen.training or {}
+    if model := training.get("model"):
         kinds = ", ".join(sorted(model["dtypes"], key=lambda kind: -model["dtypes"][kind]))
         parts = [f"{count(model['parameters'])} parameters", f"{count(model['trained'])} of them trained", kinds]
-        parts += ["compiled"] * bool(model["compiled"]) + [f"on {seen.training['device']}"]
+        parts += ["compiled"] * bool(training["facts"].get("compiled")) + [f"on {training['device']}"]
         yield "model", f"{model['name'].rpartition('.')[2]}: {', '.join(parts)}"
 
 

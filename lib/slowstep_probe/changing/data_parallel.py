@@ -200,14 +200,20 @@ class GradientExchange:
 
         `ddp.rank_data` says whether the rank trains on its own part of the data; it is absent where no part is given.
         """
-        met = torch.distributed.is_available() and torch.distributed.is_initialized()
-        found = parallel_facts(models) | {"world_size": torch.distributed.get_world_size() if met else 1}
+        processes = world_size()
+        found = parallel_facts(models) | {"world_size": processes or 1}
         if self._made and self._passes:
             found["ddp.sync_each_batch"] = self._exchanges == self._passes
         part = data_rank(loader)
-        if met and part is not None:
+        if processes and part is not None:
             found[RANK_DATA] = "own" if part == torch.distributed.get_rank() else "swapped"
         return found
+
+
+def world_size() -> int:
+    """Return the processes that exchange gradients with this one, itself included; 0 while it has met none."""
+    met = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if met else 0
 
 
 def data_rank(loader: Any) -> int | None:

@@ -30,6 +30,7 @@ from torch.profiler import record_function
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import clock_for, device_of
+from slowstep_probe.graphs import recompilations
 from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
 from slowstep_probe.patches import Patches
@@ -302,7 +303,7 @@ class Trial:
             steps=self.passed + steps,
             queued=self.probe.workers.ready,
             collectives=collectives,
-            recompilations=_recompilations(),
+            recompilations=recompilations(),
         )
         self._send(measured)
 
@@ -412,14 +413,6 @@ def end(status: int = 0) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
-
-
-def _recompilations() -> int:
-    """Return the graphs that torch.compile made because no earlier one fitted; 0 where nothing is compiled."""
-    compiler = sys.modules.get("torch._dynamo.utils")  # importing it takes seconds
-    if compiler is None:
-        return 0
-    return sum(m.recompile_reason is not None for m in compiler.get_compilation_metrics())
 
 
 def memory() -> Memory:

@@ -10,7 +10,6 @@ a model refines its answer (twelve times in RAFT).
 from __future__ import annotations
 
 import bisect
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from slowstep_probe.graphs import any_made
 from slowstep_probe.trial.loops import Repeated
 
 OFTEN = 50
@@ -49,7 +49,7 @@ class ModuleCalls:
         self._begun = defaultdict[int, list[int]](list)
         self._weighted: dict[int, bool] = {}
         self._handles: list[Any] = []
-        if not _compiles():  # what is compiled would be compiled anew, since the compiler looks at hooks
+        if not any_made():  # what is compiled would be compiled anew, since the compiler looks at hooks
             self._handles = [
                 register_module_forward_pre_hook(self._entered),
                 register_module_forward_hook(self._left),
@@ -120,9 +120,3 @@ def _loop(together: Sequence[Sequence[Call]], clock: float) -> list[Repeated]:
 def _kind(module: Any) -> tuple[type, tuple[Any, ...]]:
     """Return what modules alike have in common: their class, and the sizes of their weights."""
     return type(module), tuple(p.shape for p in module.parameters())
-
-
-def _compiles() -> bool:
-    """Whether anything was compiled in this process."""
-    compiler = sys.modules.get("torch._dynamo.utils")  # importing it takes seconds
-    return compiler is not None and bool(compiler.counters["frames"])
