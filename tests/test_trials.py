@@ -21,10 +21,11 @@ import pytest
 
 import workloads_for_tests as w
 from asking import compare
+from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
-from slowstep.launch.trial_process import TrialEnded
-from slowstep.measure import other_processes
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.measure import other_processes, pool
 from slowstep.measure.interleaved import InterleavedComparison, Needs, common, sizes
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
@@ -32,7 +33,7 @@ from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, Work, identity
 from slowstep.settings.schema import Budget
-from slowstep_probe.trial.messages import Failed
+from slowstep_probe.trial.messages import Failed, Ready
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -124,6 +125,66 @@ def test_comparisons_together_share_the_blocks_of_the_baseline(measurer: LocalMe
     for record in records:
         draw = random.Random(record.seed)
         assert [("baseline", "treatment")[draw.choice((0, 1))] for _ in range(4)] == [p.first for p in record.pairs]
+
+
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which trials are started at the same time, whatever this one is."""
+    monkeypatch.setattr(pool, "this_machine", lambda: replace(this_machine(), cores=4))
+
+
+def test_treatments_are_built_at_the_same_time(measurer: LocalMeasurer, arm: Make, four_cores: None) -> None:
+    """Those of a round, beside the baseline, and all of them with it when they are launched anew; each is still warmed
+    up by itself."""
+    seeds = [arm(w.Built, {"training_arguments.seed": seed}) for seed in (1, 2)]
+    stop = StopRule(max_pairs=2, minimum_effect=1e-300, looks=(1,), launch_share=0, futility=0)
+    requests = [ComparisonRequest(baseline=arm(w.Tiny), treatment=one, stop=stop) for one in seeds]
+    built: list[list[list[float]]] = []
+
+    def look(_: int, __: Sequence[Pair]) -> None:
+        live = [trial.record for trial in own.pool.live.values()]
+        built.append([record.observed["built"] for record in live if record.arm == "Built"])
+
+    with LocalMeasurer(replace(measurer.budget, launches=2), measurer.logs) as own:
+        records = dict(own.compare_together(requests, look))
+        assert own.pool.launches == 6
+
+    assert [True, True] == [healthy(record, 2) for record in records.values()]
+    assert [[0, 1]] * 2 == [[pair.launch for pair in record.pairs] for record in records.values()]
+    assert len({begin for look in built for begin, _ in look}) == 4
+    assert all(max(begin for begin, _ in look) < min(end for _, end in look) for look in built if look)
+
+
+def test_one_that_fails_as_it_is_built_leaves_the_others(measurer: LocalMeasurer, arm: Make, four_cores: None) -> None:
+    """Its record says how, it is launched once, and those that were built beside it get all their pairs."""
+    treatments = [arm(w.Unbuilt), arm(w.Twin), arm(w.Twin, {"training_arguments.seed": 7})]
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        failed, *fine = together(own, arm(w.Tiny), treatments, pairs=2)
+        assert own.pool.launches == 4
+
+    assert (failed.treatment.status, "no such width" in failed.treatment.reason) == (Status.CRASHED, True)
+    assert [True, True] == [healthy(record, 2) for record in fine]
+
+
+def test_one_that_lacks_memory_beside_others_is_launched_by_itself(
+    measurer: LocalMeasurer, arm: Make, four_cores: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it takes while others are built says nothing of what it takes later."""
+    killed = list[int]()
+
+    def ready(process: TrialProcess) -> Ready:
+        if process.arm.label == "Twin" and not killed:
+            killed.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+        return plain(process)
+
+    plain = TrialProcess.ready
+    monkeypatch.setattr(TrialProcess, "ready", ready)
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        records = together(own, arm(w.Tiny), [arm(w.Twin), arm(w.Labours)], pairs=2)
+        assert own.pool.launches == 4
+
+    assert [True, True] == [healthy(record, 2) for record in records]
 
 
 def test_a_failure_is_that_of_one_comparison(measurer: LocalMeasurer, arm: Make) -> None:

@@ -80,6 +80,26 @@ class Twin(Tiny):
     """The same again under another name."""
 
 
+class Built(Tiny):
+    """Takes two seconds to build, and tells when it was built."""
+
+    def build_model(self) -> None:
+        began = time.monotonic()
+        time.sleep(2)
+        super().build_model()
+        self.built = [began, time.monotonic()]
+
+    def observe(self) -> dict[str, Any]:
+        return super().observe() | {"built": self.built}
+
+
+class Unbuilt(Tiny):
+    """Can't be built."""
+
+    def build_model(self) -> None:
+        raise ValueError("no such width")
+
+
 class Labours(Tiny):
     """Its dataset costs a millisecond of processor time an item, in whatever process draws it."""
 

@@ -24,7 +24,7 @@ from slowstep.records import Memory, Status
 from slowstep.settings.schema import Budget, Settings
 from slowstep_probe.processes.log import last_line
 from slowstep_probe.ranks.failures import LOST
-from slowstep_probe.trial.messages import Failed
+from slowstep_probe.trial.messages import Failed, Ready
 
 LAST_WORDS_SECONDS = 10.0
 """The seconds that a failed trial may take to write its traceback and to end by itself."""
@@ -77,6 +77,9 @@ class TrialProcess:
             self._far.close()
             raise
         self._far.hand_over(self.guarded.connection)
+        self._ready: Ready | None = None
+        self.startup_seconds = 0.0
+        """Seconds from its start until it was seen to be ready to train; 0 before that."""
         self.unanswered = False
         """True if a request was interrupted (Ctrl-C) before its answer came. The next answer would be that one."""
 
@@ -105,6 +108,13 @@ class TrialProcess:
     def folder(self) -> Path:
         """The folder that the trial writes to."""
         return self.guarded.folder
+
+    def ready(self) -> Ready:
+        """Return what the trial tells as soon as it could train; TrialEnded if it fails, or takes too long to come."""
+        if self._ready is None:
+            self._ready = self.ask(None, self.budget.startup_timeout_seconds)
+            self.startup_seconds = time.perf_counter() - self.started
+        return self._ready
 
     def ask(self, request: Any, timeout: float) -> Any:
         """Send `request` and return the answer; TrialEnded if none comes within `timeout` seconds, or the trial fails.

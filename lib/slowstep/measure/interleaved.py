@@ -144,8 +144,13 @@ class InterleavedComparison:
         """Give the next pairs new launches of both arms, so that what a launch keeps for its life averages out."""
         if self.launch + 1 < self.budget.launches:
             self.launch += 1
-            self.pool.keep_only(set())
-            self._settle_in()
+            self._launch_both_anew()
+
+    def _launch_both_anew(self) -> None:
+        self.pool.keep_only(set())
+        if not self.by_turns:
+            self.pool.start_first(dict(zip(self.keys, self.arms, strict=True)))
+        self._settle_in()
 
     def _begin_anew(self, over: _TrainingOver) -> None:
         """Launch both arms again, since the training of one has come to its own end."""
@@ -162,8 +167,7 @@ class InterleavedComparison:
             self.needs = smaller
         self.alike = True
         self.launch += 1
-        self.pool.keep_only(set())
-        self._settle_in()
+        self._launch_both_anew()
 
     def _settle_in(self) -> None:
         """Launch both arms. If they do not fit in memory together, launch them by turns from now on."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
 from slowstep.launch.frozen_bases import FrozenBases, base_of
+from slowstep.launch.of_command import warmed
 from slowstep.launch.started_trial import memory_limit
 from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.live_trial import LiveTrial
@@ -46,6 +50,10 @@ class TrialPool:
         """The time, by `time.monotonic()`, after which no trial is waited for; whoever asks meets NoTimeLeft."""
         self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
         self._bases = FrozenBases(Path(self._caches.name), logs)
+        self._started: dict[str, TrialProcess] = {}
+        """Trials that are ready to train, but not warm yet."""
+        self._refused: dict[str, TrialEnded] = {}
+        """How trials failed that were started beside others."""
         self._pace: dict[str, float] = {}
         """Seconds a step of each arm's last launch, when it was warm."""
         self._left: dict[str, list[Steps]] = {}
@@ -71,9 +79,12 @@ class TrialPool:
         """
         if key in self.live and not self.live[key].process.unanswered:
             return self.live[key]
+        if key in self._refused:
+            raise self._refused.pop(key)
+        if key in self._started:
+            return self._warm(self._started.pop(key), key)
         self.end(key)
-        mapped = {base_of(trial.process.arm.settings) for trial in self.live.values()}
-        self._bases.keep_only(mapped if alone else mapped | {base_of(arm.settings)})
+        self._keep_bases(() if alone else [arm])
         try:
             return self._launched(arm, key, alone)
         except TrialEnded as ended:
@@ -81,14 +92,65 @@ class TrialPool:
                 raise
         return self._launched(arm, key, alone=True)  # what holds the base takes up room of its own
 
+    def start(self, arms: Mapping[str, Arm]) -> None:
+        """Start trials of several arms, by key, at the same time, and wait until each is ready to train.
+
+        `launch` then returns each of them, warm, or raises how it failed. One that lacked memory or time beside the
+        others is launched there by itself. NoTimeLeft if nothing is waited for any longer.
+        """
+        arms = {key: arm for key, arm in arms.items() if key not in {*self.live, *self._started}}
+        self._keep_bases(list(arms.values()))
+        for arm in arms.values():
+            warmed(arm.settings)  # those that have interpreters of their own import at the same time as well
+        try:
+            for key, arm in arms.items():
+                with self._refusal(key):
+                    self._started[key] = self._process(arm, key)
+            for key in arms:
+                with self._refusal(key):
+                    if key in self._started:
+                        self._started[key].ready()
+        except BaseException:
+            for key in arms:
+                self.end(key)
+            raise
+
+    def start_first(self, arms: Mapping[str, Arm]) -> None:
+        """Start as many of these, the first ones, as may be started at the same time, if they are several."""
+        number = self.at_once([arm.settings for arm in arms.values()])
+        if number > 1:
+            self.start(dict(list(arms.items())[:number]))
+
+    @contextlib.contextmanager
+    def _refusal(self, key: str) -> Iterator[None]:
+        """Keep how a trial fails that is started beside others, unless it may be for their sake."""
+        try:
+            yield
+        except TrialEnded as ended:
+            self._started.pop(key, None)
+            if ended.failed.status not in (Status.OUT_OF_MEMORY, Status.TIMED_OUT):
+                self._refused[key] = ended
+
+    def _keep_bases(self, arms: Collection[Arm]) -> None:
+        """Keep the frozen bases that live trials map, those that are started, too, and `arms` that are to come."""
+        processes = [*(trial.process for trial in self.live.values()), *self._started.values()]
+        self._bases.keep_only({base_of(arm.settings) for arm in (*(process.arm for process in processes), *arms)})
+
     def _launched(self, arm: Arm, key: str, alone: bool) -> LiveTrial:
+        return self._warm(self._process(arm, key, alone), key)
+
+    def _process(self, arm: Arm, key: str, alone: bool = False) -> TrialProcess:
+        """Return a trial that is about to begin; TrialEnded if it can't."""
         self.launches += 1
         log = self.logs / f"{key}-{os.getpid()}-{self.launches}.log"
         self.log_of[key] = log
         limit = memory_limit(self.budget)
         base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, limit, alone)
         cache = Path(self._caches.name) / key
-        process = TrialProcess(arm, log, self.budget, cache, base, latest=lambda: self.latest)
+        return TrialProcess(arm, log, self.budget, cache, base, latest=lambda: self.latest)
+
+    def _warm(self, process: TrialProcess, key: str) -> LiveTrial:
+        """Return the live trial of a process, warm; TrialEnded if it fails."""
         try:
             trial = warmed_up(process, self._pace.get(key, 0.0))
         except BaseException:
@@ -96,6 +158,31 @@ class TrialPool:
             raise
         self.live[key], self._pace[key] = trial, trial.step_seconds
         return trial
+
+    def is_started(self, key: str) -> bool:
+        """Return whether the trial of `key` was started beside others, and not launched since."""
+        return key in self._started or key in self._refused
+
+    def at_once(self, to_come: Sequence[Settings]) -> int:
+        """Return how many of these, the first ones, may be started at the same time: each of their ranks has a core."""
+        ranks = [max(1, one.ranks) for one in to_come]
+        if any(one.command and one.command.nodes for one in to_come):
+            return min(1, len(to_come))
+        return max(min(1, len(to_come)), sum(total <= this_machine().cores for total in itertools.accumulate(ranks)))
+
+    def room_for(self, to_come: Sequence[Settings]) -> int:
+        """Return how many of these, the first ones, may be started at the same time beside the trials that live.
+
+        While they are built, they hold as much as one that lives ever held.
+        """
+        number = self.at_once(to_come)
+        while number > 1 and not (self.has_room(*to_come[:number]) and self._room_to_build(number)):
+            number -= 1
+        return number if self.has_room(*to_come[:number]) else 0
+
+    def _room_to_build(self, number: int) -> bool:
+        most = max(trial.process.host_peak() for trial in self.live.values())
+        return number * most <= HEADROOM * self._room()
 
     def has_room(self, *to_come: Settings) -> bool:
         """Return whether the trials that live leave room in memory, on the host and on the device, for those to come.
@@ -108,11 +195,18 @@ class TrialPool:
         once = self._held_once(to_come) * (len(trials) + len(to_come) - 1)
         if on_device and reserved - once > HEADROOM * on_device[0].limit:
             return False
-        held, limit = sum(t.process.host_memory() for t in trials), memory_limit(self.budget)
+        held = self._held()
         more = sum(t.process.memory_beside(one) for one in to_come for t in trials) / len(trials)
-        # a limit that was set is for all that is resident; what is available now comes on top of what is held
-        room = limit if self.budget.memory_limit_gib is not None else limit + held
-        return held + more <= HEADROOM * room
+        return held + more <= HEADROOM * (self._room() + held)
+
+    def _held(self) -> int:
+        """Return the bytes of host memory that the live trials hold."""
+        return sum(trial.process.host_memory() for trial in self.live.values())
+
+    def _room(self) -> int:
+        """Return the bytes of host memory beside them. A limit that was set is for all that is resident."""
+        limit = memory_limit(self.budget)
+        return limit if self.budget.memory_limit_gib is None else limit - self._held()
 
     def _held_once(self, to_come: Sequence[Settings]) -> int:
         """Return the bytes of a frozen base on the device that all trials map, those to come, too; else 0."""
@@ -124,6 +218,9 @@ class TrialPool:
 
     def end(self, key: str) -> None:
         """End the trial of `key`, if there is one, and keep its steps and its times."""
+        self._refused.pop(key, None)
+        if key in self._started:
+            self._started.pop(key).end()
         if key not in self.live:
             return
         self._lived[key] = self._wall(key)
@@ -135,11 +232,12 @@ class TrialPool:
     @property
     def guards(self) -> list[int]:
         """The guards' processes, from which all descends that the live trials started, and what holds their bases."""
-        return [*(trial.process.guard for trial in self.live.values()), *self._bases.guards]
+        processes = [*(trial.process for trial in self.live.values()), *self._started.values()]
+        return [*(process.guard for process in processes), *self._bases.guards]
 
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""
-        for key in set(self.live) - keys:
+        for key in {*self.live, *self._started, *self._refused} - keys:
             self.end(key)
 
     def wall(self, key: str) -> dict[str, float]:

@@ -105,18 +105,30 @@ class Rounds:
     def _settle_in(self) -> None:
         """Launch the baseline, and the treatments as far as they fit beside it."""
         self._fresh = True
-        for member in list(self.live):
-            base = self._of_baseline(lambda member=member: member.trial(BASELINE))
-            if not self.pool.has_room(member.request.treatment.settings):
-                self._leave(member)
+        self._of_baseline(lambda: self.live[0].trial(BASELINE))
+        waiting = list(self.live)
+        while waiting:
+            started = [member for member in waiting if self.pool.is_started(member.keys[TREATMENT])]
+            together = started or waiting[: self.pool.room_for([m.request.treatment.settings for m in waiting])]
+            if not together:
+                self._leave(waiting.pop(0))
                 continue
-            try:
-                trial = member.trial(TREATMENT)
-            except TrialEnded as ended:
-                self._ended(member, ended)
-                continue
-            if abs(trial.step_samples / base.step_samples - 1) > UNLIKE:
-                self._leave(member)
+            if len(together) > 1:
+                self.pool.start({member.keys[TREATMENT]: member.request.treatment for member in together})
+            for member in together:
+                waiting.remove(member)
+                self._join(member)
+
+    def _join(self, member: Member) -> None:
+        """Launch a treatment beside the baseline."""
+        base = self._of_baseline(lambda: member.trial(BASELINE))
+        try:
+            trial = member.trial(TREATMENT)
+        except TrialEnded as ended:
+            self._ended(member, ended)
+            return
+        if abs(trial.step_samples / base.step_samples - 1) > UNLIKE:
+            self._leave(member)
 
     def _spread_launches(self) -> None:
         """Give the next rounds new launches of all arms, as often as the budget allows."""
@@ -127,6 +139,10 @@ class Rounds:
         for member in self.live:
             member.launch += 1
         self.pool.keep_only(set())
+        lead = self.live[0]
+        arms = {lead.keys[BASELINE]: lead.request.baseline}
+        arms |= {member.keys[TREATMENT]: member.request.treatment for member in self.live}
+        self.pool.start_first(arms)  # they have lived beside each other
         self._settle_in()
 
     # -- rounds --

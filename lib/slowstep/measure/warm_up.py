@@ -9,7 +9,7 @@ from statistics import fmean, median_high
 from slowstep.launch.trial_process import TrialProcess
 from slowstep.measure.live_trial import PATIENCE, START_UP, LiveTrial, host_peak
 from slowstep.records import Block, Status, TrialRecord
-from slowstep_probe.trial.messages import BlockDone, Observe, Ready, Run
+from slowstep_probe.trial.messages import BlockDone, Observe, Run
 
 CHUNK, CHUNKS_MAX = 3, 12
 """The steps that are timed together, and the most of such chunks."""
@@ -23,8 +23,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
 
     `known_pace` is the pace of the arm in seconds a step, 0 if it is unknown.
     """
-    began, budget = process.started, process.budget
-    ready: Ready = process.ask(None, budget.startup_timeout_seconds)
+    budget, ready, began = process.budget, process.ready(), time.perf_counter()
     first: BlockDone = process.ask(Run(steps=1), budget.startup_timeout_seconds)
     startup = dict(ready.startup) | {"first step": first.block.seconds}
     fastest, steps, settled, spent = first.block.seconds, 1, False, 0.0
@@ -55,7 +54,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         arm=process.arm.label,
         status=Status.OK,
         startup=startup | {"warm-up": spent},
-        wall={START_UP: time.perf_counter() - began},
+        wall={START_UP: process.startup_seconds + time.perf_counter() - began},
         warmup_steps=steps,
         settled=settled,
         observed=seen.facts,
@@ -74,7 +73,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         discard=workers + 1,
         position=chunk.position,
         warm=chunk.position + (workers + 1) * step_samples,
-        began=began,
+        began=process.started,
         trained=trained,
     )
 
