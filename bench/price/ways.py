@@ -18,9 +18,6 @@ from slowstep.records import Block, Pair, Work
 from slowstep.settings.schema import Budget
 
 MINIMUM_EFFECT = 0.05
-TURN_SECONDS = 0.3
-"""Seconds of a turn beside its block."""
-
 BASELINE = -1
 """The number of the baseline among the levels of a round."""
 
@@ -29,10 +26,14 @@ SUPPORTED, REFUTED, OPEN = "supported", "refuted", "inconclusive"
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
-    """Seconds from the launch of an arm to its first steady step."""
+    """Seconds from the launch of an arm to its first steady step, and those of a turn."""
 
     kit: float
     """Of a trial, whose interpreter is forked with the libraries imported."""
+    together: float
+    """Of each of the treatments of a round, which are built at the same time."""
+    turn: float = 0.3
+    """Of a turn beside its block."""
     run: float
     """Of a run that is started by its command."""
     once: float = 0.0
@@ -63,9 +64,9 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
     """
     clock, budget = Clock(machine, rng), Budget()
     clock.wait(launches.once)
-    baseline = Baseline(clock, launches.kit)
+    baseline = Baseline(clock, launches)
     (alike,) = _rounds(baseline, [0.0], FIRST, StopRule(max_pairs=budget.noise_pairs), budget)
-    length = block_length(alike, TURN_SECONDS, MINIMUM_EFFECT, budget.block_steps_min)
+    length = block_length(alike, launches.turn, MINIMUM_EFFECT, budget.block_steps_min)
     block = length.seconds if length else FIRST
     rule = StopRule(max_pairs=budget.max_pairs, minimum_effect=MINIMUM_EFFECT, comparisons=len(gains))
     known: dict[int, Estimate] = {}
@@ -84,19 +85,21 @@ def kit(machine: Machine | Recorded, rng: np.random.Generator, gains: Sequence[f
 class Baseline:
     """The launch of the run as it is, which serves several comparisons as long as that pays (`measure.rounds`)."""
 
-    def __init__(self, clock: Clock, launch_seconds: float):
-        self.clock, self.launch_seconds = clock, launch_seconds
+    def __init__(self, clock: Clock, launches: Launches):
+        self.clock, self.launches = clock, launches
         self.launch()
 
     def launch(self) -> None:
         """Launch it anew."""
-        self.offset, self.trained = self.clock.launch(self.launch_seconds), 0.0
+        self.offset, self.trained = self.clock.launch(self.launches.kit), 0.0
 
-    def joined(self) -> float:
-        """Launch a treatment and let it train as far; return what its launch keeps for its life."""
-        offset = self.clock.launch(self.launch_seconds)
-        self.clock.wait(self.trained)
-        return offset
+    def joined(self, levels: int) -> list[float]:
+        """Launch treatments and let them train as far; return what the launch of each keeps for its life."""
+        offsets = []
+        for _ in range(levels):
+            offsets.append(self.clock.launch(self.launches.together if levels > 1 else self.launches.kit))
+            self.clock.wait(self.trained)
+        return offsets
 
 
 def _rounds(
@@ -104,23 +107,22 @@ def _rounds(
 ) -> list[list[Pair]]:
     """The pairs of levels that are measured together: a round is a block of the baseline and one of each level."""
     clock, launch = baseline.clock, 0
-    if len(gains) * baseline.trained > baseline.launch_seconds:
+    if len(gains) * baseline.trained > baseline.launches.kit:
         baseline.launch()
-    offsets = [baseline.joined() for _ in gains]
+    offsets = dict(enumerate(baseline.joined(len(gains))))
     pairs: list[list[Pair]] = [[] for _ in gains]
     steps = max(budget.block_steps_min, round(seconds / STEP))
     while live := [level for level, of_level in enumerate(pairs) if not rule.met(of_level)]:
         if any(rule.anew(pairs[level]) for level in live) and launch + 1 < budget.launches:
             baseline.launch()
             launch += 1
-            for level in live:
-                offsets[level] = baseline.joined()
+            offsets |= dict(zip(live, baseline.joined(len(live)), strict=True))
         first = {level: bool(clock.rng.integers(2)) for level in live}
         before = [level for level in live if first[level]]
         after = [level for level in live if not first[level]]
         blocks = {}
         for level in (*clock.rng.permutation(before), BASELINE, *clock.rng.permutation(after)):
-            clock.wait(TURN_SECONDS)
+            clock.wait(baseline.launches.turn)
             of_level = level != BASELINE
             pace = np.exp(offsets[int(level)]) / (1 + gains[int(level)]) if of_level else np.exp(baseline.offset)
             blocks[int(level)] = _block(clock.steps(steps, pace))

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
@@ -175,14 +176,14 @@ class TrialPool:
 
         While they are built, they hold as much as one that lives ever held.
         """
-        number = self.at_once(to_come)
-        while number > 1 and not (self.has_room(*to_come[:number]) and self._room_to_build(number)):
-            number -= 1
-        return number if self.has_room(*to_come[:number]) else 0
+        for number in range(self.at_once(to_come), 0, -1):
+            if self.has_room(*to_come[:number]) and (number == 1 or self._room_to_build(number)):
+                return number
+        return 0
 
     def _room_to_build(self, number: int) -> bool:
         most = max(trial.process.host_peak() for trial in self.live.values())
-        return number * most <= HEADROOM * self._room()
+        return self._fits(sum(self._at_most()), number * most)
 
     def has_room(self, *to_come: Settings) -> bool:
         """Return whether the trials that live leave room in memory, on the host and on the device, for those to come.
@@ -195,18 +196,22 @@ class TrialPool:
         once = self._held_once(to_come) * (len(trials) + len(to_come) - 1)
         if on_device and reserved - once > HEADROOM * on_device[0].limit:
             return False
-        held = self._held()
-        more = sum(t.process.memory_beside(one) for one in to_come for t in trials) / len(trials)
-        return held + more <= HEADROOM * (self._room() + held)
+        at_most = self._at_most()
+        if self._fits(sum(at_most), len(to_come) * fmean(at_most)):  # else it is worth a look that takes long
+            return True
+        held = sum(t.process.host_memory() for t in trials)
+        return self._fits(held, sum(t.process.memory_beside(one) for one in to_come for t in trials) / len(trials))
 
-    def _held(self) -> int:
-        """Return the bytes of host memory that the live trials hold."""
-        return sum(trial.process.host_memory() for trial in self.live.values())
+    def _at_most(self) -> list[int]:
+        """Return the bytes of host memory of each live trial, with all that it shares with others."""
+        return [trial.process.host_memory_at_most() for trial in self.live.values()]
 
-    def _room(self) -> int:
-        """Return the bytes of host memory beside them. A limit that was set is for all that is resident."""
+    def _fits(self, held: float, more: float) -> bool:
+        """Return whether there is room on the host for so many bytes more beside those that are held."""
         limit = memory_limit(self.budget)
-        return limit if self.budget.memory_limit_gib is None else limit - self._held()
+        # a limit that was set is for all that is resident; what is available now comes on top of what is held
+        room = limit if self.budget.memory_limit_gib is not None else limit + held
+        return held + more <= HEADROOM * room
 
     def _held_once(self, to_come: Sequence[Settings]) -> int:
         """Return the bytes of a frozen base on the device that all trials map, those to come, too; else 0."""

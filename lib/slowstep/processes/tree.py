@@ -28,6 +28,15 @@ def host_memory(pid: int) -> int:
     return held
 
 
+def resident_memory(pid: int) -> int:
+    """Return the bytes that a process tree holds now. A shared page counts for each of its processes."""
+    held = 0
+    for process in process_tree(pid):
+        with contextlib.suppress(psutil.Error):
+            held += process.memory_info().rss
+    return held
+
+
 def own_memory(pid: int) -> int:
     """Return the bytes that a process tree holds now and shares with no other process."""
     held = 0
