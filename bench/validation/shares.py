@@ -54,13 +54,17 @@ def _stalls(every: int) -> Draw:
 
 
 def _regular(every: int) -> Draw:
-    return lambda rng, n, mean: mean * every * ((np.arange(n) + rng.integers(every)) % every == 0)
+    return lambda rng, n, mean: (
+        mean * every * ((np.arange(n) + rng.integers(every)) % every == 0) * np.exp(rng.normal(-0.005, 0.1, n))
+    )
 
 
 WAITS: dict[str, Draw] = {
     "even": lambda rng, n, mean: mean * np.exp(_correlated(rng, n, 0.1) - 0.005),
     "exponential": lambda rng, n, mean: rng.exponential(mean, n),
     "bursts of four": _bursts,
+    "one long step in 16, regular": _regular(16),
+    "one long step in 25, regular": _regular(25),
     "one item in 50 costs 100 times": _items,
     "lognormal, sigma 1.5": _lognormal(1.5),
     "Pareto, alpha 2.5": _pareto(2.5),

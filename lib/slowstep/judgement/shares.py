@@ -9,8 +9,10 @@ So the time of a phase is split, step by step:
   weighted sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997). Its upper end allows for one more
   event of the largest weight. Here twice the largest weight is allowed for, since the longest stall of a run is rarely
   among those that were seen.
+- **Long steps that come at one distance**, as those of an evaluation after every hundredth step, are no rare events.
+  How often they come is known, and Student's t gives the interval of what one of them takes.
 
-Both intervals are added in quadrature, each end by itself (the MOVER of Zou and Donner, Statistics in Medicine 27,
+The intervals are added in quadrature, each end by itself (the MOVER of Zou and Donner, Statistics in Medicine 27,
 2008). The constants were chosen in simulation; `bench/validation/shares.py` holds the coverage that they give.
 """
 
@@ -36,6 +38,12 @@ deviations."""
 LONGEST = 2.0
 """The longest stall that is allowed for, as a multiple of the longest seen."""
 
+ALIKE = 2.0
+"""The factor by which the largest long step may exceed others that come at one distance with it."""
+
+BY_CHANCE = 0.005
+"""The chance that long steps which come at random have one distance, beyond which they are not taken for regular."""
+
 STRETCH = 12
 """The least number of steps in a stretch, where there are enough steps."""
 
@@ -54,9 +62,10 @@ def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
         return Interval(mean=mean, lower=0.0, upper=1.0, p=1.0, n=n)
     ordinary = np.minimum(phase, _far(phase))
     odds, half = _ordinary(ordinary, rest)
-    far, low, high = _rare(_episodes(phase - ordinary) / rest.sum())
-    mean = odds + far
-    lower, upper = mean - math.hypot(half, far - low), mean + math.hypot(half, high - far)
+    parts = [(odds, odds - half, odds + half), *_far_out((phase - ordinary) / rest.sum())]
+    mean = sum(each for each, _, _ in parts)
+    lower = mean - math.hypot(*(each - low for each, low, _ in parts))
+    upper = mean + math.hypot(*(high - each for each, _, high in parts))
     mean, lower, upper = map(_share_from_odds, (mean, lower, upper))
     return Interval(mean=mean, lower=lower, upper=upper, p=1.0, n=n)
 
@@ -93,12 +102,46 @@ def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     return odds, float(special.stdtrit(stretches - 1, 1 - P / 2)) * error
 
 
-def _episodes(excess: np.ndarray) -> np.ndarray:
-    """Return the sums over consecutive steps that lie far out: a stall that lasts for two steps is one stall."""
+def _far_out(excess: np.ndarray) -> list[tuple[float, float, float]]:
+    """Return the sum of what lies far out, shape (n,), with both ends of its interval: of regular steps, and of others.
+
+    Consecutive steps that lie far out are one stall.
+    """
     hit = excess > 0
-    begins = np.concatenate([[True], ~(hit[1:] & hit[:-1])])
-    sums = np.bincount(np.cumsum(begins) - 1, weights=excess)
-    return sums[sums > 0]
+    begins = np.flatnonzero(hit & ~np.concatenate([[False], hit[:-1]]))
+    if not len(begins):
+        return []
+    weights = np.add.reduceat(excess, begins)
+    large = weights >= weights.max() / ALIKE
+    distance = _distance(begins[large], len(excess))
+    if not distance:
+        return [_rare(weights)]
+    return [_regular(weights[large], len(excess) / distance), _rare(weights[~large])]
+
+
+def _distance(begins: np.ndarray, n: int) -> int:
+    """Return the distance at which all stalls of n steps come, in steps; 0 if they have several, or by chance one."""
+    distances = np.diff(begins)
+    if len(distances) < 2 or distances.min() < distances.max():
+        return 0
+    distance = int(distances[0])
+    missed = begins[0] > distance or n - begins[-1] > distance
+    by_chance = float(distance) ** (1 - len(distances))
+    return 0 if missed or by_chance > BY_CHANCE else distance
+
+
+def _regular(weights: np.ndarray, number: float) -> tuple[float, float, float]:
+    """Return the sum of events of these weights, and both ends of the interval of the sum of so large a `number`.
+
+    The number of events is not that of the weights where the steps are no multiple of their distance.
+    """
+    total, mean, error = (
+        float(weights.sum()),
+        float(weights.mean()),
+        float(weights.std(ddof=1)) / math.sqrt(len(weights)),
+    )
+    half = float(special.stdtrit(len(weights) - 1, 1 - P / 2)) * error
+    return total, min(total, number * (mean - half)), max(total, number * (mean + half))
 
 
 def _rare(weights: np.ndarray) -> tuple[float, float, float]:

@@ -1,0 +1,60 @@
+"""Shares of the time whose long steps come at random or at one distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slowstep.judgement.shares import share
+
+COMPUTE = 0.1
+
+
+def steps(long: np.ndarray, seconds: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The time of a phase that takes so many seconds in the long steps, and that of whole steps."""
+    phase = np.where(long, seconds * np.exp(rng.normal(-0.005, 0.1, len(long))), 0.0)
+    return phase, phase + COMPUTE * np.exp(rng.normal(0.0, 0.03, len(long)))
+
+
+def covered(every: int, n: int, at_random: bool) -> tuple[float, float]:
+    """How often the interval holds the true share of steps ten times as long, and its width on the mean."""
+    rng, seconds = np.random.default_rng(0), 10 * COMPUTE
+    true = seconds / (every * COMPUTE + seconds)
+    held, widths = 0, []
+    for _ in range(300):
+        regular = (np.arange(n) + rng.integers(every)) % every == 0
+        found = share(*steps(rng.random(n) < 1 / every if at_random else regular, seconds, rng))
+        held += found.lower <= true <= found.upper
+        widths.append(found.upper - found.lower)
+    return held / 300, float(np.mean(widths))
+
+
+@pytest.mark.parametrize(("every", "n"), [(16, 100), (25, 130), (25, 300), (100, 500)])
+def test_long_steps_at_one_distance_are_known_from_a_few(every: int, n: int) -> None:
+    """An evaluation after every n-th step comes as often as that, where stalls at random could have come more often."""
+    held, width = covered(every, n, at_random=False)
+    held_at_random, width_at_random = covered(every, n, at_random=True)
+
+    assert min(held, held_at_random) >= 0.93
+    assert width < 0.4 * width_at_random
+
+
+@pytest.mark.parametrize("kept", [[20, 45, 70, 96], [20, 45, 70], [45, 70, 95, 120], [0, 25, 50, 75], [0, 3, 6, 9]])
+def test_chance_is_not_taken_for_a_distance(kept: list[int]) -> None:
+    """Unequal distances, too few of them, and one that is missing at either end, have the interval of rare events."""
+    rng = np.random.default_rng(0)
+    phase, whole = steps(np.isin(np.arange(150), kept), 1.0, rng)
+    found = share(phase, whole)
+
+    assert found.upper - found.lower > 1.2 * found.mean
+
+
+def test_other_long_steps_do_not_hide_the_distance() -> None:
+    """A small hiccup now and then is a rare event of its own beside the regular ones."""
+    rng = np.random.default_rng(0)
+    phase, whole = steps(np.arange(200) % 25 == 7, 1.0, rng)
+    hiccups = np.isin(np.arange(200), [3, 51, 120])
+    alone, beside = share(phase, whole), share(phase + 0.1 * hiccups, whole + 0.1 * hiccups)
+
+    assert beside.mean > alone.mean
+    assert beside.upper - beside.lower < 0.3 * beside.mean
