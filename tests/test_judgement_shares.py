@@ -49,6 +49,22 @@ def test_chance_is_not_taken_for_a_distance(kept: list[int]) -> None:
     assert found.upper - found.lower > 1.2 * found.mean
 
 
+def test_what_was_not_timed_is_not_missed() -> None:
+    """Between two blocks a step is not timed, with its evaluation; positions in samples tell how far apart the others
+    are. Where each block holds steps of another size, their numbers do."""
+    rng = np.random.default_rng(0)
+    phase, whole = steps(np.arange(200) % 25 == 7, 1.0, rng)
+    timed = np.ones(200, dtype=bool)
+    timed[[20, 57, 90, 132]] = False
+    held = share(phase[timed], whole[timed], 16 * np.arange(200)[timed])
+    sizes = np.where(np.arange(200) % 30 == 0, 5, 16)
+    uneven = share(phase, whole, np.cumsum(sizes) - sizes)
+
+    assert held.upper - held.lower < 0.3 * held.mean
+    assert held.lower < 10 / 35 < held.upper
+    assert uneven.upper - uneven.lower < 0.3 * uneven.mean
+
+
 def test_other_long_steps_do_not_hide_the_distance() -> None:
     """A small hiccup now and then is a rare event of its own beside the regular ones."""
     rng = np.random.default_rng(0)

@@ -51,9 +51,10 @@ STRETCHES = (4, 20)
 """The least and the largest number of stretches."""
 
 
-def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
+def share(phase: np.ndarray, whole: np.ndarray, position: np.ndarray | None = None) -> Interval:
     """Return the share of `phase` in the `whole`, both in seconds a step, in the order of training, shape (n,).
 
+    `position` are the samples trained on when each step began; without them no step is missing in between.
     For fewer than four steps the interval is nearly as wide as can be, from 0 to 1.
     """
     n, rest = len(phase), whole - phase
@@ -62,7 +63,7 @@ def share(phase: np.ndarray, whole: np.ndarray) -> Interval:
         return Interval(mean=mean, lower=0.0, upper=1.0, p=1.0, n=n)
     ordinary = np.minimum(phase, _far(phase))
     odds, half = _ordinary(ordinary, rest)
-    parts = [(odds, odds - half, odds + half), *_far_out((phase - ordinary) / rest.sum())]
+    parts = [(odds, odds - half, odds + half), *_far_out((phase - ordinary) / rest.sum(), position)]
     mean = sum(each for each, _, _ in parts)
     lower = mean - math.hypot(*(each - low for each, low, _ in parts))
     upper = mean + math.hypot(*(high - each for each, _, high in parts))
@@ -102,7 +103,7 @@ def _ordinary(phase: np.ndarray, rest: np.ndarray) -> tuple[float, float]:
     return odds, float(special.stdtrit(stretches - 1, 1 - P / 2)) * error
 
 
-def _far_out(excess: np.ndarray) -> list[tuple[float, float, float]]:
+def _far_out(excess: np.ndarray, position: np.ndarray | None) -> list[tuple[float, float, float]]:
     """Return the sum of what lies far out, shape (n,), with both ends of its interval: of regular steps, and of others.
 
     Consecutive steps that lie far out are one stall.
@@ -113,21 +114,28 @@ def _far_out(excess: np.ndarray) -> list[tuple[float, float, float]]:
         return []
     weights = np.add.reduceat(excess, begins)
     large = weights >= weights.max() / ALIKE
-    distance = _distance(begins[large], len(excess))
+    number = np.arange(len(excess))
+    distance = next((d for at in (number, position) if at is not None and (d := _distance(at[begins[large]], at))), 0.0)
     if not distance:
         return [_rare(weights)]
     return [_regular(weights[large], len(excess) / distance), _rare(weights[~large])]
 
 
-def _distance(begins: np.ndarray, n: int) -> int:
-    """Return the distance at which all stalls of n steps come, in steps; 0 if they have several, or by chance one."""
-    distances = np.diff(begins)
-    if len(distances) < 2 or distances.min() < distances.max():
-        return 0
-    distance = int(distances[0])
-    missed = begins[0] > distance or n - begins[-1] > distance
-    by_chance = float(distance) ** (1 - len(distances))
-    return 0 if missed or by_chance > BY_CHANCE else distance
+def _distance(stalls: np.ndarray, steps: np.ndarray) -> float:
+    """Return the distance at which all stalls come, in steps; 0 if they have several, or by chance one.
+
+    Both are positions, in order. A stall that would have come in a step that was not timed is not missed.
+    """
+    distances = np.diff(stalls)
+    if len(distances) < 2 or (distances % distances.min()).any():
+        return 0.0
+    distance = int(distances.min())
+    first = steps[0] + (stalls[0] - steps[0]) % distance
+    expected = np.arange(first, steps[-1] + 1, distance)
+    if (np.isin(expected, steps) & ~np.isin(expected, stalls)).any():
+        return 0.0
+    apart = distance / float(np.median(np.diff(steps)))
+    return apart if apart ** (1 - len(distances)) <= BY_CHANCE else 0.0
 
 
 def _regular(weights: np.ndarray, number: float) -> tuple[float, float, float]:

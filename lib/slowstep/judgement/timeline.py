@@ -79,7 +79,7 @@ class Timeline:
 
     def share(self, *phases: str) -> Interval:
         """Return the share of the time, 0 to 1, that some phases take together."""
-        return share(np.sum([self.phases[p] for p in phases], axis=0), self.whole)
+        return share(np.sum([self.phases[p] for p in phases], axis=0), self.whole, self.position)
 
     def in_stalls(self, *phases: str) -> float:
         """Return the share of the time, 0 to 1, by which steps take far longer in some phases than they usually do."""
