@@ -106,6 +106,18 @@ def test_a_suspect_names_what_it_consists_of(phase: str, named: str) -> None:
     assert named in one.consists_of[0]
 
 
+def test_places_take_no_more_than_their_phase_does() -> None:
+    """The few profiled steps held an evaluation, which most steps do not."""
+    steps = HEALTHY | {"evaluate": 0.18}
+    whole = sum(steps.values())
+    seen = profiled(places={"evaluate": {"train.py:20 in forward": 0.36, "train.py:19 in forward": 0.12}})
+    (one,) = suspects(facts({p: s / whole for p, s in steps.items()}, noise=0.01, profile=seen), MINIMUM)
+
+    taken = [float(part.rpartition(" in forward ")[2].removesuffix(" %")) / 100 for part in one.consists_of]
+    assert sum(taken) == pytest.approx(one.share.mean, abs=0.01)
+    assert taken[0] == pytest.approx(3 * taken[1], rel=0.1)
+
+
 def test_the_line_that_calls_the_training_is_no_place_of_lost_time() -> None:
     """`trainer.fit(model)` stands behind all that a library does; what the user's own line takes beside it counts."""
     steps = HEALTHY | {"other": 0.25}

@@ -200,7 +200,8 @@ def _of_slow_rank(slow: Skew, facts: BaselineFacts, found: Sequence[Suspect | No
 def _suspect_wait(facts: BaselineFacts, phase: str, least: float) -> Suspect:
     named = places(facts.places, phase, NAMED * least)
     why = "it trains nothing" + _now_and_then(facts, phase)
-    return Suspect(phase=phase, share=facts.shares[phase], why=why, consists_of=_shown(named))
+    share = facts.shares[phase]
+    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(_within(named, share)))
 
 
 def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | None:
@@ -223,7 +224,7 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
         return None
     why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
     beside_it = _beside(facts, "other", share)
-    return Suspect(phase="other", share=share, why=why, consists_of=_shown(named), **beside_it)
+    return Suspect(phase="other", share=share, why=why, consists_of=_shown(_within(named, share)), **beside_it)
 
 
 def _beside(facts: BaselineFacts, phase: str, loses: Interval) -> dict[str, float]:
@@ -282,6 +283,15 @@ def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:
     rate = achieved(facts, PASSES[1 - PASSES.index(phase)])
     excess = lost(facts.timeline, facts.flops).get(phase)
     return excess if rate is not None and rate >= BINDS and excess and excess.lower > 0 else None
+
+
+def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
+    """Return the parts as shares that are together no more than all the steps lose.
+
+    The profiled steps may hold more of what comes now and then, an evaluation say, than others do on the mean.
+    """
+    by = min(1.0, share.mean / max(sum(part.share for part in parts), 1e-9))
+    return [replace(part, share=by * part.share) for part in parts]
 
 
 def _shown(parts: Sequence[Part]) -> list[str]:
