@@ -65,6 +65,33 @@ def test_what_was_not_timed_is_not_missed() -> None:
     assert uneven.upper - uneven.lower < 0.3 * uneven.mean
 
 
+def test_holes_make_no_distance_of_their_own() -> None:
+    """Of every forty steps thirty are timed: the long ones come in one of forty, as their positions tell."""
+    rng = np.random.default_rng(0)
+    every = np.arange(400)
+    timed = every % 40 < 30
+    phase, whole = steps(every % 40 == 7, 2.0, rng)
+    found = share(phase[timed], whole[timed], 8 * every[timed])
+
+    assert found.lower < 2 / 6 < found.upper
+
+
+def test_neighbours_that_are_alike_widen_the_interval() -> None:
+    """A disk that is slow for a while makes several long steps longer; that is less known than as many by chance."""
+    held = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        long, drift = np.arange(400) % 8 == 3, np.zeros(50)
+        for i in range(1, 50):
+            drift[i] = 0.9 * drift[i - 1] + rng.normal(0.0, 0.15 * np.sqrt(1 - 0.9**2))
+        phase = np.zeros(400)
+        phase[long] = np.exp(drift - 0.15**2 / 2)
+        found = share(phase, phase + COMPUTE)
+        held += found.lower <= 1 / 1.8 <= found.upper
+
+    assert held >= 70
+
+
 def test_other_long_steps_do_not_hide_the_distance() -> None:
     """A small hiccup now and then is a rare event of its own beside the regular ones."""
     rng = np.random.default_rng(0)

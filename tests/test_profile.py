@@ -103,8 +103,8 @@ def by_layer() -> None:
 @pytest.fixture
 def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test of this process has compiled anything: modules are not watched where something was compiled."""
-    counted = importlib.import_module("torch._dynamo.utils").counters
-    monkeypatch.delitem(counted, "frames", raising=False)
+    for name in ("frames", "stats"):
+        monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, name, raising=False)
 
 
 def loops_of_three_steps(work: Callable[[], object], folder: Path) -> dict[str, Loop]:

@@ -19,6 +19,7 @@ The intervals are added in quadrature, each end by itself (the MOVER of Zou and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import special
@@ -114,11 +115,18 @@ def _far_out(excess: np.ndarray, position: np.ndarray | None) -> list[tuple[floa
         return []
     weights = np.add.reduceat(excess, begins)
     large = weights >= weights.max() / ALIKE
-    number = np.arange(len(excess))
-    distance = next((d for at in (number, position) if at is not None and (d := _distance(at[begins[large]], at))), 0.0)
+    distance = next((d for at in _counted(len(excess), position) if (d := _distance(at[begins[large]], at))), 0.0)
     if not distance:
         return [_rare(weights)]
     return [_regular(weights[large], len(excess) / distance), _rare(weights[~large])]
+
+
+def _counted(n: int, position: np.ndarray | None) -> Iterator[np.ndarray]:
+    """Yield what n steps are counted by: their positions in samples, and their numbers if none is missing."""
+    if position is not None:
+        yield position
+    if position is None or n < 2 or (apart := np.diff(position)).max() < 2 * np.median(apart):
+        yield np.arange(n)
 
 
 def _distance(stalls: np.ndarray, steps: np.ndarray) -> float:
@@ -143,13 +151,15 @@ def _regular(weights: np.ndarray, number: float) -> tuple[float, float, float]:
 
     The number of events is not that of the weights where the steps are no multiple of their distance.
     """
-    total, mean, error = (
-        float(weights.sum()),
-        float(weights.mean()),
-        float(weights.std(ddof=1)) / math.sqrt(len(weights)),
-    )
-    half = float(special.stdtrit(len(weights) - 1, 1 - P / 2)) * error
+    total, mean, half = float(weights.sum()), float(weights.mean()), _half(weights)
+    if len(weights) >= 2 * STRETCHES[0]:  # neighbours may be alike
+        half = max(half, _half(np.array([part.mean() for part in np.array_split(weights, STRETCHES[0])])))
     return total, min(total, number * (mean - half)), max(total, number * (mean + half))
+
+
+def _half(values: np.ndarray) -> float:
+    """Return half the width of the interval of a mean."""
+    return float(special.stdtrit(len(values) - 1, 1 - P / 2) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def _rare(weights: np.ndarray) -> tuple[float, float, float]:

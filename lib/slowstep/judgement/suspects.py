@@ -224,7 +224,9 @@ def _suspect_between_phases(facts: BaselineFacts, least: float) -> Suspect | Non
         return None
     why = "it lies between the phases and trains nothing" + _now_and_then(facts, "other")
     beside_it = _beside(facts, "other", share)
-    return Suspect(phase="other", share=share, why=why, consists_of=_shown(_within(named, share)), **beside_it)
+    return Suspect(
+        phase="other", share=share, why=why, consists_of=_shown(_within(named, facts.shares["other"])), **beside_it
+    )
 
 
 def _beside(facts: BaselineFacts, phase: str, loses: Interval) -> dict[str, float]:
@@ -286,7 +288,7 @@ def _beyond_flops(facts: BaselineFacts, phase: str) -> Interval | None:
 
 
 def _within(parts: Sequence[Part], share: Interval) -> list[Part]:
-    """Return the parts as shares that are together no more than all the steps lose.
+    """Return the parts as shares that are together no more than a phase takes.
 
     The profiled steps may hold more of what comes now and then, an evaluation say, than others do on the mean.
     """

@@ -78,6 +78,7 @@ class TrialProcess:
             raise
         self._far.hand_over(self.guarded.connection)
         self._ready: Ready | None = None
+        self._began = time.perf_counter()
         self.startup_seconds = 0.0
         """Seconds from its start until it was seen to be ready to train; 0 before that."""
         self.unanswered = False
@@ -112,7 +113,8 @@ class TrialProcess:
     def ready(self) -> Ready:
         """Return what the trial tells as soon as it could train; TrialEnded if it fails, or takes too long to come."""
         if self._ready is None:
-            self._ready = self.ask(None, self.budget.startup_timeout_seconds)
+            waited = time.perf_counter() - self._began  # for others that were started at the same time
+            self._ready = self.ask(None, max(LAST_LOOK_SECONDS, self.budget.startup_timeout_seconds - waited))
             self.startup_seconds = time.perf_counter() - self.started
         return self._ready
 

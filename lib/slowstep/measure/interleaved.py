@@ -233,7 +233,8 @@ class InterleavedComparison:
 
     def _too_big_together(self) -> bool:
         """Return whether both arms overfill device or host."""
-        to_come = [arm.settings for key, arm in zip(self.keys, self.arms, strict=True) if key not in self.pool.live]
+        arms = dict(zip(self.keys, self.arms, strict=True))
+        to_come = [a.settings for key, a in arms.items() if key not in self.pool.live and not self.pool.is_started(key)]
         return not self.pool.has_room(*to_come)
 
     # -- pairs --

@@ -61,6 +61,8 @@ class TrialPool:
         """Steady steps of launches that have ended, which no record holds yet."""
         self._lived: dict[str, Counter[str]] = {}
         """Seconds by part of each arm's launches that have ended."""
+        self._peaks: dict[str, int] = {}
+        """The most host memory, in bytes, that a launch of each arm ever held."""
         self._trained = 0
         """Optimizer steps of the trials that have ended."""
         remove_abandoned_folders()
@@ -82,24 +84,34 @@ class TrialPool:
             return self.live[key]
         if key in self._refused:
             raise self._refused.pop(key)
+        try:
+            return self._first_launch(arm, key, alone)
+        except TrialEnded as ended:
+            if ended.failed.status is not Status.OUT_OF_MEMORY or not self._make_room():
+                raise
+        return self._launched(arm, key, alone=alone or not self.live)
+
+    def _first_launch(self, arm: Arm, key: str, alone: bool) -> LiveTrial:
         if key in self._started:
             return self._warm(self._started.pop(key), key)
         self.end(key)
         self._keep_bases(() if alone else [arm])
-        try:
-            return self._launched(arm, key, alone)
-        except TrialEnded as ended:
-            if ended.failed.status is not Status.OUT_OF_MEMORY or self.live or not self._bases.keep_only(set()):
-                raise
-        return self._launched(arm, key, alone=True)  # what holds the base takes up room of its own
+        return self._launched(arm, key, alone)
+
+    def _make_room(self) -> bool:
+        """End what does not measure yet, and what holds a base that no trial maps; return whether there was any."""
+        started = list(self._started)
+        for key in started:
+            self.end(key)
+        return bool(not self.live and self._bases.keep_only(set())) or bool(started)
 
     def start(self, arms: Mapping[str, Arm]) -> None:
         """Start trials of several arms, by key, at the same time, and wait until each is ready to train.
 
-        `launch` then returns each of them, warm, or raises how it failed. One that lacked memory or time beside the
-        others is launched there by itself. NoTimeLeft if nothing is waited for any longer.
+        `launch` then returns each of them, warm, or raises how it failed. One that lacked memory beside the others is
+        launched there by itself. NoTimeLeft if nothing is waited for any longer.
         """
-        arms = {key: arm for key, arm in arms.items() if key not in {*self.live, *self._started}}
+        arms = {key: arm for key, arm in arms.items() if key not in {*self.live, *self._started, *self._refused}}
         self._keep_bases(list(arms.values()))
         for arm in arms.values():
             warmed(arm.settings)  # those that have interpreters of their own import at the same time as well
@@ -117,8 +129,14 @@ class TrialPool:
             raise
 
     def start_first(self, arms: Mapping[str, Arm]) -> None:
-        """Start as many of these, the first ones, as may be started at the same time, if they are several."""
+        """Start as many of these, the first ones, as may be started at the same time, if they are several.
+
+        No trial lives. While they are built, they hold as much as they held in their earlier launches.
+        """
         number = self.at_once([arm.settings for arm in arms.values()])
+        most = max(self._peaks.values(), default=math.inf)
+        while number > 1 and not self._fits(0, sum(self._peaks.get(key, most) for key in list(arms)[:number])):
+            number -= 1
         if number > 1:
             self.start(dict(list(arms.items())[:number]))
 
@@ -129,7 +147,7 @@ class TrialPool:
             yield
         except TrialEnded as ended:
             self._started.pop(key, None)
-            if ended.failed.status not in (Status.OUT_OF_MEMORY, Status.TIMED_OUT):
+            if ended.failed.status is not Status.OUT_OF_MEMORY:
                 self._refused[key] = ended
 
     def _keep_bases(self, arms: Collection[Arm]) -> None:
@@ -231,6 +249,7 @@ class TrialPool:
         self._lived[key] = self._wall(key)
         trial = self.live.pop(key)
         self._trained += trial.trained
+        self._peaks[key] = max(self._peaks.get(key, 0), trial.record.memory.host or 0)
         self._left.setdefault(key, []).append(trial.take_steps())
         trial.process.end()  # harmless where it ended by itself
 

@@ -113,7 +113,7 @@ class Rounds:
             if not together:
                 self._leave(waiting.pop(0))
                 continue
-            if len(together) > 1:
+            if not started and len(together) > 1:
                 self.pool.start({member.keys[TREATMENT]: member.request.treatment for member in together})
             for member in together:
                 waiting.remove(member)
@@ -127,7 +127,8 @@ class Rounds:
         except TrialEnded as ended:
             self._ended(member, ended)
             return
-        if abs(trial.step_samples / base.step_samples - 1) > UNLIKE:
+        # those that were built together were taken for as large as the baseline
+        if abs(trial.step_samples / base.step_samples - 1) > UNLIKE or not self.pool.has_room():
             self._leave(member)
 
     def _spread_launches(self) -> None:
@@ -136,6 +137,8 @@ class Rounds:
             self._launch_anew()
 
     def _launch_anew(self) -> None:
+        if not self.live:  # the last one's treatment has failed in this round
+            return
         for member in self.live:
             member.launch += 1
         self.pool.keep_only(set())
