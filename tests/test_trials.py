@@ -187,6 +187,33 @@ def test_one_that_lacks_memory_beside_others_is_launched_by_itself(
     assert [True, True] == [healthy(record, 2) for record in records]
 
 
+def test_one_that_is_not_built_again_fails_once(
+    measurer: LocalMeasurer, arm: Make, four_cores: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All arms are launched anew, and one does not come up: its comparison fails with that, and the other goes on."""
+    plain, built = TrialProcess.ready, set[Path]()
+
+    def ready(process: TrialProcess) -> Ready:
+        if process.arm.label == "Twin":
+            built.add(process.log)
+        if process.arm.label == "Twin" and len(built) == 2:
+            process.end()
+            raise TrialEnded(Failed(status=Status.CRASHED, reason="not this time"))
+        return plain(process)
+
+    monkeypatch.setattr(TrialProcess, "ready", ready)
+    stop = StopRule(max_pairs=2, minimum_effect=1e-300, looks=(1,), launch_share=0, futility=0)
+    requests = [
+        ComparisonRequest(baseline=arm(w.Tiny), treatment=one, stop=stop) for one in (arm(w.Twin), arm(w.Labours))
+    ]
+    with LocalMeasurer(replace(measurer.budget, launches=2), measurer.logs) as own:
+        failed, fine = (record for _, record in sorted(own.compare_together(requests, lambda number, pairs: None)))
+        assert own.pool.launches == 6
+
+    assert (failed.treatment.status, failed.treatment.reason) == (Status.CRASHED, "not this time")
+    assert healthy(fine, 2)
+
+
 def test_a_failure_is_that_of_one_comparison(measurer: LocalMeasurer, arm: Make) -> None:
     """A treatment that crashes has a record that says so, and its neighbours in the rounds get all their pairs."""
     with LocalMeasurer(measurer.budget, measurer.logs) as own:
