@@ -85,18 +85,15 @@ class TrialPool:
         if key in self._refused:
             raise self._refused.pop(key)
         try:
-            return self._first_launch(arm, key, alone)
+            if key in self._started:
+                return self._warm(self._started.pop(key), key)
+            self.end(key)
+            self._keep_bases(() if alone else [arm])
+            return self._warm(self._process(arm, key, alone), key)
         except TrialEnded as ended:
             if ended.failed.status is not Status.OUT_OF_MEMORY or not self._make_room():
                 raise
-        return self._launched(arm, key, alone=alone or not self.live)
-
-    def _first_launch(self, arm: Arm, key: str, alone: bool) -> LiveTrial:
-        if key in self._started:
-            return self._warm(self._started.pop(key), key)
-        self.end(key)
-        self._keep_bases(() if alone else [arm])
-        return self._launched(arm, key, alone)
+        return self._warm(self._process(arm, key, alone=alone or not self.live), key)
 
     def _make_room(self) -> bool:
         """End what does not measure yet, and what holds a base that no trial maps; return whether there was any."""
@@ -154,9 +151,6 @@ class TrialPool:
         """Keep the frozen bases that live trials map, those that are started, too, and `arms` that are to come."""
         processes = [*(trial.process for trial in self.live.values()), *self._started.values()]
         self._bases.keep_only({base_of(arm.settings) for arm in (*(process.arm for process in processes), *arms)})
-
-    def _launched(self, arm: Arm, key: str, alone: bool) -> LiveTrial:
-        return self._warm(self._process(arm, key, alone), key)
 
     def _process(self, arm: Arm, key: str, alone: bool = False) -> TrialProcess:
         """Return a trial that is about to begin; TrialEnded if it can't."""
