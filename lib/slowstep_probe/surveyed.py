@@ -182,11 +182,12 @@ class Watched:
 
     def at_step_boundary(self) -> None:
         """Count a step; called by the probe between the steps."""
-        from slowstep_probe.changing.data_parallel import world_size
-
         self.boundaries += 1
-        if os.getpid() != self._process and world_size() > 1:
-            self._send({"refused": OF_ITS_OWN})
+        if os.getpid() != self._process:
+            from slowstep_probe.changing.data_parallel import world_size
+
+            if world_size() > 1:
+                self._send({"refused": OF_ITS_OWN})
         if self.boundaries == 1:
             self.early.detach()
             self.first = time.monotonic() - self.began

@@ -100,7 +100,8 @@ class TrialPool:
         started = list(self._started)
         for key in started:
             self.end(key)
-        return bool(not self.live and self._bases.keep_only(set())) or bool(started)
+        let_go = not self.live and self._bases.keep_only(set())
+        return let_go or bool(started)
 
     def start(self, arms: Mapping[str, Arm]) -> None:
         """Start trials of several arms, by key, at the same time, and wait until each is ready to train.
@@ -149,8 +150,12 @@ class TrialPool:
 
     def _keep_bases(self, arms: Collection[Arm]) -> None:
         """Keep the frozen bases that live trials map, those that are started, too, and `arms` that are to come."""
-        processes = [*(trial.process for trial in self.live.values()), *self._started.values()]
-        self._bases.keep_only({base_of(arm.settings) for arm in (*(process.arm for process in processes), *arms)})
+        self._bases.keep_only({base_of(arm.settings) for arm in (*(process.arm for process in self._processes), *arms)})
+
+    @property
+    def _processes(self) -> list[TrialProcess]:
+        """The processes of the trials that live, and of those that are started."""
+        return [*(trial.process for trial in self.live.values()), *self._started.values()]
 
     def _process(self, arm: Arm, key: str, alone: bool = False) -> TrialProcess:
         """Return a trial that is about to begin; TrialEnded if it can't."""
@@ -250,8 +255,7 @@ class TrialPool:
     @property
     def guards(self) -> list[int]:
         """The guards' processes, from which all descends that the live trials started, and what holds their bases."""
-        processes = [*(trial.process for trial in self.live.values()), *self._started.values()]
-        return [*(process.guard for process in processes), *self._bases.guards]
+        return [*(process.guard for process in self._processes), *self._bases.guards]
 
     def keep_only(self, keys: set[str]) -> None:
         """End every trial but those of `keys`."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import TypeVar
 
 import psutil
 
 from slowstep_probe.processes.tree import descendants
+
+N = TypeVar("N", int, float)
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
@@ -20,30 +24,22 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 def host_memory(pid: int) -> int:
     """Return the bytes that a process tree holds now. A shared page counts by its share."""
-    held = 0
-    for process in process_tree(pid):
-        with contextlib.suppress(psutil.Error):
-            full = process.memory_full_info()
-            held += getattr(full, "pss", full.uss)
-    return held
+
+    def size(process: psutil.Process) -> int:
+        full = process.memory_full_info()
+        return getattr(full, "pss", full.uss)
+
+    return _sum_of(pid, size)
 
 
 def resident_memory(pid: int) -> int:
     """Return the bytes that a process tree holds now. A shared page counts for each of its processes."""
-    held = 0
-    for process in process_tree(pid):
-        with contextlib.suppress(psutil.Error):
-            held += process.memory_info().rss
-    return held
+    return _sum_of(pid, lambda process: process.memory_info().rss)
 
 
 def own_memory(pid: int) -> int:
     """Return the bytes that a process tree holds now and shares with no other process."""
-    held = 0
-    for process in process_tree(pid):
-        with contextlib.suppress(psutil.Error):
-            held += process.memory_full_info().uss
-    return held
+    return _sum_of(pid, lambda process: process.memory_full_info().uss)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -51,8 +47,13 @@ def cpu_seconds(pid: int) -> float:
 
     Loader workers end with every epoch: their time passes to their parent, and one may vanish while it is asked.
     """
-    seconds = 0.0
+    return _sum_of(pid, lambda process: sum(process.cpu_times()[:4]), 0.0)
+
+
+def _sum_of(pid: int, told: Callable[[psutil.Process], N], start: N = 0) -> N:
+    """Return the sum of what each process of a tree tells. One that is gone tells nothing."""
+    total = start
     for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
-            seconds += sum(process.cpu_times()[:4])
-    return seconds
+            total += told(process)
+    return total
