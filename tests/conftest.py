@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # the same of nohup
 PROCESSES = {
     *("test_trials.py", "test_leftovers.py", "test_system_errors.py", "test_probe.py", "test_audit_command.py"),
     *("test_guard.py", "test_script_guard.py", "test_survey.py", "test_command_trials.py", "test_workload.py"),
-    *("test_workloads_beside.py", "test_final.py", "test_memory_limit.py", "test_untrusted_text.py"),
+    *("test_workloads_beside.py", "test_final.py", "test_untrusted_text.py"),
     *("test_damaged_inputs.py", "test_rank_trials.py", "test_node_trials.py", "test_slurm.py", "test_slurm_cluster.py"),
 }
 """Files whose tests start trials, commands or notebooks by themselves, or train in the process of the tests."""
@@ -186,3 +187,10 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for given in (ROOT / "params" / "case_001.yaml", table):
         assert main(["audit", str(given), "--outputs", str(outputs)]) == 0
     return outputs
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test of this process has compiled anything: modules are not watched where something was compiled."""
+    for name in ("frames", "stats"):
+        monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, name, raising=False)

@@ -274,16 +274,9 @@ class OwnForward(nn.Sequential):
         return super().forward(x) + 1
 
 
-def nothing_compiled_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests of this process have compiled is not counted."""
-    for name in ("frames", "stats"):
-        monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, name, raising=False)
-
-
 @pytest.mark.parametrize("kind", [nn.Sequential, OwnForward])
-def test_a_model_is_compiled_whatever_its_class(kind: type[nn.Sequential], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_compiled_whatever_its_class(kind: type[nn.Sequential], nothing_compiled: None) -> None:
     """Dynamo compiles no call of PyTorch's own classes, as `torch.nn.Sequential` and its `compile()` show."""
-    nothing_compiled_yet(monkeypatch)
     torch.manual_seed(0)
     model, ids = kind(nn.Linear(4, 4), nn.ReLU()), torch.ones(2, 4)
     expected = model(ids)
@@ -308,12 +301,9 @@ def test_a_model_is_compiled_whatever_its_class(kind: type[nn.Sequential], monke
         ({"suppress_errors": True}, "its errors are suppressed"),
     ],
 )
-def test_what_no_graph_runs_of_is_not_compiled(
-    switches: dict[str, bool], why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_graph_runs_of_is_not_compiled(switches: dict[str, bool], why: str, nothing_compiled: None) -> None:
     """By its own `compile()` a Sequential is not, nor is anything where Dynamo is off, or where it fails in silence."""
     dynamo = importlib.import_module("torch._dynamo")
-    nothing_compiled_yet(monkeypatch)
 
     def fails(*_: Any) -> None:
         raise RuntimeError

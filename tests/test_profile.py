@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import os
 import signal
@@ -98,13 +97,6 @@ def by_layer() -> None:
     x = ROWS[0]
     for _ in range(100):
         x = torch.relu(x @ ROWS[1] + 1) / 16
-
-
-@pytest.fixture
-def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test of this process has compiled anything: modules are not watched where something was compiled."""
-    for name in ("frames", "stats"):
-        monkeypatch.delitem(importlib.import_module("torch._dynamo.utils").counters, name, raising=False)
 
 
 def loops_of_three_steps(work: Callable[[], object], folder: Path) -> dict[str, Loop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from slowstep.factors import Arm
 from slowstep.measure.local import LocalMeasurer
 from slowstep.records import Status
 from slowstep.settings import Settings, SettingsError, override
-from slowstep.workloads import data, model
+from slowstep.workloads import data, lengths, model
 from slowstep.workloads.finetune import FineTune, training_arguments
 
 CPU = torch.device("cpu")
@@ -97,8 +98,42 @@ def test_lengths_are_those_of_examples_that_have_tokens() -> None:
     """A few hundred stand for all; raw examples, which a collator tokenises, have none, and that is no error."""
     examples = [{"input_ids": [0] * (i % 7)} for i in range(600)]
 
-    assert sorted(data.lengths(examples)) == sorted(i % 7 for i in range(600))
-    assert [None, None] == [data.lengths(raw * 600) for raw in ([{"prompt": "x"}], [("x", "y")])]
+    assert sorted(lengths.lengths(examples)) == sorted(i % 7 for i in range(600))
+    assert [None, None] == [lengths.lengths(raw * 600) for raw in ([{"prompt": "x"}], [("x", "y")])]
+
+
+def test_trials_of_the_same_data_look_at_it_once(smoke: Settings, tokenizer: object, tmp_path: Path) -> None:
+    """What a look found is taken by others, which look at a few examples; other data, cuts and tokens are looked at."""
+    asked = Counter()
+
+    class Counting:
+        """The tokenizer, with a count of the texts that it is given."""
+
+        def __init__(self, name: str, more: int):
+            self.name, self.more, self.eos_token_id = name, more, tokenizer.eos_token_id
+
+        def __call__(self, *texts: object, **options: object) -> dict[str, list[int]]:
+            asked[self.name] += 1
+            return {k: v + v[:1] * self.more for k, v in tokenizer(*texts, **options).items()}
+
+    def look(name: str, changes: dict[str, object] | None = None, more: int = 0) -> list[int]:
+        settings = override(smoke, {"dataset.num_samples": 64, **(changes or {})})
+        source = data.OnTheFly(data.read_examples(settings), data.Encoder(settings, Counting(name, more)))
+        return lengths.lengths(source, tmp_path).tolist()
+
+    first = look("first")
+    assert first == look("again")
+    assert 0 < asked["again"] < asked["first"] / 2
+
+    others = {
+        "shorter": look("shorter", {"dataset.max_length": 8}),
+        "fewer": look("fewer", {"dataset.num_samples": 32}),
+        "longer tokens": look("longer tokens", more=1),
+    }
+    assert max(others["shorter"]) == 8
+    assert len(others["fewer"]) == 32
+    assert others["longer tokens"] != first
+    assert others["longer tokens"] == look("longer again", more=1)
 
 
 def test_a_dataset_of_ones_own_is_not_asked_beside_training() -> None:
@@ -116,7 +151,7 @@ def test_a_dataset_of_ones_own_is_not_asked_beside_training() -> None:
 
     own = Own()
 
-    assert data.lengths(own) is None
+    assert lengths.lengths(own) is None
     assert own.asked == 0
 
 
@@ -125,9 +160,9 @@ def test_the_longest_of_a_batch_is_longer_than_the_mean() -> None:
     found = np.arange(1, 101)
     drawn = np.random.default_rng(0).choice(found, (20_000, 4)).max(1).mean()
 
-    assert data.longest_of(found, 1) == pytest.approx(found.mean())
-    assert data.longest_of(found, 10_000) == pytest.approx(100, rel=1e-3)
-    assert data.longest_of(found, 4) == pytest.approx(drawn, rel=0.01)
+    assert lengths.longest_of(found, 1) == pytest.approx(found.mean())
+    assert lengths.longest_of(found, 10_000) == pytest.approx(100, rel=1e-3)
+    assert lengths.longest_of(found, 4) == pytest.approx(drawn, rel=0.01)
 
 
 def batches(settings: Settings, tokenizer: object, size: int = 4) -> list[data.Batch]:

@@ -18,6 +18,7 @@ from slowstep.records import Block, Pair, Work
 from slowstep.settings.schema import Budget
 
 MINIMUM_EFFECT = 0.05
+
 BASELINE = -1
 """The number of the baseline among the levels of a round."""
 

@@ -1,1 +1,1 @@
-"""The environment of a measurement: the machine with its packages, and what its system refuses."""
+"""The environment of a measurement: the machine with its packages, what of it may be used, what its system refuses."""

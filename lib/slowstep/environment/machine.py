@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import psutil
 
+from slowstep.environment.limits import usable_cores
+
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "bitsandbytes", "datasets", "tokenizers")
 
 
@@ -35,6 +37,7 @@ class Machine:
     system: str
     processor: str
     cores: int
+    """Those that may be kept busy: a container may have fewer than the machine."""
     memory: int
     gpu: str | None
     gpu_count: int
@@ -61,7 +64,7 @@ def this_machine() -> Machine:
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        cores=usable_cores(),
         memory=psutil.virtual_memory().total,
         gpu=gpu,
         gpu_count=count,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from slowstep.environment.limits import usable_cores
 from slowstep.factors import Contrast
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.block_length import BlockLength
@@ -161,7 +161,7 @@ UNDER_WAY = "under way"
 
 def drawn_at_once() -> int:
     """Return how many notebooks draw their reports beside each other on this machine."""
-    return max(1, min(4, os.cpu_count() or 1))
+    return min(4, usable_cores())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from slowstep.environment.limits import available_memory
 from slowstep.factors import Arm
 from slowstep.launch.environment import devices_of
 from slowstep.launch.frozen_bases import FrozenBase
 from slowstep.launch.guarded_process import Guarded
 from slowstep.launch.of_command import EXTENSIONS, WEIGHTS, extensions, intervention, offline, program_of
 from slowstep.launch.warm_interpreter import WarmInterpreter, own_path
-from slowstep.processes.memory import available
 from slowstep.records import identity
 from slowstep.settings.convert import to_plain
 from slowstep.settings.schema import Budget
@@ -84,8 +84,8 @@ def started(start: Start, interpreter: WarmInterpreter, line: Wire | None = None
 def described(start: Start, folder: Path) -> Program:
     """Return the program that trains a described run. Its order is a file in the trial's `folder`."""
     order, base = folder / "order.json", start.base
-    asked = {"settings": to_plain(start.arm.settings), "folder": str(folder), "base": to_plain(base) if base else None}
-    order.write_text(json.dumps(asked), encoding="utf-8")
+    asked = {"settings": to_plain(start.arm.settings), "folder": str(folder), "shared": str(start.cache.parent)}
+    order.write_text(json.dumps(asked | {"base": to_plain(base) if base else None}), encoding="utf-8")
     return Program(arguments=["-m", "slowstep.workloads", str(order)], folder=os.getcwd())
 
 
@@ -93,4 +93,4 @@ def memory_limit(budget: Budget) -> int:
     """Return the bytes of host memory that a trial may take: as set, else nine tenths of what is available now."""
     if budget.memory_limit_gib is not None:
         return int(budget.memory_limit_gib * GIB)
-    return int(0.9 * available())
+    return int(0.9 * available_memory())

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -131,10 +131,9 @@ class TrialPool:
 
         No trial lives. While they are built, they hold as much as they held in their earlier launches.
         """
-        number = self.at_once([arm.settings for arm in arms.values()])
         most = max(self._peaks.values(), default=math.inf)
-        while number > 1 and not self._fits(0, sum(self._peaks.get(key, most) for key in list(arms)[:number])):
-            number -= 1
+        peaks = [self._peaks.get(key, most) for key in arms]
+        number = self._most_at_once([arm.settings for arm in arms.values()], lambda n: self._fits(0, sum(peaks[:n])))
         if number > 1:
             self.start(dict(list(arms.items())[:number]))
 
@@ -193,10 +192,13 @@ class TrialPool:
 
         While they are built, they hold as much as one that lives ever held.
         """
-        for number in range(self.at_once(to_come), 0, -1):
-            if self.has_room(*to_come[:number]) and (number == 1 or self._room_to_build(number)):
-                return number
-        return 0
+        return self._most_at_once(
+            to_come, lambda number: self.has_room(*to_come[:number]) and (number == 1 or self._room_to_build(number))
+        )
+
+    def _most_at_once(self, to_come: Sequence[Settings], fits: Callable[[int], bool]) -> int:
+        """Return the largest number of these, the first ones, that may be started at the same time and fits; else 0."""
+        return next(filter(fits, range(self.at_once(to_come), 0, -1)), 0)
 
     def _room_to_build(self, number: int) -> bool:
         most = max(trial.process.host_peak() for trial in self.live.values())

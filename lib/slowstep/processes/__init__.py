@@ -1,1 +1,1 @@
-"""Processes, as the kit sees them from outside: locks, signals, and the memory that is left."""
+"""Processes, as the kit sees them from outside: signals and locks."""

@@ -27,7 +27,11 @@ EXCHANGE = ("ddp.", "zero_optimization.")
 
 
 def main(order: Path) -> None:
-    """Train as an order says: the `settings`, the `folder` to write to, and the `base` that was built beforehand."""
+    """Train as an order says.
+
+    It has the `settings`, the `folder` to write to, the folder that is `shared` with the investigation's other trials,
+    and the `base` that was built beforehand.
+    """
     asked = json.loads(order.read_text(encoding="utf-8"))
     settings = from_plain(Settings, asked["settings"])
     patches, changes = Patches(), settings.changes
@@ -40,6 +44,7 @@ def main(order: Path) -> None:
     DataParallel(exchange, int(settings.run["gradient_accumulation_steps"])).attach(patches, late)
     Zero(exchange).attach(patches, late)
     workload = load_workload(settings.workload)(settings, Path(asked["folder"]))
+    workload.shared = Path(asked["shared"])
     if base := asked.get("base"):
         workload.frozen_base, told.beforehand["base"] = Path(base["arena"]), base["seconds"]
     _timed("data", workload.prepare_data)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -20,9 +18,6 @@ from slowstep.workloads import data_check, stdlib_text
 
 IGNORED = -100
 """The label that the loss leaves out (PyTorch's cross_entropy default)."""
-
-LOOKED_AT_LEAST, LOOKED_AT_MOST, LOOKING_SECONDS = 500, 2000, 0.5
-"""The least and the most examples whose lengths stand for all, and the seconds that looking at them may take."""
 
 Example = dict[str, Any]
 
@@ -123,6 +118,9 @@ class Encoder:
         self.columns, self.tokenizer = settings.dataset, tokenizer
         self.max_length = settings.dataset.max_length
         """Tokens at which an example is cut."""
+        d = settings.dataset
+        self.identity = repr((d.text_field, d.prompt_field, d.response_field, d.max_length, settings.model))
+        """All that the encoded examples depend on, beside the raw ones and the files that the settings name."""
 
     def __call__(self, example: Example) -> Example:
         """Return the encoded example."""
@@ -214,39 +212,6 @@ class Epoch(torch.utils.data.Dataset):
 
     def _together(self, indices: list[int]) -> list[Example]:
         return self.examples.__getitems__([i % len(self.examples) for i in indices])
-
-
-def lengths(examples: Sequence[Example]) -> np.ndarray | None:
-    """Return the tokens of each of some examples drawn at random, shape (examples,), as many as a moment allows.
-
-    None if they are too few, or if an example has no tokens yet (the collator makes them). A dataset of the user's own
-    is left alone: what it opens when it is asked here, loader workers would find open.
-    """
-    if not isinstance(examples, datasets.Dataset | OnTheFly | list):
-        return None
-    order, found, began = np.random.default_rng(0).permutation(len(examples))[:LOOKED_AT_MOST], [], time.perf_counter()
-    for i in order:
-        example = examples[int(i)]
-        if not isinstance(example, Mapping) or "input_ids" not in example:
-            return None
-        found.append(len(example["input_ids"]))
-        if time.perf_counter() - began > LOOKING_SECONDS:
-            break
-    return np.array(found) if len(found) >= min(LOOKED_AT_LEAST, len(order)) else None
-
-
-def longest_of(found: np.ndarray, batch: int) -> float:
-    """Return the mean longest of `batch` examples drawn from `found`: the expected maximum.
-
-    It is computed by its distribution function.
-    """
-    ranks = np.arange(len(found) + 1) / len(found)
-    return float((np.sort(found) * np.diff(ranks**batch)).sum())
-
-
-def longest_of_alike(found: np.ndarray, batch: int) -> float:
-    """Return the mean longest of `batch` examples of similar length, which follow each other in order of length."""
-    return float(np.sort(found)[batch - 1 :: batch].mean()) if len(found) >= batch else float(found.max())
 
 
 def pack(examples: Sequence[Example], max_length: int) -> list[Example]:

@@ -89,6 +89,9 @@ class FineTune:
     frozen_base: Path | None = None
     """The file of a frozen base that was built beforehand (`slowstep.workloads.build_base`); None to build it."""
 
+    shared: Path | None = None
+    """The folder of what the trials of an investigation find out once for all of them; None if each does by itself."""
+
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder
 

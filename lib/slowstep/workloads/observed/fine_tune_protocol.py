@@ -19,6 +19,8 @@ class Parts(Protocol):
     settings: Settings
     folder: Path
     """The trial's own folder."""
+    shared: Path | None
+    """The folder of what trials of one investigation find out once for all of them."""
     arguments: TrainingArguments
     trainer: Trainer
     source: Sequence[Any]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 
-from slowstep.workloads import data
+from slowstep.workloads import data, lengths
 from slowstep.workloads.observed.fine_tune_protocol import Parts
 from slowstep_probe.observed import sampling
 
@@ -19,6 +20,7 @@ EPOCH_IN_BLOCK = 200
 def data_facts(w: Parts) -> dict[str, Any]:
     """Return facts about the examples and their batches, and the amount of them in an epoch."""
     cached = isinstance(w.collate, data.Cached)
+    seen = lengths.lengths(w.source, w.shared)
     fetched = w.collate.fresh if cached else w.examples
     return {
         "cached_batches": len(w.collate.batches) if cached else 0,
@@ -26,16 +28,15 @@ def data_facts(w: Parts) -> dict[str, Any]:
         "batched_fetching": bool(getattr(fetched, "__getitems__", None)),
         "storage": _storage(w.source, w.folder),
         "padding": _padding(w),
-        "max_length": _max_length(w),
-        **_epoch(w),
+        "max_length": _max_length(w, seen),
+        **_epoch(w, seen),
     }
 
 
-def _max_length(w: Parts) -> int | None:
+def _max_length(w: Parts, seen: np.ndarray | None) -> int | None:
     """Return the tokens at which the encoder cuts examples, or more if one is longer; None for data without tokens."""
     if w.encode is None:
         return None
-    seen = data.lengths(w.source)
     return max(w.encode.max_length, 0 if seen is None else int(seen.max()))
 
 
@@ -55,7 +56,7 @@ def period(w: Parts, *every: int) -> int:
     return math.lcm(*found)
 
 
-def _epoch(w: Parts) -> dict[str, int]:
+def _epoch(w: Parts, seen: np.ndarray | None) -> dict[str, int]:
     """Return the positions of the job's epoch, and the steps after which the trial's examples come again.
 
     The blocks see a small part of an epoch.
@@ -66,9 +67,8 @@ def _epoch(w: Parts) -> dict[str, int]:
     found = {"distinct_steps": once}
     if isinstance(w.collate, data.Cached):
         return found
-    longest = data.longest_of_alike if sampling(w.loader) == "group_by_length" else data.longest_of
-    seen = None if w.collate.length else data.lengths(w.source)
-    length = w.collate.length if seen is None else longest(seen, batch)
+    longest = lengths.longest_of_alike if sampling(w.loader) == "group_by_length" else lengths.longest_of
+    length = w.collate.length if w.collate.length or seen is None else longest(seen, batch)
     if length is not None:
         found["epoch_padded_tokens"] = round(min(len(w.examples), batches * together) * length)
     return found

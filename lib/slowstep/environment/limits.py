@@ -1,0 +1,83 @@
+"""What this process may take, of this machine or of the container that the kit runs in, whichever allows less."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+MOUNTED = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def available_memory() -> int:
+    """Return the bytes that can still be taken before the kernel kills a process for lack of memory.
+
+    https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max and memory.current. Pages of files that were not used
+    lately count as free, since the kernel gives them up first.
+    """
+    left = [psutil.virtual_memory().available]
+    for folder, second in _groups("memory"):
+        limit, used, idle = (
+            ("memory.max", "memory.current", "inactive_file")
+            if second
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        )
+        most, now = _number(folder / limit), _number(folder / used)
+        if most is not None and now is not None:
+            left.append(max(0, most - now + _stat(folder / "memory.stat", idle)))
+    return min(left)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may keep busy: those it may run on, and no more than its quota of time pays.
+
+    https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max. A part of a core counts as one. A process that keeps
+    more of them busy than its quota pays is stopped for the rest of each period.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for folder, second in _groups("cpu"):
+        if second:
+            quota, _, period = _text(folder / "cpu.max").partition(" ")
+        else:
+            quota, period = (_text(folder / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+        if quota.isdecimal() and period.strip().isdecimal() and int(period):  # no quota: "max", and -1
+            cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
+    return cores
+
+
+def _groups(controller: str) -> Iterator[tuple[Path, bool]]:
+    """Yield the folder of each control group of this process, and whether it is of the second version of them."""
+    for line in _text(MEMBERSHIP).splitlines():
+        number, controllers, path = line.split(":", 2)
+        second = number == "0" and not controllers
+        if not second and controller not in controllers.split(","):
+            continue
+        top = MOUNTED if second else MOUNTED / controller
+        group = top / path.lstrip("/")
+        # a container sees its own group as the top, whatever its path on the host
+        for folder in {top, *(f for f in (group, *group.parents) if f.is_relative_to(top))}:
+            yield folder, second
+
+
+def _text(file: Path) -> str:
+    """Return what stands in a file, without the end of its line; nothing where it can't be read."""
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _number(file: Path) -> int | None:
+    """Return the number in a file; None where there is no such file, or no limit ("max") in it."""
+    text = _text(file)
+    return int(text) if text.isdecimal() else None
+
+
+def _stat(file: Path, name: str) -> int:
+    rows = dict(line.split(maxsplit=1) for line in _text(file).splitlines() if " " in line)
+    number = rows.get(name, "")
+    return int(number) if number.isdecimal() else 0
