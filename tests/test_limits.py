@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.environment import limits
+from slowstep.environment.limits import Quota
 
 MIB = 2**20
 
@@ -65,3 +66,18 @@ def test_a_quota_of_time_is_worth_so_many_cores(quota: str, cores: int, groups: 
     write(groups / "job" / "kit", {"cpu.max": "max 100000"})
 
     assert cores == limits.usable_cores()
+
+
+def test_what_became_of_a_quota_is_told_by_group(groups: Path) -> None:
+    """A group without a quota has none; where the first version of groups counts seconds, it is another controller."""
+    write(groups / "job" / "kit", {"cpu.max": "max 100000", "cpu.stat": "usage_usec 9\nnr_periods 0\nnr_throttled 0"})
+    write(groups / "job", {"cpu.max": "150000 100000"})
+    write(groups / "job", {"cpu.stat": "usage_usec 2500000\nnr_periods 40\nnr_throttled 12\nthrottled_usec 5"})
+    write(groups / "cpu", {"cpu.cfs_quota_us": 600_000, "cpu.cfs_period_us": 100_000})
+    write(groups / "cpu", {"cpu.stat": "nr_periods 900\nnr_throttled 3"})
+    write(groups / "cpuacct", {"cpuacct.usage": 7_000_000_000})
+
+    assert limits.quotas() == {
+        str(groups / "job"): Quota(cores=1.5, used=2.5, periods=40, used_up=12),
+        str(groups / "cpu"): Quota(cores=6.0, used=7.0, periods=900, used_up=3),
+    }

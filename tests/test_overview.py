@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -182,6 +183,25 @@ def test_a_machine_that_does_something_else_is_called_busy(concluded: Concluded)
     assert "processor time" not in quiet
     assert told.startswith(quiet)
     assert re.search(r"In \d+ of \d+ blocks other processes took part of the processor time", told)
+
+
+@pytest.mark.parametrize(("as_it_is", "changed", "told"), [(92, 0, True), (4, 96, False)])
+def test_a_quota_that_stops_the_run_is_part_of_the_answer(
+    as_it_is: int, changed: int, told: bool, concluded: Concluded
+) -> None:
+    """No change of the program would show it. It is told of the run as it is, and not of what was compared with it."""
+    folder = concluded({"gradient_checkpointing=false": 0.4})
+    store = Store(folder / "records")
+    for name in store.names("comparisons"):
+        kept = store.read(ComparisonRecord, "comparisons", name)
+        stops = as_it_is if len(set(kept.arms)) == 1 else changed
+        stopped = partial(replace, quota_periods=100, quota_used_up=stops)
+        held = [replace(p, baseline=stopped(p.baseline), treatment=stopped(p.treatment)) for p in kept.pairs]
+        store.write(replace(kept, pairs=held), "comparisons", name)
+    found = overview(folder)
+
+    assert ("is used up in 92 % of its periods" in found.answer) is told
+    assert ("quota" in page([found])) is told
 
 
 def test_a_level_that_brings_more_than_the_adopted_one_of_its_factor_is_named(concluded: Concluded) -> None:

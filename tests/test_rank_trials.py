@@ -38,6 +38,7 @@ SCRIPTS = Path(sys.executable).parent
 SOON = 120.0
 
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
+AS_PROCESSES = "as_processes.py"
 
 pytestmark = pytest.mark.trials
 
@@ -51,6 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sharded.py",
         "sharded_by_wrapping.py",
         "spawned.py",
+        AS_PROCESSES,
         "at_a_port.py",
         "with_accelerate.py",
     ):
@@ -104,6 +106,13 @@ def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     [
         ((*TORCHRUN, "together.py"), "torchrun", 32),
         ((sys.executable, "spawned.py"), "spawn", 32),
+        ((sys.executable, AS_PROCESSES, "spawn"), "process:__main__.train", 32),
+        *(
+            pytest.param(
+                (sys.executable, AS_PROCESSES, how), f"process:__main__.{run}", 32, marks=pytest.mark.exhaustive
+            )
+            for how, run in (("fork", "train"), ("forkserver", "train"), ("class", "Training.run"))
+        ),
         pytest.param(
             (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "with_accelerate.py"),
             "torchrun",
@@ -192,6 +201,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     ("words", "samples"),
     [
         ((sys.executable, "spawned.py"), 32),
+        pytest.param((sys.executable, AS_PROCESSES, "spawn"), 32, marks=pytest.mark.exhaustive),
         pytest.param(("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
         pytest.param((sys.executable, "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
     ],

@@ -452,8 +452,8 @@ def test_what_can_not_be_diagnosed_is_refused_in_one_sentence(code: str, said: s
     assert not (tmp_path / "out").exists()
 
 
-PROCESSES = """
-import os, torch, torch.distributed as dist, torch.multiprocessing as mp
+FORKED = """
+import os, torch, torch.distributed as dist
 
 def train(rank):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29741")
@@ -465,20 +465,21 @@ def train(rank):
         optimizer.step()
         optimizer.zero_grad()
 
-together = [mp.Process(target=train, args=(rank,)) for rank in range(2)]
-for one in together:
-    one.start()
-for one in together:
-    one.join()
+for rank in range(2):
+    if not os.fork():
+        train(rank)
+        os._exit(0)
+for _ in range(2):
+    os.wait()
 """
 
 
 def test_processes_that_train_together_and_are_not_followed_are_named(tmp_path: Path) -> None:
     """What one of them shows is not what they do together."""
-    (tmp_path / "odd.py").write_text(PROCESSES)
+    (tmp_path / "odd.py").write_text(FORKED)
     command = resolve([sys.executable, "odd.py"], tmp_path, os.environ)
 
-    with pytest.raises(CommandError, match=r"multiprocessing\.Process, which is not followed; start them by torchrun"):
+    with pytest.raises(CommandError, match=r"together in a way that is not followed; start them by torchrun"):
         survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import pickle
@@ -21,6 +22,7 @@ import pytest
 
 import workloads_for_tests as w
 from asking import compare
+from slowstep.environment.limits import Quota
 from slowstep.environment.machine import this_machine
 from slowstep.factors import Arm
 from slowstep.judgement.stopping import StopRule
@@ -31,6 +33,7 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
+from slowstep.processes.cpu_times import CpuTimes
 from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, Work, identity
 from slowstep.settings.schema import Budget
 from slowstep_probe.trial.messages import Failed, Ready
@@ -458,12 +461,31 @@ def test_what_an_arm_trains_to_catch_up_is_not_watched(
     monkeypatch.setattr(InterleavedComparison, "_too_big_together", lambda _: True)
     monkeypatch.setattr(LiveTrial, "outlived", lambda *_, **__: False)
     with LocalMeasurer(budget, tmp_path) as own:
-        monkeypatch.setattr(other_processes, "read", lambda _: own.steps)
-        monkeypatch.setattr(other_processes, "between", lambda before, after: watched.append(after - before))
+        monkeypatch.setattr(other_processes, "read", lambda _: CpuTimes(busy=own.steps, own=0, stolen=0, total=0))
+        monkeypatch.setattr(other_processes, "between", lambda before, after: watched.append(after.busy - before.busy))
         record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=8)
 
     assert healthy(record, 8)
     assert max(watched) < 3 * budget.block_steps_min
+
+
+def test_a_block_knows_how_often_a_quota_stopped_it(
+    arm: Make, budget: Budget, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The kernel counts for the whole life of a group, and a block's part of that is what it met itself."""
+    counted = itertools.count(step=3)
+
+    def read(_: float) -> CpuTimes:
+        now = next(counted)
+        quota = Quota(cores=1.0, used=None, periods=1000 + 2 * now, used_up=500 + now)
+        return CpuTimes(busy=0, own=0, stolen=0, total=0, quotas={"/job": quota})
+
+    monkeypatch.setattr(other_processes, "read", read)
+    with LocalMeasurer(budget, tmp_path) as own:
+        record = compare(own, arm(w.Tiny), arm(w.Twin), pairs=4)
+
+    blocks = [block for pair in record.pairs for block in (pair.baseline, pair.treatment)]
+    assert {(b.quota_periods, b.quota_used_up) for b in blocks} == {(6, 3)}
 
 
 def test_by_turns_a_pair_begins_as_soon_as_new_launches_can(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,14 @@ from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.pool import TrialPool
 from slowstep.records import TrialRecord
-from slowstep.settings import load
-from slowstep.settings.schema import Budget
+from slowstep.settings import Settings, load, override
 from slowstep_probe.weights import arena
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "over_frozen_weights.py"
 SHAPE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 Launch = Callable[..., TrialRecord]
+Found = dict[str, dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
@@ -43,26 +45,36 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pool(budget: Budget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrialPool]:
-    """The trials of an investigation, to which any model is worth being built once."""
+def pool(measurer: LocalMeasurer, monkeypatch: pytest.MonkeyPatch) -> TrialPool:
+    """Trials to which any model is worth being built once, of which none has built anything yet."""
     monkeypatch.setattr(of_command, "WORTH_SECONDS", 0.0)
-    with LocalMeasurer(budget, tmp_path / "logs") as measurer:
-        yield measurer.pool
+    shutil.rmtree(measurer.pool.shared / started_trial.WEIGHTS, ignore_errors=True)
+    return measurer.pool
+
+
+@pytest.fixture(scope="module")
+def surveyed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Settings]:
+    """Returns the settings of the program as it is surveyed, with all of it trained or not. Other options are alike."""
+    home = tmp_path_factory.mktemp("home")
+
+    @functools.cache
+    def settings(all_trained: bool) -> Settings:
+        options = ["--trained", "all"] if all_trained else []
+        command = resolve([sys.executable, str(PROGRAM), str(model), *options], home, os.environ)
+        seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
+        return load(write(seen, home / f"outputs_{all_trained}")).settings
+
+    return settings
 
 
 @pytest.fixture
-def launch(pool: TrialPool, model: Path, tmp_path: Path) -> Launch:
+def launch(pool: TrialPool, surveyed: Callable[[bool], Settings], model: Path) -> Launch:
     """Launches a trial of the program, and returns its record when it is warm."""
-    surveyed: dict[tuple[str, ...], Arm] = {}
 
     def launched(*options: str) -> TrialRecord:
-        if options not in surveyed:
-            command = resolve([sys.executable, str(PROGRAM), str(model), *options], tmp_path, os.environ)
-            seen = survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
-            settings = load(write(seen, tmp_path / f"outputs_{len(surveyed)}")).settings
-            surveyed[options] = Arm(label="trial", settings=settings)
+        given = {"command.arguments": [str(PROGRAM), str(model), *options]}
         try:
-            return pool.launch(surveyed[options], "trial").record
+            return pool.launch(Arm(label="trial", settings=override(surveyed("all" in options), given)), "trial").record
         finally:
             pool.keep_only(set())
 
@@ -135,7 +147,7 @@ def test_weights_that_are_trained_are_their_trials_own(launch: Launch) -> None:
 def test_what_can_not_be_read_is_built(launch: Launch, pool: TrialPool) -> None:
     """A file that was damaged costs the time of building, and nothing else."""
     first = launch()
-    (structure,) = Path(pool._caches.name, started_trial.WEIGHTS).rglob(f"*.{arena.STRUCTURE}")
+    (structure,) = (pool.shared / started_trial.WEIGHTS).rglob(f"*.{arena.STRUCTURE}")
     structure.write_bytes(structure.read_bytes()[:-100])
     second = launch()
 
@@ -157,9 +169,9 @@ IN_DOUBT = {
 }
 
 
-@pytest.mark.parametrize("build", IN_DOUBT.values(), ids=IN_DOUBT)
-def test_in_doubt_a_program_builds_its_own(build: str, model: Path, tmp_path: Path) -> None:
-    assert run_once(build, model, tmp_path)["kept"] == []
+@pytest.mark.parametrize("name", IN_DOUBT)
+def test_in_doubt_a_program_builds_its_own(name: str, found: Found) -> None:
+    assert [found[name][which]["kept"] for which in WHICH] == [[]] * 3
 
 
 SAME = {
@@ -186,22 +198,20 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("build", SAME.values(), ids=SAME)
-def test_a_program_finds_what_it_would_find_alone(build: str, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", SAME)
+def test_a_program_finds_what_it_would_find_alone(name: str, found: Found) -> None:
     """The one that built, the one that read, and one that knows of nothing find the same."""
-    alone = run_once(build, model, tmp_path, attached=False)["found"]
-    first, second = run_once(build, model, tmp_path), run_once(build, model, tmp_path)
+    alone, first, second = (found[name][which] for which in WHICH)
 
-    assert alone == first["found"] == second["found"]
-    assert (first["read"], second["read"]) == (False, "about" not in build)
+    assert alone["found"] == first["found"] == second["found"] != []
+    assert (first["read"], second["read"]) == (False, "about" not in SAME[name])
 
 
-def run_once(build: str, model: Path, folder: Path, attached: bool = True) -> dict[str, Any]:
-    """Run a program in a process of its own: what it found, what was kept, and whether it read what was kept."""
-    kept = folder / "kept"
-    kept.mkdir(exist_ok=True)
-    text = f"""
-import json, sys, torch
+WHICH = ("alone", "first", "second")
+"""How a program runs: knowing of nothing, as the one that builds, and as the one that may read what is kept."""
+
+FORKING = """
+import json, os, sys, torch, traceback
 from pathlib import Path
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from slowstep_probe.late_imports import LateImports
@@ -209,15 +219,45 @@ from slowstep_probe.patches import Patches
 from slowstep_probe.trial.told import told
 from slowstep_probe.weights.built_once import BuiltOnce
 class Hooked(LlamaConfig): pass
-FOLDER, FOUND, STATE = {str(model)!r}, [], LlamaForCausalLM.from_pretrained({str(model)!r}).state_dict()
-CONFIG = LlamaConfig.from_pretrained(FOLDER)
-if {attached}:
-    BuiltOnce(Path({str(kept)!r}), 0.0).attach(Patches(), LateImports())
-torch.manual_seed(3)
-{textwrap.dedent(build)}
-kept = [one.name for one in Path({str(kept)!r}).glob("*.structure")]
-print(json.dumps({{"found": FOUND, "kept": kept, "read": "base" in told.beforehand}}))
+FOLDER = sys.argv[1]
+
+def run(build, attached, kept):
+    scope = globals() | {"FOUND": [], "CONFIG": LlamaConfig.from_pretrained(FOLDER)}
+    scope["STATE"] = LlamaForCausalLM.from_pretrained(FOLDER).state_dict()
+    if attached:
+        BuiltOnce(kept, 0.0).attach(Patches(), LateImports())
+    torch.manual_seed(3)
+    exec(build, scope)
+    structures = [one.name for one in kept.glob("*.structure")]
+    return {"found": scope["FOUND"], "kept": structures, "read": "base" in told.beforehand}
+
+for folder, build, which in json.load(sys.stdin):
+    if not os.fork():
+        try:
+            os.chdir(folder)
+            found = run(build, which != "alone", Path("kept"))
+            Path(f"{which}.json").write_text(json.dumps(found))
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(0)
+    os.wait()
 """
-    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+"""Runs each program in a process of its own. They are forked from one that has imported what all of them need."""
+
+
+@pytest.fixture(scope="module")
+def found(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What each program found, whether it read what was kept, and what was kept then."""
+    programs = {name: textwrap.dedent(build) for name, build in (IN_DOUBT | SAME).items()}
+    folders = {name: tmp_path_factory.mktemp("program") for name in programs}
+    for folder in folders.values():
+        (folder / "kept").mkdir()
+    asked = [(str(folders[name]), build, which) for name, build in programs.items() for which in WHICH]
+    command = [sys.executable, "-c", FORKING, str(model)]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
+    files = {name: {which: folders[name] / f"{which}.json" for which in WHICH} for name in programs}
+    missing = [str(file) for each in files.values() for file in each.values() if not file.is_file()]
+    assert (done.returncode, missing) == (0, []), done.stderr[-2000:]
+    return {name: {which: json.loads(file.read_text()) for which, file in each.items()} for name, each in files.items()}

@@ -372,6 +372,7 @@ def test_gradient_checkpointing_trains_the_same(measurer: LocalMeasurer, arm: Ca
     common = min(len(record.baseline.losses), len(record.treatment.losses))  # as far as both had come by then
     assert common >= 4
     assert record.treatment.losses[:common] == pytest.approx(record.baseline.losses[:common], rel=1e-5)
+    assert 1 == len(list(measurer.pool.shared.glob("lengths-*.json")))  # both looked at the same data
 
 
 def test_rare_events_are_measured_on_their_own(

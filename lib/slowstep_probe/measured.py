@@ -102,6 +102,11 @@ class Block:
     """What the device's driver told meanwhile; None without a device, or where it tells nothing."""
     ranks: list[OfRank] = field(default_factory=list)
     """The block as each of several ranks saw it; empty where one process trains."""
+    quota_periods: int = 0
+    """The periods in which a quota of CPU time was counted meanwhile; 0 without one. Of several quotas, and of those of
+    several nodes, it is the one that was used up most often."""
+    quota_used_up: int = 0
+    """Those of them in which it was used up, so that processes were stopped until the next one."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no block can have and that nothing could be computed from: ValueError."""

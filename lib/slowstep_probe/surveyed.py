@@ -124,8 +124,8 @@ def _rank_of(asked: dict[str, Any]) -> Any:
 
 
 OF_ITS_OWN = (
-    "it starts the processes that train together by multiprocessing.Process, which is not followed; start them by "
-    "torchrun or by torch.multiprocessing.spawn"
+    "it starts the processes that train together in a way that is not followed; start them by torchrun or by "
+    "torch.multiprocessing"
 )
 
 

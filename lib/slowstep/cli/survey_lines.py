@@ -9,7 +9,7 @@ from typing import Any
 from slowstep.launch.surveyor import SurveyRecord
 from slowstep.text.numbers import percentage
 from slowstep.wording.words import PHASE_NAMES
-from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN
+from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, way_of
 
 SHOWN_OPTIONS = 12
 WIDTH = 15
@@ -138,7 +138,7 @@ def _step(seen: SurveyRecord) -> Iterator[tuple[str, str]]:
     if (command_of := seen.command.processes) > 1:
         waits = {rank: _largest(phases) for rank, phases in told.get("ranks", {}).items()}
         where = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(waits.items()))
-        by = STARTED_BY[seen.command.launcher]
+        by = STARTED_BY[way_of(seen.command.launcher)]
         on = f" on {len(seen.command.nodes)} nodes" if seen.command.nodes else ""
         yield "ranks", f"{command_of} processes train together{on}, started by {by}; {where}"
     if seen.ended:
@@ -150,6 +150,7 @@ STARTED_BY = {
     SPAWN: "torch.multiprocessing",
     ENVIRONMENT: "the program itself",
     SUBPROCESS: "a launcher's subprocesses",
+    PROCESS: "multiprocessing.Process",
 }
 """The ways in which processes are started, in words."""
 

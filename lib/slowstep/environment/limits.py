@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -32,21 +33,67 @@ def available_memory() -> int:
     return min(left)
 
 
-def usable_cores() -> int:
-    """Return how many cores this process may keep busy: those it may run on, and no more than its quota of time pays.
+def core_numbers() -> list[int]:
+    """Return the numbers of the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
-    https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max. A part of a core counts as one. A process that keeps
-    more of them busy than its quota pays is stopped for the rest of each period.
+
+def usable_cores() -> int:
+    """Return how many cores this process may keep busy: those it may run on, and no more than a quota of time pays for.
+
+    A part of a core counts as one.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    paid = [max(1, math.ceil(quota.cores)) for quota in quotas().values()]
+    return min([len(core_numbers()), *paid])
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota of CPU time that this process shares with the others of a control group, and what became of it so far.
+
+    A group that keeps more cores busy than its quota pays for is stopped for the rest of each period
+    (https://docs.kernel.org/scheduler/sched-bwc.html).
+    """
+
+    cores: float
+    """The number of cores that it pays for."""
+    used: float | None
+    """Processor seconds of the group's processes; None if the system does not count them."""
+    periods: int
+    """The periods that it was counted in."""
+    used_up: int
+    """Those of them in which it was used up, so that processes were stopped until the next one."""
+
+
+def quotas() -> dict[str, Quota]:
+    """Return the quotas that this process is under, by the folder of their control group.
+
+    https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max and cpu.stat.
+    """
+    found = {}
     for folder, second in _groups("cpu"):
         if second:
             quota, _, period = _text(folder / "cpu.max").partition(" ")
         else:
             quota, period = (_text(folder / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
         if quota.isdecimal() and period.strip().isdecimal() and int(period):  # no quota: "max", and -1
-            cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
-    return cores
+            stat = folder / "cpu.stat"
+            found[str(folder)] = Quota(
+                cores=int(quota) / int(period),
+                used=_stat(stat, "usage_usec") / 1e6 if second else _used_in_first_version(folder),
+                periods=_stat(stat, "nr_periods"),
+                used_up=_stat(stat, "nr_throttled"),
+            )
+    return found
+
+
+def _used_in_first_version(folder: Path) -> float | None:
+    """Return the processor seconds of a group, which another controller counts, at the same place of its own tree."""
+    beside = MOUNTED / "cpuacct" / folder.relative_to(MOUNTED / "cpu")
+    nanoseconds = _number(beside / "cpuacct.usage")
+    return None if nanoseconds is None else nanoseconds / 1e9
 
 
 def _groups(controller: str) -> Iterator[tuple[Path, bool]]:
@@ -59,7 +106,7 @@ def _groups(controller: str) -> Iterator[tuple[Path, bool]]:
         top = MOUNTED if second else MOUNTED / controller
         group = top / path.lstrip("/")
         # a container sees its own group as the top, whatever its path on the host
-        for folder in {top, *(f for f in (group, *group.parents) if f.is_relative_to(top))}:
+        for folder in sorted({top, *(f for f in (group, *group.parents) if f.is_relative_to(top))}):
             yield folder, second
 
 

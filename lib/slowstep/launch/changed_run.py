@@ -15,7 +15,7 @@ from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, COPIES, Command, digest
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.changed import files_in
-from slowstep_probe.ranks.rank import SPAWN, SUBPROCESS
+from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
 
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""
@@ -34,7 +34,7 @@ def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) ->
             f"{command}: it trains on several nodes, where each would need the changes; make them in its code, as "
             "changes.md names them"
         )
-    if changes["processes"] and changes["launcher"] in (SPAWN, SUBPROCESS):
+    if changes["processes"] and way_of(changes["launcher"]) in (SPAWN, SUBPROCESS, PROCESS):
         raise SettingsError(
             f"{command}: it starts its processes itself, and each of them would do again what it does before; make the "
             "changes in its code, as changes.md names them"

@@ -344,8 +344,17 @@ class InterleavedComparison:
         found = other_processes.between(before, after) or other_processes.between(
             before, other_processes.read(self._own_cpu())
         )
-        found = found or on_other_nodes.interrupted(elsewhere, on_other_nodes.read())
-        return replace(whole, interrupted=found or device.interrupted, telemetry=device.telemetry)
+        there = on_other_nodes.read()
+        found = found or on_other_nodes.interrupted(elsewhere, there)
+        stops = [after.stops_since(before), *(there[n].stops_since(elsewhere[n]) for n in there.keys() & elsewhere)]
+        periods, used_up = max(stops, key=lambda one: one[1])
+        return replace(
+            whole,
+            interrupted=found or device.interrupted,
+            telemetry=device.telemetry,
+            quota_periods=periods,
+            quota_used_up=used_up,
+        )
 
     def _own_processes(self) -> set[int]:
         """Return the numbers of all processes that the live trials have."""

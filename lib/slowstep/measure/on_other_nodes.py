@@ -8,6 +8,7 @@ from __future__ import annotations
 from slowstep.measure.other_processes import between
 from slowstep.nodes.current import open_session
 from slowstep.processes.cpu_times import CpuTimes
+from slowstep.settings.convert import from_plain
 
 SECONDS = 1.0
 """The seconds that a node has to answer. One that does not is not known to be interrupted."""
@@ -19,7 +20,7 @@ def read() -> dict[str, CpuTimes]:
     for member in session.members.values() if session else ():
         told = member.asked({"do": "load", "launch": session.name_launch()}, SECONDS)
         if told and "times" in told:
-            found[str(member)] = CpuTimes(**told["times"])
+            found[str(member)] = from_plain(CpuTimes, told["times"])
     return found
 
 

@@ -50,7 +50,9 @@ class TrialPool:
         self.latest = math.inf
         """The time, by `time.monotonic()`, after which no trial is waited for; whoever asks meets NoTimeLeft."""
         self._caches = tempfile.TemporaryDirectory(prefix=folder_prefix("caches"), ignore_cleanup_errors=True)
-        self._bases = FrozenBases(Path(self._caches.name), logs)
+        self.shared = Path(self._caches.name)
+        """The folder of what trials find out or build once for all of them."""
+        self._bases = FrozenBases(self.shared, logs)
         self._started: dict[str, TrialProcess] = {}
         """Trials that are ready to train, but not warm yet."""
         self._refused: dict[str, TrialEnded] = {}
@@ -163,7 +165,7 @@ class TrialPool:
         self.log_of[key] = log
         limit = memory_limit(self.budget)
         base = self._bases.of(arm.settings, self.budget.startup_timeout_seconds, limit, alone)
-        cache = Path(self._caches.name) / key
+        cache = self.shared / key
         return TrialProcess(arm, log, self.budget, cache, base, latest=lambda: self.latest)
 
     def _warm(self, process: TrialProcess, key: str) -> LiveTrial:

@@ -37,6 +37,7 @@ from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
+from slowstep.wording.held_back import busy, quota
 from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
 
 KINDS = {
@@ -46,9 +47,6 @@ KINDS = {
     Meaning.DIAGNOSTIC: "a limit, nothing to train with",
 }
 """The classes of changes in words that need no explanation."""
-
-BUSY = 0.2
-"""The share of blocks that something else interrupted, from which on the machine is called busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +85,8 @@ class Overview:
     noise: float | None
     busy: str
     """What kept the machine busy beside the trials, in a sentence; empty if little did."""
+    quota: str
+    """How often a quota of CPU time stops the run as it is, in sentences; empty if it seldom does."""
     minimum_effect: float
     course: str
     """What becomes of the run's steps as training goes on, in sentences; empty if they keep their pace."""
@@ -109,8 +109,8 @@ class Overview:
 
     @cached_property
     def answer(self) -> str:
-        """Return the answer: what becomes of the job, or that nothing was found; and what its steps become."""
-        return " ".join(filter(None, (self._failing, self._answer, self.course)))
+        """Return the answer: what becomes of the job, or that nothing was found; and what else holds it back."""
+        return " ".join(filter(None, (self._failing, self._answer, self.course, self.quota)))
 
     @property
     def _failing(self) -> str:
@@ -305,6 +305,8 @@ def overview(folder: Path) -> Overview:
     ended = {run.notebook: run for run in runs}
     spent = [*store.every(PlanRun, "plans"), *summaries.values()]
     decided = final.decision if final else None
+    compared = _comparisons(store, summaries)
+    twins = [one for one in compared if len(set(one.arms)) == 1]  # the run as it is, and nothing else
     return Overview(
         name=folder.name,
         runs=runs,
@@ -317,7 +319,8 @@ def overview(folder: Path) -> Overview:
         undecided="" if final else _why(ended.get(FINAL.notebook), FINAL.notebook, now, "has not run"),
         shares={phase: share.mean for phase, share in baseline.shares.items()} if baseline else {},
         noise=baseline.noise if baseline else None,
-        busy=busy([b for one in _comparisons(store, summaries) for p in one.pairs for b in (p.baseline, p.treatment)]),
+        busy=busy(_blocks(compared)),
+        quota=quota(_blocks(twins)),
         minimum_effect=baseline.minimum_effect if baseline else 0.0,
         course=course(baseline.courses) if baseline else "",
         machine=_machine(about) if about else "",
@@ -348,23 +351,15 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
     return [s for s in of_it if s.notebook not in not_asked]
 
 
-def busy(blocks: Sequence[Block]) -> str:
-    """Return what kept the machine busy beside the trials, in a sentence; empty if it did so in few of the blocks."""
-    told = [block.interrupted for block in blocks if block.interrupted]
-    if not blocks or len(told) / len(blocks) < BUSY:
-        return ""
-    ((who, _),) = Counter(one.partition(" took ")[0] for one in told).most_common(1)
-    return (
-        f"In {len(told)} of {len(blocks)} blocks {who} took part of the processor time: the same minutes show more on "
-        "a machine that does nothing else."
-    )
-
-
 def _comparisons(store: Store, summaries: Mapping[str, Summary]) -> list[ComparisonRecord]:
     """Return the comparisons that there were when the notebooks concluded."""
     names = {name for one in summaries.values() for name in one.records if name.startswith("comparisons/")}
     found = [store.read(ComparisonRecord, *name.split("/", 1)) for name in sorted(names)]
     return [one for one in found if one is not None]
+
+
+def _blocks(compared: Sequence[ComparisonRecord]) -> list[Block]:
+    return [block for one in compared for pair in one.pairs for block in (pair.baseline, pair.treatment)]
 
 
 def _headline(baseline: Summary) -> str:

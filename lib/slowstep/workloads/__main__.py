@@ -29,7 +29,7 @@ EXCHANGE = ("ddp.", "zero_optimization.")
 def main(order: Path) -> None:
     """Train as an order says.
 
-    It has the `settings`, the `folder` to write to, the folder that is `shared` with the investigation's other trials,
+    It has the `settings`, the `folder` to write to, the folder that is `shared` with the measurer's other trials,
     and the `base` that was built beforehand.
     """
     asked = json.loads(order.read_text(encoding="utf-8"))

@@ -90,7 +90,7 @@ class FineTune:
     """The file of a frozen base that was built beforehand (`slowstep.workloads.build_base`); None to build it."""
 
     shared: Path | None = None
-    """The folder of what the trials of an investigation find out once for all of them; None if each does by itself."""
+    """The folder of what the trials of one measurer find out once for all of them; None if each does by itself."""
 
     def __init__(self, settings: Settings, folder: Path):
         self.settings, self.folder = settings, folder

@@ -1,7 +1,8 @@
-"""The lengths of a job's examples, by a look at some of them. The trials of an investigation look once."""
+"""The lengths of a job's examples, by a look at some of them. The trials of one measurer look once."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -33,7 +34,11 @@ def lengths(examples: Sequence[Any], shared: Path | None = None) -> np.ndarray |
         return None
     order = np.random.default_rng(0).permutation(len(examples))[:LOOKED_AT_MOST]
     found = _kept(examples, order, shared)
-    return None if found is None or len(found) < min(LOOKED_AT_LEAST, len(order)) else np.array(found)
+    return np.array(found) if found is not None and _enough(found, order) else None
+
+
+def _enough(found: Sequence[int], order: np.ndarray) -> bool:
+    return len(found) >= min(LOOKED_AT_LEAST, len(order))
 
 
 def _kept(examples: Sequence[Any], order: np.ndarray, shared: Path | None) -> list[int] | None:
@@ -42,13 +47,14 @@ def _kept(examples: Sequence[Any], order: np.ndarray, shared: Path | None) -> li
     if shared is None or not name:
         return _look(examples, order)
     file = shared / f"lengths-{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
-    if file.is_file():
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if found[:CHECKED] == _look(examples, order[:CHECKED]):
-            return found
+    with contextlib.suppress(OSError, ValueError):
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept[:CHECKED] == _look(examples, order[:CHECKED]):
+            return kept
     found = _look(examples, order)
-    if found is not None:
-        write_atomically(file, json.dumps(found))
+    if found and _enough(found, order):
+        with contextlib.suppress(OSError):  # it saves time, and nothing else
+            write_atomically(file, json.dumps(found))
     return found
 
 
@@ -66,7 +72,7 @@ def _look(examples: Sequence[Any], order: np.ndarray) -> list[int] | None:
 
 
 def _name(examples: Sequence[Any]) -> str:
-    """Return a name that other examples don't have; empty for such as are looked at quickly, or are not at all."""
+    """Return a name that other examples don't have; empty for those that are quick to look at, or not looked at."""
     if isinstance(examples, OnTheFly):
         encode = examples.encode
         return f"{examples.raw._fingerprint} {encode.identity}" if type(encode) is Encoder else ""

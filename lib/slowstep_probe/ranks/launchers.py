@@ -9,6 +9,7 @@ process runs its program here, where it is watched.
 | torchrun, `accelerate launch`, `trl`, ... | `elastic_launch` of torch.distributed, which all call, on each node |
 | `accelerate launch` of one process | its `simple_launcher` |
 | torch.multiprocessing.spawn, notebook_launcher | `start_processes` |
+| a program's own loop over `multiprocessing.Process` | `start` (`slowstep_probe.ranks.processes`) |
 | Lightning's strategies | the rank that its environment names; else the processes that it would start |
 | deepspeed, axolotl, llamafactory-cli | the subprocess that is a launcher, or a rank |
 """
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +38,8 @@ from slowstep_probe.ranks.launched_commands import (
     script,
     without_unbuffered,
 )
-from slowstep_probe.ranks.rank import ENVIRONMENT, SPAWN, SUBPROCESS, TORCHRUN, Rank
+from slowstep_probe.ranks.processes import RankAmongProcesses, function_of, start_listening
+from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, Rank, way_of
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
 """The packages that hold Lightning's launchers, in `strategies.launchers.subprocess_script`."""
@@ -82,6 +85,10 @@ class Launchers:
         self._launching = False
         """True once a launcher that a program started as a subprocess runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
+        self._among: RankAmongProcesses | None = None
+        """How processes are started where this one is one of them."""
+        if own is not None and way_of(launcher) == PROCESS:
+            self._among = RankAmongProcesses(launcher.partition(":")[2], own.local, self.processes)
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -93,6 +100,8 @@ class Launchers:
             )
         if self._takes(SPAWN):
             patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
+        if self._takes(PROCESS):
+            patches.around(BaseProcess, "start", self._process)
         if self._takes(ENVIRONMENT):
             for package in LIGHTNING:
                 late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
@@ -101,7 +110,7 @@ class Launchers:
 
     def _takes(self, launcher: str) -> bool:
         """Return whether a way of starting ranks is taken over."""
-        return self._all and (self.own is None or launcher == self.launcher)
+        return self._all and (self.own is None or launcher == way_of(self.launcher))
 
     # -- what is taken over --
 
@@ -158,6 +167,16 @@ class Launchers:
             return original(fn, args, nprocs, join, *others, **named)
         fn(self.own.local if self.own else 0, *args)
         return None if join else Joined()
+
+    def _process(self, original: Callable[[Any], None], process: Any) -> None:
+        name = function_of(process)
+        if self._among is not None:
+            self._among.start(original, process)
+        elif name:
+            joins = lambda size: self.several(Would(processes=size, launcher=f"{PROCESS}:{name}"))  # noqa: E731
+            start_listening(original, process, joins)
+        else:
+            original(process)
 
     def _lightning(self, patches: Patches, module: ModuleType) -> None:
         def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:

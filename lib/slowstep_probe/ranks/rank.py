@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS = "torchrun", "spawn", "environment", "subprocess"
-"""The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`)."""
+TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS, PROCESS = "torchrun", "spawn", "environment", "subprocess", "process"
+"""The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`). Behind the last one stands
+the function that its processes run: `process:__main__.train`."""
 
 BY_ITSELF = "by itself"
 """What is said of a program that starts processes which are no ranks: they are left to it."""
+
+
+def way_of(launcher: str) -> str:
+    """Return the way in which a launcher starts ranks."""
+    return launcher.partition(":")[0]
+
 
 ADDRESS, PORT = "127.0.0.1", 29500
 """The address that ranks are told. Nothing listens there: `slowstep_probe.ranks.meeting` says where they meet."""

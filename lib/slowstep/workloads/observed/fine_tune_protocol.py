@@ -20,7 +20,7 @@ class Parts(Protocol):
     folder: Path
     """The trial's own folder."""
     shared: Path | None
-    """The folder of what trials of one investigation find out once for all of them."""
+    """The folder of what the trials of one measurer find out once for all of them."""
     arguments: TrainingArguments
     trainer: Trainer
     source: Sequence[Any]

@@ -1,0 +1,40 @@
+"""What held a run back from outside, in words: other processes, and a quota of CPU time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from slowstep.records import Block
+from slowstep.text.numbers import percentage
+
+BUSY = 0.2
+"""The share of blocks that something else interrupted, from which on the machine is called busy."""
+
+OFTEN = 0.1
+"""The share of its periods in which a quota of CPU time is used up, from which on that is told of the run."""
+
+
+def busy(blocks: Sequence[Block]) -> str:
+    """Return what kept the machine busy beside the trials, in a sentence; empty if it did so in few of the blocks."""
+    told = [block.interrupted for block in blocks if block.interrupted]
+    if not blocks or len(told) / len(blocks) < BUSY:
+        return ""
+    ((who, _),) = Counter(one.partition(" took ")[0] for one in told).most_common(1)
+    return (
+        f"In {len(told)} of {len(blocks)} blocks {who} took part of the processor time: the same minutes show more on "
+        "a machine that does nothing else."
+    )
+
+
+def quota(blocks: Sequence[Block]) -> str:
+    """Return how often a quota of CPU time stopped the run in these blocks, in sentences; empty if it seldom did."""
+    periods, used_up = sum(b.quota_periods for b in blocks), sum(b.quota_used_up for b in blocks)
+    if not periods or used_up / periods < OFTEN:
+        return ""
+    often = percentage(used_up / periods)
+    return (
+        f"A quota of CPU time (a container's, or another control group's) is used up in {often} of its periods, and "
+        "then the run is stopped until the next one. A larger quota would end that, and so would fewer threads and "
+        "loader workers where the run has more of them than the quota pays for."
+    )
