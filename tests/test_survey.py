@@ -483,6 +483,41 @@ def test_processes_that_train_together_and_are_not_followed_are_named(tmp_path: 
         survey(command, SurveyOrder(startup=120, seconds=60), os.environ)
 
 
+HOGWILD = """
+import torch, torch.multiprocessing as mp
+
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    while True:
+        model(torch.ones(8, 4)).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+if __name__ == "__main__":
+    context, model = mp.get_context("spawn"), torch.nn.Linear(4, 1).share_memory()
+    processes = [context.Process(target=train, args=(model,)) for _ in range(2)]
+    for one in processes:
+        one.start()
+    for one in processes:
+        one.join()
+"""
+
+
+def test_processes_that_train_by_themselves_are_named(tmp_path: Path) -> None:
+    """Nothing tells that they train, so the program takes no step; what it had started says why."""
+    (tmp_path / "odd.py").write_text(HOGWILD)
+    words = [sys.executable, "-m", "slowstep.cli", "diagnose", "--startup", "12", "--outputs", str(tmp_path / "out")]
+    done = subprocess.run(
+        [*words, "--", sys.executable, "odd.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert "odd.py" in done.stderr
+    assert "processes that it had started run train, and are followed if they join a process group" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+
+
 STREAM = """
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info

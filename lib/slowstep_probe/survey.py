@@ -136,6 +136,7 @@ class Survey:
             patches.look(torch.distributed, "init_process_group", self._called("processes", "init_process_group"))
         patches.look(argparse.ArgumentParser, "parse_known_args", self._parsed)
         self._launchers.taken_over = self.options.clear  # those were the launcher's own
+        self._launchers.process_started = lambda function: self.note("process", function, {})
         self._launchers.attach(patches, self._late)
         unsent.attach(patches, self._late)
         self._on("transformers.training_args", self._training_arguments)

@@ -68,9 +68,12 @@ def _why(seen: SurveyRecord) -> str:
     """Return why a program took no step, with what it said itself and with what to do."""
     if not seen.ended:
         standing = [line.strip() for line in seen.standing.splitlines() if line.strip().startswith("File")]
-        return (
-            f"it was at {standing[-1] if standing else 'an unknown place'} when its time was up (--startup allows more)"
+        at = f"it was at {standing[-1] if standing else 'an unknown place'} when its time was up"
+        run = dict.fromkeys(
+            one["name"].removeprefix("__main__.") for one in seen.constructed if one["kind"] == "process"
         )
+        beside = f"; processes that it had started run {', '.join(run)}, and are followed if they join a process group"
+        return f"{at} (--startup allows more){beside if run else ''}"
     if seen.ended.startswith("EOFError"):
         return "it asked a question on standard input, where nobody answers; give the answer by an option"
     said = last_words(seen.output)

@@ -79,6 +79,8 @@ class Launchers:
         self.processes = processes or (own.local_size if own else 0)
         self.taken_over: Callable[[], None] = lambda: None
         """Called where a launcher's program begins."""
+        self.process_started: Callable[[str], None] = lambda function: None
+        """Called with the name of a function of the user's own that a process is started with."""
         self._all = own is not None or several is not None
         self._entered = False
         """True once the program that trains runs here."""
@@ -173,6 +175,7 @@ class Launchers:
         if self._among is not None:
             self._among.start(original, process)
         elif name:
+            self.process_started(name)
             joins = lambda size: self.several(Would(processes=size, launcher=f"{PROCESS}:{name}"))  # noqa: E731
             start_listening(original, process, joins)
         else:

@@ -70,8 +70,9 @@ class Listened:
 
     def _joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(inspect.unwrap(original)).bind(*args, **kwargs).arguments
-        size = int(given.get("world_size", -1))
-        size = size if size > 0 else int(os.environ.get("WORLD_SIZE", "0"))
+        size, named = given.get("world_size", -1), os.environ.get("WORLD_SIZE", "")
+        if size <= 0 and named.isdecimal():
+            size = int(named)
         if size > 1:
             self._tell(size)
         original(*args, **kwargs)
