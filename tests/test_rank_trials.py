@@ -39,6 +39,14 @@ SOON = 120.0
 
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 AS_PROCESSES = "as_processes.py"
+AS_PROCESSES_RUN = {
+    "fork": "0:__main__.train",
+    "forkserver": "0:__main__.train",
+    "class": "0:__main__.Training.run",
+    "beside": "1:__main__.train",
+}
+"""How the program starts its processes, with the number of the first rank among them and the function that they run."""
+
 
 pytestmark = pytest.mark.trials
 
@@ -106,12 +114,10 @@ def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     [
         ((*TORCHRUN, "together.py"), "torchrun", 32),
         ((sys.executable, "spawned.py"), "spawn", 32),
-        ((sys.executable, AS_PROCESSES, "spawn"), "process:__main__.train", 32),
+        ((sys.executable, AS_PROCESSES, "spawn"), "process:0:__main__.train", 32),
         *(
-            pytest.param(
-                (sys.executable, AS_PROCESSES, how), f"process:__main__.{run}", 32, marks=pytest.mark.exhaustive
-            )
-            for how, run in (("fork", "train"), ("forkserver", "train"), ("class", "Training.run"))
+            pytest.param((sys.executable, AS_PROCESSES, how), f"process:{run}", 32, marks=pytest.mark.exhaustive)
+            for how, run in AS_PROCESSES_RUN.items()
         ),
         pytest.param(
             (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "with_accelerate.py"),

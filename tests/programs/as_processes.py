@@ -40,16 +40,18 @@ class Training(mp.get_context("spawn").Process):
 
 if __name__ == "__main__":
     how = sys.argv[1]
-    context = mp.get_context("spawn" if how == "class" else how)
+    context = mp.get_context(how if how in mp.get_all_start_methods() else "spawn")
     said = context.Queue()
     printing = context.Process(target=print_all, args=(said,))
     printing.start()
     if how == "class":
         ranks = [Training(rank, 2, said) for rank in range(2)]
-    else:
-        ranks = [context.Process(target=train, args=(rank, 2, said)) for rank in range(2)]
+    else:  # the program may be a rank itself, beside those that it starts
+        ranks = [context.Process(target=train, args=(rank, 2, said)) for rank in range(how == "beside", 2)]
     for one in ranks:
         one.start()
+    if how == "beside":
+        train(0, 2, said)
     for one in ranks:
         one.join()
     said.put(None)

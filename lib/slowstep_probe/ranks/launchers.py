@@ -38,7 +38,7 @@ from slowstep_probe.ranks.launched_commands import (
     script,
     without_unbuffered,
 )
-from slowstep_probe.ranks.processes import RankAmongProcesses, function_of, start_listening
+from slowstep_probe.ranks.processes import Listening, RankAmongProcesses, function_of
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, Rank, way_of
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
@@ -87,6 +87,7 @@ class Launchers:
         self._launching = False
         """True once a launcher that a program started as a subprocess runs here."""
         self._threads = os.environ.get("OMP_NUM_THREADS", "")
+        self._listening = Listening(self._joined)
         self._among: RankAmongProcesses | None = None
         """How processes are started where this one is one of them."""
         if own is not None and way_of(launcher) == PROCESS:
@@ -176,10 +177,12 @@ class Launchers:
             self._among.start(original, process)
         elif name:
             self.process_started(name)
-            joins = lambda size: self.several(Would(processes=size, launcher=f"{PROCESS}:{name}"))  # noqa: E731
-            start_listening(original, process, joins)
+            self._listening.start(original, process, name)
         else:
             original(process)
+
+    def _joined(self, size: int, ranks: str) -> None:
+        self.several(Would(processes=size, launcher=f"{PROCESS}:{ranks}"))
 
     def _lightning(self, patches: Patches, module: ModuleType) -> None:
         def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:

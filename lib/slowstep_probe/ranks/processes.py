@@ -7,11 +7,13 @@ process runs here, and the others run elsewhere.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import multiprocessing
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -33,22 +35,44 @@ def function_of(process: BaseProcess) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def start_listening(original: Callable[[Any], None], process: BaseProcess, joins: Callable[[int], None]) -> None:
-    """Start a process, and call `joins` with the size of the group that it is about to join, if it joins one."""
-    reader, writer = multiprocessing.Pipe(duplex=False)
-    process.run = Listened(process.run, writer)  # type: ignore[method-assign]
-    try:
-        original(process)
-    finally:
-        writer.close()
-    threading.Thread(target=_listen, args=(reader, joins), name="survey of a process", daemon=True).start()
+@dataclass(frozen=True)
+class Joins:
+    """What a process tells when it is about to join a group: the size of the group, and its own number in it."""
+
+    size: int
+    rank: int
 
 
-def _listen(reader: Connection, joins: Callable[[int], None]) -> None:
-    try:
-        joins(reader.recv())
-    except EOFError:
-        reader.close()
+class Listening:
+    """Starts the processes of a program, and calls `joins` when one is about to join a group of several.
+
+    It gets the size of the group and what `RankAmongProcesses` is made from.
+    """
+
+    def __init__(self, joins: Callable[[int, str], None]):
+        self._joins = joins
+        self._started: Counter[str] = Counter()
+
+    def start(self, original: Callable[[Any], None], process: BaseProcess, function: str) -> None:
+        """Start a process that runs a function of this name."""
+        reader, writer = multiprocessing.Pipe(duplex=False)
+        process.run = Listened(process.run, writer)  # type: ignore[method-assign]
+        try:
+            original(process)
+        finally:
+            writer.close()
+        before, self._started[function] = self._started[function], self._started[function] + 1
+        listen = functools.partial(self._listen, reader, function, before)
+        threading.Thread(target=listen, name="survey of a process", daemon=True).start()
+
+    def _listen(self, reader: Connection, function: str, before: int) -> None:
+        try:
+            told = reader.recv()
+        except EOFError:
+            reader.close()
+            return
+        # a program that trains as rank 0 itself starts the others alone
+        self._joins(told.size, f"{max(0, told.rank - before)}:{function}")
 
 
 @dataclass
@@ -70,28 +94,36 @@ class Listened:
 
     def _joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(inspect.unwrap(original)).bind(*args, **kwargs).arguments
-        size, named = given.get("world_size", -1), os.environ.get("WORLD_SIZE", "")
-        if size <= 0 and named.isdecimal():
-            size = int(named)
+        size, rank = (_number(given.get(name), os.environ.get(name.upper())) for name in ("world_size", "rank"))
         if size > 1:
-            self._tell(size)
+            self._tell(Joins(size, max(0, rank)))
         original(*args, **kwargs)
 
-    def _tell(self, size: int) -> NoReturn:
-        """Tell the size of the group, and wait for the end that the survey makes then."""
-        self.told.send(size)
+    def _tell(self, joins: Joins) -> NoReturn:
+        """Tell of the group, and wait for the end that the survey makes then."""
+        self.told.send(joins)
         while True:
             threading.Event().wait()
+
+
+def _number(given: Any, named: str | None) -> int:
+    """Return what an argument gives, else what the environment names, as init_process_group does; -1 if neither."""
+    if isinstance(given, int) and given >= 0:
+        return given
+    return int(named) if named and named.isdecimal() else -1
 
 
 class RankAmongProcesses:
     """Starts the processes of a program as the rank that this process is: number `local` of `local_size` on its node.
 
-    Those that run `function` are the ranks, in the order in which they are started.
+    `ranks` is `1:__main__.train` where the processes that run this function are the ranks from 1 on, in the order in
+    which they are started.
     """
 
-    def __init__(self, function: str, local: int, local_size: int):
-        self._function, self._local, self._local_size = function, local, local_size
+    def __init__(self, ranks: str, local: int, local_size: int):
+        first, _, self._function = ranks.partition(":")
+        self._first, self._local = int(first), local
+        self._many = max(1, local_size - self._first)
         self._started = 0
 
     def start(self, original: Callable[[Any], None], process: BaseProcess) -> None:
@@ -99,7 +131,7 @@ class RankAmongProcesses:
         if function_of(process) != self._function:
             original(process)
             return
-        number = self._started % self._local_size
+        number = self._first + self._started % self._many
         self._started += 1
         if number == self._local:
             process.run()
