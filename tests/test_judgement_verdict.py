@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -234,6 +235,38 @@ def test_an_exact_change_that_trains_otherwise_is_not_supported(tokenize: Contra
 
     assert Outcome.INCONCLUSIVE == found.outcome
     assert "losses" in found.reason
+
+
+def with_losses(measured: ComparisonRecord, baseline: list[float], treatment: list[float]) -> ComparisonRecord:
+    """The record with these losses of both arms, which train on the same samples."""
+    observed = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "padding": "longest"}
+    return replace(
+        measured,
+        baseline=TrialRecord(arm="b", status=Status.OK, observed=observed, losses=baseline),
+        treatment=TrialRecord(arm="t", status=Status.OK, observed=observed | {"tokenize": "once"}, losses=treatment),
+    )
+
+
+def test_a_run_whose_losses_differ_from_itself_shows_no_other_training(tokenize: Contrast) -> None:
+    """An environment without a seed draws others in each launch. A loss that stays high is another training still."""
+    draw = random.Random(0)
+    learning = [[3 - 0.03 * i + draw.gauss(0, 0.3) for i in range(32)] for _ in range(3)]
+    stuck = [3 + draw.gauss(0, 0.3) for _ in range(32)]
+    wild = [5 * one for one in stuck]
+    by_chance, unlike = (with_losses(took(around(0.0)), learning[0], other) for other in (learning[1], wild))
+
+    def verdict(treatment: list[float], twins: ComparisonRecord | None) -> Verdict:
+        measured = with_losses(took(around(0.0)), learning[0], treatment)
+        return judge(before_trial(tokenize, None, MINIMUM, None), tokenize, measured, MINIMUM, "cuda", None, twins)
+
+    alike = with_losses(took(around(0.0)), learning[0], learning[0])
+    found = verdict(learning[2], by_chance)
+
+    assert found.outcome is Outcome.REFUTED, found.reason
+    assert any("other losses in each launch" in warning for warning in found.warnings)
+    assert verdict(learning[2], None).outcome is verdict(learning[2], alike).outcome is Outcome.INCONCLUSIVE
+    assert verdict(stuck, by_chance).outcome is Outcome.INCONCLUSIVE
+    assert verdict(stuck, unlike).outcome is Outcome.REFUTED  # where means differ by chance, they show nothing
 
 
 def test_a_disturbed_block_is_counted(tokenize: Contrast) -> None:

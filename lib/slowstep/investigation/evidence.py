@@ -358,7 +358,8 @@ class Evidence:
         """Return the verdict on a contrast that was measured; NotMeasured if it was not."""
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
-        verdict = judge(prior, contrast, record, self.settings.budget.minimum_effect, device, self._stalling)
+        least = self.settings.budget.minimum_effect
+        verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise)
         warned = [passing(one) for one in self._courses if not one.grows and _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])
         return Measured(contrast=contrast, verdict=verdict, record=record)

@@ -159,6 +159,24 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     return replace(verdict, bound=limit)
 
 
+BY_CHANCE = (
+    "the run as it is has other losses in each launch, from the same seed, so those of both arms are compared by their "
+    "means, if at all"
+)
+"""The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
+
+
+def _trains_otherwise(contrast: Contrast, record: ComparisonRecord, unlike: ComparisonRecord | None) -> bool:
+    """Return whether the losses show that an arm of a change that is exact trains something else.
+
+    `unlike` is the comparison of the run with itself, if its losses differ one by one. Where their means differ, too,
+    losses show nothing.
+    """
+    if unlike is not None and losses.same(unlike, reorders_draws=True) is False:
+        return False
+    return losses.same(record, _by_the_loader(contrast) or unlike is not None) is False
+
+
 def judge(
     prior: Verdict,
     contrast: Contrast,
@@ -166,11 +184,13 @@ def judge(
     minimum: float,
     device: str,
     stalls: Mapping[str, float] | None = None,
+    twins: ComparisonRecord | None = None,
 ) -> Verdict:
     """Return the verdict on a comparison; `prior` was known before it. Holm's correction comes later (`holm`).
 
     `stalls` holds the shares of the phases in which the baseline is known to stall now and then. Pairs that did not
-    meet those stalls refute no change that acts there.
+    meet those stalls refute no change that acts there. `twins` is the comparison of the run with itself: where its own
+    losses differ, those of a change that is exact may, too.
     """
     failed = _failure(record)
     if failed:
@@ -201,7 +221,10 @@ def judge(
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    if prior.meaning is Meaning.EXACT and losses.same(record, _by_the_loader(contrast)) is False:
+    by_chance = twins is not None and losses.same(twins) is False
+    if by_chance and prior.meaning is Meaning.EXACT:
+        verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
+    if prior.meaning is Meaning.EXACT and _trains_otherwise(contrast, record, twins if by_chance else None):
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )

@@ -27,6 +27,12 @@ PHASE_NAMES = {
 }
 """The phases as reports name them."""
 
+IN_SENTENCES = {
+    "evaluate": "running the model without training it (evaluating, generating or acting)",
+    "other": "time between the phases",
+}
+"""The phases that sentences name at more length."""
+
 SIGNS = {
     Outcome.SUPPORTED: "✔ supported",
     Outcome.REFUTED: "✘ refuted",
@@ -47,7 +53,7 @@ have no decimal, and the unit's name."""
 
 def phase_named(phase: str) -> str:
     """Return a phase as the name of something in a sentence."""
-    return "time between the phases" if phase == "other" else PHASE_NAMES[phase]
+    return IN_SENTENCES.get(phase, PHASE_NAMES[phase])
 
 
 def effect(interval: Interval | None) -> str:
