@@ -160,21 +160,10 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
 
 
 BY_CHANCE = (
-    "the run as it is has other losses in each launch, from the same seed, so those of both arms are compared by their "
-    "means, if at all"
+    "the run as it is has other losses in each launch, from the same seed, so losses show nothing of what is trained, "
+    "and it rests on the class that it is exact"
 )
 """The note on an exact change of a run that is not reproducible: an environment, or a generator, without a seed."""
-
-
-def _trains_otherwise(contrast: Contrast, record: ComparisonRecord, unlike: ComparisonRecord | None) -> bool:
-    """Return whether the losses show that an arm of a change that is exact trains something else.
-
-    `unlike` is the comparison of the run with itself, if its losses differ one by one. Where their means differ, too,
-    losses show nothing.
-    """
-    if unlike is not None and losses.same(unlike, reorders_draws=True) is False:
-        return False
-    return losses.same(record, _by_the_loader(contrast) or unlike is not None) is False
 
 
 def judge(
@@ -221,10 +210,9 @@ def judge(
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    by_chance = twins is not None and losses.same(twins) is False
-    if by_chance and prior.meaning is Meaning.EXACT:
+    if prior.meaning is Meaning.EXACT and twins is not None and losses.same(twins) is False:
         verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
-    if prior.meaning is Meaning.EXACT and _trains_otherwise(contrast, record, twins if by_chance else None):
+    elif prior.meaning is Meaning.EXACT and losses.same(record, _by_the_loader(contrast)) is False:
         reason = (
             "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
         )
