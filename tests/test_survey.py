@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -516,6 +517,61 @@ def test_processes_that_train_by_themselves_are_named(tmp_path: Path) -> None:
     assert "processes that it had started run train, and are followed if they join a process group" in done.stderr
     assert "Traceback" not in done.stderr
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+
+
+SERVED = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def serve(rank):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29743")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    while True:
+        dist.barrier()
+
+def start():
+    for rank in range(2):
+        mp.get_context("spawn").Process(target=serve, args=(rank,), daemon=True).start()
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    if sys.argv[1] == "before":
+        start()
+    for step in range(100_000):
+        model(torch.ones(8, 4)).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 3 and sys.argv[1] == "between":
+            start()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_processes_that_join_a_group_beside_the_training_are_no_ranks(when: str, tmp_path: Path) -> None:
+    """They serve, or evaluate, and the program trains by itself."""
+    (tmp_path / "served.py").write_text(SERVED)
+    seen = survey(
+        resolve([sys.executable, "served.py", when], tmp_path, os.environ), SurveyOrder(startup=60), os.environ
+    )
+
+    assert seen.command.processes <= 1
+    assert seen.training is not None
+
+
+def test_processes_are_heard_where_the_kit_can_not_be_imported(tmp_path: Path) -> None:
+    """The interpreter of a command need not have the kit, and a process that it starts anew is given no way to it."""
+    shutil.copy(PROGRAMS / "as_processes.py", tmp_path)
+    env = dict(os.environ) | {"PYTHONPATH": sysconfig.get_path("purelib")}  # without its .pth files, by -S
+    alone = subprocess.run(
+        [sys.executable, "-S", "-c", "import torch, slowstep_probe"], env=env, capture_output=True, check=False
+    )
+    seen = survey(
+        resolve([sys.executable, "-S", "as_processes.py", "spawn"], tmp_path, env), SurveyOrder(startup=120), env
+    )
+
+    assert b"No module named 'slowstep_probe'" in alone.stderr
+    assert seen.command.launcher == "process:0:__main__.train"
+    assert set(seen.training["ranks"]) == {"0", "1"}
 
 
 STREAM = """

@@ -266,8 +266,13 @@ class Watched:
         self._told.acquire()
         self._send({"early": found})
 
-    def tell_several(self, would: Any, before: Mapping[str, str]) -> NoReturn:
-        """Tell that the program would start several processes now, with what its launcher put into the environment."""
+    def tell_several(self, would: Any, before: Mapping[str, str]) -> None:
+        """Tell that the program would start several processes now, with what its launcher put into the environment.
+
+        Processes that join a group when the program has trained are no ranks of it.
+        """
+        if would.launcher.startswith("process:") and self.boundaries:
+            return
         self._told.acquire()
         env = {name: value for name, value in os.environ.items() if before.get(name) != value}
         self._send({**vars(would), "env": env})

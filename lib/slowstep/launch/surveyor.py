@@ -17,7 +17,7 @@ from slowstep.settings.convert import from_plain, to_plain
 from slowstep_probe.early_environment import OF_RANKS, mattering
 from slowstep_probe.processes.wire import Wire
 from slowstep_probe.ranks.failures import LOST
-from slowstep_probe.ranks.rank import BY_ITSELF, SPAWN, Group
+from slowstep_probe.ranks.rank import BY_ITSELF, PROCESS, SPAWN, Group, way_of
 
 SLOW_PATH = re.compile(
     r"fast path is not available|fall(s|ing)? ?back (to|on)|fallback|will be slow|is slower|slow(er)? (path|version|"
@@ -75,8 +75,12 @@ def survey(command: Command, order: SurveyOrder, env: Mapping[str, str]) -> Surv
         if seen["nodes"] > 1:
             return _over_nodes(command, order, env, seen)
         command, seen = _told(command, order, env, Group(on_nodes=[command.processes]))
-        if command.launcher == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
+        way = way_of(command.launcher)
+        if way == SPAWN and command.processes > 1 and not _meets(seen):  # they prepare, and train nothing
             command, seen = _told(replace(alone, launcher=BY_ITSELF), order, env)
+        if way == PROCESS and seen.get("training") is None:  # they evaluate, or serve what trains
+            by_itself, again = _told(replace(alone, launcher=BY_ITSELF), order, env)
+            command, seen = (by_itself, again) if again.get("training") else (command, seen)
     return from_plain(SurveyRecord, seen | {"command": to_plain(command)})
 
 

@@ -7,6 +7,7 @@ process runs here, and the others run elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import multiprocessing
@@ -18,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import kind_of
@@ -35,14 +37,6 @@ def function_of(process: BaseProcess) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-@dataclass(frozen=True)
-class Joins:
-    """What a process tells when it is about to join a group: the size of the group, and its own number in it."""
-
-    size: int
-    rank: int
-
-
 class Listening:
     """Starts the processes of a program, and calls `joins` when one is about to join a group of several.
 
@@ -55,32 +49,42 @@ class Listening:
 
     def start(self, original: Callable[[Any], None], process: BaseProcess, function: str) -> None:
         """Start a process that runs a function of this name."""
-        reader, writer = multiprocessing.Pipe(duplex=False)
-        process.run = Listened(process.run, writer)  # type: ignore[method-assign]
+        ours, theirs = multiprocessing.Pipe()
+        process.run = Listened(process, theirs)  # type: ignore[method-assign]
         try:
             original(process)
         finally:
-            writer.close()
+            theirs.close()
+            process.__dict__.pop("run", None)
         before, self._started[function] = self._started[function], self._started[function] + 1
-        listen = functools.partial(self._listen, reader, function, before)
+        listen = functools.partial(self._listen, ours, function, before)
         threading.Thread(target=listen, name="survey of a process", daemon=True).start()
 
-    def _listen(self, reader: Connection, function: str, before: int) -> None:
-        try:
-            told = reader.recv()
-        except EOFError:
-            reader.close()
-            return
-        # a program that trains as rank 0 itself starts the others alone
-        self._joins(told.size, f"{max(0, told.rank - before)}:{function}")
+    def _listen(self, ours: Connection, function: str, before: int) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            size, rank = ours.recv()
+            # a program that trains as rank 0 itself starts the others alone
+            self._joins(size, f"{max(0, rank - before)}:{function}")
+            ours.send("it is no rank")
+
+
+RESTORED = (
+    "(lambda s: (s.path.append({at!r}), __import__('slowstep_probe.ranks.processes'), s.path.remove({at!r}), "
+    "object.__new__(s.modules['slowstep_probe.ranks.processes'].Listened))[-1])(__import__('sys'))"
+)
+"""Makes an object of `Listened` in a new interpreter of the program's, which may not know of the kit."""
 
 
 @dataclass
 class Listened:
     """What a process runs, with an ear on the group that it joins."""
 
-    run: Callable[[], None]
+    process: BaseProcess
     told: Connection
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is made where the kit can't be imported by its name."""
+        return eval, (RESTORED.format(at=str(Path(__file__).parents[2])),), dict(vars(self))
 
     def __call__(self) -> None:
         """Run it as it would run, up to the place where it joins a group of several."""
@@ -90,20 +94,15 @@ class Listened:
         if torch.distributed.is_available():
             for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
                 patches.everywhere(sys.modules[module], "init_process_group", self._joins)
-        self.run()
+        type(self.process).run(self.process)
 
     def _joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(inspect.unwrap(original)).bind(*args, **kwargs).arguments
         size, rank = (_number(given.get(name), os.environ.get(name.upper())) for name in ("world_size", "rank"))
         if size > 1:
-            self._tell(Joins(size, max(0, rank)))
+            self.told.send((size, max(0, rank)))
+            self.told.recv()  # a survey of ranks begins anew, and ends this process
         original(*args, **kwargs)
-
-    def _tell(self, joins: Joins) -> NoReturn:
-        """Tell of the group, and wait for the end that the survey makes then."""
-        self.told.send(joins)
-        while True:
-            threading.Event().wait()
 
 
 def _number(given: Any, named: str | None) -> int:
