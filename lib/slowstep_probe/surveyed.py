@@ -271,7 +271,9 @@ class Watched:
 
         Processes that join a group when the program has trained are no ranks of it.
         """
-        if would.launcher.startswith("process:") and self.boundaries:
+        from slowstep_probe.ranks.rank import PROCESS, way_of
+
+        if way_of(would.launcher) == PROCESS and self.boundaries:
             return
         self._told.acquire()
         env = {name: value for name, value in os.environ.items() if before.get(name) != value}
