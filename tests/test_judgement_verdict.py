@@ -381,6 +381,24 @@ def test_giving_up_loses_few_gains() -> None:
     assert ended(0.0, 0.1)[1] < 0.8 * ended(0.0, 0.0)[1]
 
 
+@pytest.mark.parametrize(
+    ("gain", "noise", "n", "ends"),
+    [
+        (0.4, 0.05, 3, False),  # it is shown, and may be a tenth or 80 %
+        (0.4, 0.05, 7, True),
+        (0.4, 0.005, 3, True),
+        (0.1, 0.03, 12, True),  # a third of it is less than the minimum effect, which is fine enough
+        (0.0, 0.005, 3, True),  # there is nothing to quote
+    ],
+)
+def test_what_is_quoted_is_measured_until_its_size_is_known(gain: float, noise: float, n: int, ends: bool) -> None:
+    """An effect that is shown at once still has a wide interval; the figure of a report goes on to a narrow one."""
+    seen = pairs(around(gain, noise=noise, n=n))
+
+    assert ends == StopRule(max_pairs=30, minimum_effect=MINIMUM, precision=1 / 3).met(seen)
+    assert StopRule(max_pairs=30, minimum_effect=MINIMUM).met(seen)
+
+
 def test_many_hypotheses_need_stronger_evidence() -> None:
     """What supports one hypothesis goes on being measured when it is one of twenty, so that Holm can't undo it."""
     likely = pairs(around(0.1, noise=0.01, n=3))

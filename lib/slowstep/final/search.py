@@ -13,6 +13,7 @@ from dataclasses import replace
 from slowstep.factors import Contrast, combine, label
 from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
 from slowstep.investigation.lab import Lab
+from slowstep.investigation.needed import CONFIRMATION
 from slowstep.investigation.results import Measured
 from slowstep.judgement.verdict import Outcome
 
@@ -109,7 +110,6 @@ def missed(lab: Lab, levels: Sequence[Pick], picks: Sequence[Pick]) -> bool:
 
 def confirmed(lab: Lab, picks: Sequence[Pick]) -> Measured:
     """Return the verdict on a combination against the baseline, from pairs that chose nothing."""
-    found = lab.judge([combine(lab.settings, with_conditions(picks), lab.machine)], CONFIRMED, purpose="confirmation")[
-        0
-    ]
+    combined = combine(lab.settings, with_conditions(picks), lab.machine)
+    found = lab.judge([combined], CONFIRMED, purpose=CONFIRMATION)[0]
     return replace(found, contrast=replace(found.contrast, levels=tuple(picks)))

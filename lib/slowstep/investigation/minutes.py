@@ -14,18 +14,24 @@ OF_BASELINE = 0.4
 FOR_ONE, FOR_ALL = 0.1, 0.3
 """The largest part of the minutes that is kept for one comparison, and for all that is combined."""
 
+TO_CONFIRM = 3
+"""How many times as long as one that supports a change the comparison may take that confirms it: its effect is measured
+until its size is known, and not only until it is shown."""
+
 
 def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured], minutes: float) -> float:
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
     What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes. One
-    comparison is kept in any case, as long as the longest yet, since the last one may support its change.
+    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes, and more is
+    kept for the one that confirms. One comparison is kept in any case, as long as the longest yet, since the last one
+    may support its change.
     """
     judged = [m for m in measured if m.verdict.effect]
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
     one = min(_longest(judged) / (60 * minutes), FOR_ONE) if judged else FOR_ONE
-    needed = (2 * changes - 1) * _longest(to_combine) / (60 * minutes)
+    each = _longest(to_combine) / (60 * minutes)
+    needed = max((2 * changes - 1) * each, min(TO_CONFIRM * each, FOR_ONE))
     return 1 - min(max(one, needed), FOR_ALL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,13 @@ from slowstep.measure.measurer import ComparisonRequest, Measurer, Tell
 from slowstep.records import ComparisonRecord, Environment, EventRecord, ObservationRecord, ProfileRecord, identity
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
+
+CONFIRMATION = "confirmation"
+"""The purpose of pairs that measure once more what was chosen. Their effect is what a report is quoted by."""
+
+QUOTED = 1 / 3
+"""The part of a confirmed effect that half its interval may be long: +48 % [+30, +69] is told from +20 % and +80 %, and
++48 % [+1, +115] is told from no effect alone."""
 
 T = TypeVar("T")
 
@@ -95,6 +103,7 @@ def contrast(
         minimum_effect=budget.minimum_effect,
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
+        precision=QUOTED if purpose == CONFIRMATION else math.inf,
     )
     request = ComparisonRequest(
         baseline=asked.baseline,

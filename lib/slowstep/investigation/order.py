@@ -39,12 +39,15 @@ def _elsewhere(contrast: Contrast) -> bool:
 
 
 def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
-    """Return whether a change undoes what costs time and is seldom needed on the device that the run trains on."""
-    return any(f.undoes for f, _ in contrast.levels) or _undoes_on_cpu(contrast, evidence)
+    """Return whether a change undoes what costs time and is seldom needed on the device that the run trains on.
+
+    What changes something else as well is no cheap way to find that out.
+    """
+    return all(f.undoes for f, _ in contrast.levels) or _undoes_on_cpu(contrast, evidence)
 
 
 def _undoes_on_cpu(contrast: Contrast, evidence: Evidence) -> bool:
-    return evidence.device == "cpu" and any(level.value in f.undoes_on_cpu for f, level in contrast.levels)
+    return evidence.device == "cpu" and all(level.value in f.undoes_on_cpu for f, level in contrast.levels)
 
 
 def _emulated(evidence: Evidence) -> bool:

@@ -35,6 +35,9 @@ class StopRule:
     """The numbers of pairs after which the rule is asked, and after which both arms may be launched anew."""
     futility: float = 0.1
     """The chance to be decided by the last pair below which a comparison ends; 0 for going on to the last pair."""
+    precision: float = math.inf
+    """The part of a shown effect that half its interval may be long, if that is more than the minimum effect. What is to
+    be quoted is measured on until then."""
     launch_share: float = 0.5
     """The share of the scatter's part of the interval above which the launches' part is narrowed by new launches; 0 for
     new launches after each look."""
@@ -56,7 +59,7 @@ class StopRule:
         if len(ratios) >= self.max_pairs:
             return True
         effect = paired(ratios, launches)
-        decided = self._shown(effect) or self._excluded(effect)
+        decided = (self._shown(effect) and self._known_well(effect)) or self._excluded(effect)
         return decided or (effect.n >= JUDGED_FROM and self._chance(effect) < self.futility)
 
     def _shown(self, effect: Interval) -> bool:
@@ -64,6 +67,9 @@ class StopRule:
         gain = effect.lower > 0 and effect.mean >= self._least
         loss = self.two_sided and effect.upper < 0 and effect.mean <= -self._least
         return certain and (gain or loss)
+
+    def _known_well(self, effect: Interval) -> bool:
+        return effect.half <= max(self.precision * abs(effect.mean), self._least)
 
     def _excluded(self, effect: Interval) -> bool:
         return effect.upper < self._least and (not self.two_sided or effect.lower > -self._least)
