@@ -23,9 +23,9 @@ def for_hypotheses(measured: Sequence[Measured], to_combine: Sequence[Measured],
     """Return the part of the minutes that the baseline and single hypotheses may take.
 
     What combining takes is kept: one comparison confirms, and each change beside the first takes two more, which hold
-    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes, and more is
-    kept for the one that confirms. One comparison is kept in any case, as long as the longest yet, since the last one
-    may support its change.
+    it against the rest and leave it out. Each takes as long as the longest that supported one of the changes, and more
+    is kept for the one that confirms. One comparison is kept in any case, as long as the longest yet, since the last
+    one may support its change.
     """
     judged = [m for m in measured if m.verdict.effect]
     changes = len({factor.name for m in to_combine for factor, _ in m.contrast.levels})
