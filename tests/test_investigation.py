@@ -66,12 +66,15 @@ def opened(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         phases: Mapping[str, float] = SHARES,
         stall_every: int = 0,
         levels: Mapping[str, object] = ASKED,
+        padding: int = 0,
         **budget: object,
     ) -> Lab:
         settings = override(
             quick, dict(levels) | {f"budget.{k}": v for k, v in ({"find_batch": False} | budget).items()}
         )
-        truth = Truth(gain=lambda arm, purpose: gain(arm.label, purpose), phases=phases, stall_every=stall_every)
+        truth = Truth(
+            gain=lambda arm, purpose: gain(arm.label, purpose), phases=phases, stall_every=stall_every, padding=padding
+        )
         loaded = Loaded(settings=settings, source="quick.yaml", places={})
         outputs = tmp_path_factory.mktemp("outputs")
         return open_lab(loaded, outputs, "test", SimulatedMeasurer(truth, settings.budget))
@@ -215,6 +218,18 @@ def test_what_undoes_one_thing_and_changes_another_waits_for_its_turn(opened: Ca
 
     assert names.index("gradient_checkpointing=false") == 0
     assert names.index("gradient_checkpointing=false + per_device_train_batch_size=16") == len(names) - 1
+
+
+@pytest.mark.parametrize("padding", [5, 150])
+def test_packing_promises_what_padding_costs(padding: int, opened: Callable[..., Lab]) -> None:
+    """No bound refutes it. Many such positions are a reason to try it before what nothing is known of."""
+    asked = {"data_loading": {"padding": ["packing"]}, "gradient_checkpointing": {"gradient_accumulation_steps": [2]}}
+    lab = opened(lambda name, purpose: 0.0, levels=asked, padding=padding, minutes=1e3)
+    _ = lab.baseline
+    families = [comparison_family(lab.settings, section, lab.machine) for section in asked]
+    first = by_promise([c for family in families for c in family], lab.evidence)[0].name
+
+    assert ("padding=packing" in first) == (padding == 150)
 
 
 def test_where_time_is_short_the_most_promising_has_it_alone(opened: Callable[..., Lab]) -> None:

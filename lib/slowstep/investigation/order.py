@@ -73,12 +73,20 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     bound = evidence.prior(contrast).bound
     if bound is None and _undoes_on_cpu(contrast, evidence) and _emulated(evidence):
         return MOST
-    factors = [factor for factor, _ in contrast.levels]
-    if bound is None and CEILING in factors:  # nothing refutes it; what was seen of the waiting is the best guess
-        bound = bound_called("data", evidence.baseline.facts, None, None)
-    elif bound is None and all(factor.bound == "data" for factor in factors):
-        bound = bound_called("batches", evidence.baseline.facts, None, None)
+    factors = {factor for factor, _ in contrast.levels}
+    if bound is None:  # nothing refutes it; what was seen is the best guess
+        guess = "data" if CEILING in factors else _GUESSED.get(_only({f.bound for f in factors}))
+        bound = bound_called(guess, evidence.baseline.facts, None, None)
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
+
+
+_GUESSED = {"data": "batches", "padding": "positions"}
+"""The bound that says what to expect where the bound called so refutes nothing."""
+
+
+def _only(names: set[str | None]) -> str | None:
+    """Return the one name of a set; None if there are several."""
+    return next(iter(names)) if len(names) == 1 else None
 
 
 def seconds_of(contrast: Contrast, evidence: Evidence) -> float:

@@ -267,6 +267,16 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=speed_up(share) / useful, why=why)
 
 
+def _positions(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """Return what goes with all padding if each position takes the same time: a guess, which refutes nothing."""
+    useful = facts.throughput.useful_share
+    if useful is None:
+        return None
+    return Bound(
+        ratio=1 / useful, why=f"{percentage(1 - useful)} of the computed positions are padding", suffices=False
+    )
+
+
 def _sampling(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return _padding(facts, Asked(value="longest", epoch_samples=None)) if asked.value == "group_by_length" else None
 
@@ -323,6 +333,7 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "fusion": _fusion,
     "recomputation": _recomputation,
     "padding": _padding,
+    "positions": _positions,
     "sampling": _sampling,
     "attention": _attention,
     "recomputed_layers": _recomputed_layers,
