@@ -111,6 +111,30 @@ def test_a_job_of_unknown_size_is_not_projected(job: Settings, missing: str) -> 
     assert project(override(job, {missing: None}), EVEN, None) is None
 
 
+def test_what_a_change_leaves_open_is_less_than_how_long_the_job_takes(job: Settings) -> None:
+    """Blocks drift by a quarter from pair to pair, and the change is a third in each of them."""
+    drift = [0.8, 1.0, 1.2, 0.9]
+    before = project(job, measured(*(block([s] * 5, samples=4) for s in drift)), None)
+    pairs = [
+        Pair(
+            first="baseline",
+            baseline=block([s] * 5, samples=4),
+            treatment=block([s / 1.5 * noise] * 5, samples=4),
+            launch=0,
+        )
+        for s, noise in zip(drift, [0.99, 1.0, 1.01, 1.0], strict=True)
+    ]
+    change = ComparisonRecord(baseline=STARTED, treatment=STARTED, pairs=pairs)
+    after = project(job, measured(*(block([s] * 5, samples=4) for s in drift)), None, change)
+
+    assert before.beside is None
+    low, high = after.beside
+    assert low < after.seconds < high
+    assert high < before.seconds  # told apart, though each by itself is hardly known
+    assert after.high > before.low
+    assert 3 * (high - low) < after.high - after.low
+
+
 def test_a_job_that_saves_nothing_spends_nothing_on_it(job: Settings) -> None:
     """save_strategy: no leaves saving out of the cost, whatever a save would take."""
     quiet = override(job, {"training_arguments.save_strategy": "no"})

@@ -44,6 +44,7 @@ from slowstep.report.summary import as_json, as_markdown, write_summary
 from slowstep.settings import Loaded, Settings, override
 from slowstep.text.numbers import signed
 from slowstep.wording.causes import Cause
+from slowstep.wording.words import alone, duration, hours
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -553,6 +554,8 @@ def test_a_run_of_one_pace_has_its_job_projected(concluded: Concluded) -> None:
     assert found.course == ""
     assert as_json(found)["course"] is None
     assert found.answer.startswith("The job takes")
+    before, after = found.decision.before, found.decision.after
+    assert f"takes {hours(alone(after), before)} in place of {duration(before.seconds)}" in found.answer
     summary = Store(folder / "records").read(Summary, "summaries", "00_baseline")
     assert summary is not None
     assert summary.courses == []

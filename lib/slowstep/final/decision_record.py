@@ -18,7 +18,16 @@ from slowstep.report.tables import hypotheses
 from slowstep.text.markdown import code, escape
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
-from slowstep.wording.words import effect, hours, left_out, loss_change, measured_again, money, proviso
+from slowstep.wording.words import (
+    change_of_job,
+    effect,
+    hours,
+    left_out,
+    loss_change,
+    measured_again,
+    money,
+    proviso,
+)
 
 
 def decision(lab: Lab, choice: Choice) -> str:
@@ -101,7 +110,7 @@ def _job(choice: Choice) -> str:
     if not choice.after or not choice.before:
         unknown = "The whole job is not projected: its size is not given, or its steps keep no one pace."
         return unknown if choice.adopted else "The real job takes as long as before."
-    return f"The real job then takes {_hours(choice.after)}, in place of {_hours(choice.before)}."
+    return f"The real job then {escape(change_of_job(choice.before, choice.after))}."
 
 
 def _doubts(choice: Choice, lost: Sequence[Cause]) -> str:

@@ -120,9 +120,10 @@ class Evidence:
     def _observation(self) -> Needed[ObservationRecord] | None:
         if not self.noise.pairs:
             return None
-        budget = self.settings.budget
+        wanted = steps_to_see(self.settings.budget.rarest_stall)
         known = timeline(self._noise_steps()).evidence.steps
-        return needed.observation(self.settings, self.arm, max(0, steps_to_see(budget.rarest_stall) - known))
+        # a few of the steps that are known are no help: those observed may be the same ones, seen again
+        return needed.observation(self.settings, self.arm, wanted if known < wanted else 0)
 
     def _events(self) -> Needed[EventRecord] | None:
         return needed.events(self.arm) if self.noise.pairs else None

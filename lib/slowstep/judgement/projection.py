@@ -34,6 +34,9 @@ class Projection:
     """The devices that an hour is paid for, each with the price of an hour."""
     assumed: str = ""
     """The assumption made where the parameter file says nothing; empty if there is none."""
+    beside: tuple[float, float] | None = None
+    """The lower and upper end of `seconds` if the job takes exactly as long without the change as is expected: what the
+    change alone leaves open. None for a job without a change."""
 
     def cost(self, seconds: float) -> float | None:
         """Return the cost of `seconds`, in `currency`; None without a price."""
@@ -75,10 +78,12 @@ def project(
         job = replace(job, samples=known)
         settings = replace(settings, job=job)
     pace, half = (stalls * x for x in _pace_of_job(job.samples, noise))
+    alone = None
     if change:
         slower = [math.log(_pace(p.treatment) / _pace(p.baseline)) for p in change.pairs]
         ratio = paired(slower, launches(change.pairs))
         spread = math.hypot(half / pace, ratio.half)
+        alone = (pace * ratio.low, pace * ratio.high)
         pace *= ratio.ratio
         half = pace * spread
     blocks = [p.treatment for p in (change or noise).pairs]
@@ -113,6 +118,7 @@ def project(
         currency=job.currency,
         devices=devices(noise),
         assumed="; ".join(assumed),
+        beside=alone and (rest + samples * alone[0], rest + samples * alone[1]),
     )
 
 

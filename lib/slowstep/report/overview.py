@@ -38,7 +38,7 @@ from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause, causes
 from slowstep.wording.course import course
 from slowstep.wording.held_back import busy, quota
-from slowstep.wording.words import PHASE_NAMES, SIGNS, duration, effect, hours, money, share, size
+from slowstep.wording.words import PHASE_NAMES, SIGNS, change_of_job, duration, effect, share, size
 
 KINDS = {
     Meaning.EXACT: "training stays the same",
@@ -145,10 +145,9 @@ class Overview:
         if self.decided is None:
             return f"Nothing is decided yet: {self.undecided}."
         if adopted and before and after:
-            cost = f", and costs {money(after)} in place of {money(before)}" if money(after) else ""
             assumed = f", if {after.assumed}" if after.assumed else ""
-            whole = f"The job takes {hours(after, before)} in place of {hours(before)}{cost}"
-            return f"{whole}: {span(adopted.effect)} throughput{self._with}{assumed}.{self._besides}"
+            whole = f"The job {change_of_job(before, after)}: {span(adopted.effect)} throughput"
+            return f"{whole}{self._with}{assumed}.{self._besides}"
         if adopted:
             unknown = "How long the whole job takes is not known: the section job of the parameter file would say."
             unknown = "" if self.course or self.fails else f" {unknown}"

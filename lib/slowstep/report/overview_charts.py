@@ -15,7 +15,7 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.wording.words import PHASE_NAMES, duration, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, alone, duration, hours, money, share
 
 NOW, AFTER = "now", "with the changes"
 
@@ -27,11 +27,14 @@ SMALL = 0.06
 
 
 def job(decision: Decision) -> Chart | None:
-    """Draw the time of the whole job now and with the changes, each with its interval; None if it is not known."""
+    """Draw the time of the whole job now and with the changes; None if it is not known.
+
+    The interval drawn is of the changes alone: how long the job takes now moves both bars.
+    """
     before, after = decision.before, decision.after
     if before is None or after is None:
         return None
-    jobs = {NOW: before, AFTER: after}
+    jobs, takes = {NOW: before, AFTER: after}, alone(after)
     _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
     figure = go.Figure()
     figure.add_bar(
@@ -41,8 +44,8 @@ def job(decision: Decision) -> Chart | None:
         marker={"color": [GREY, GREEN]},
         error_x={
             "type": "data",
-            "array": [(p.high - p.seconds) / unit for p in jobs.values()],
-            "arrayminus": [(p.seconds - p.low) / unit for p in jobs.values()],
+            "array": [0.0, (takes.high - takes.seconds) / unit],
+            "arrayminus": [0.0, (takes.seconds - takes.low) / unit],
         },
         text=[_told(p, before) for p in jobs.values()],
         textposition="outside",
@@ -52,7 +55,13 @@ def job(decision: Decision) -> Chart | None:
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
     rows = [{"the job": name, "time [interval]": hours(p), "cost [interval]": money(p)} for name, p in jobs.items()]
-    return Chart(figure, f"The job takes {hours(after, before)} with the changes, and {hours(before)} now.", rows, 150)
+    likely = duration(before.seconds)
+    low, high = (duration(x, beside=before.seconds) for x in (before.low, before.high))
+    known = (
+        f"With the changes the job takes {hours(takes, before)} if it takes {likely} now. "
+        f"It may take {low.split()[0]} to {high} now, and is longer or shorter with the changes as well."
+    )
+    return Chart(figure, known, rows, 150)
 
 
 def _told(p: Projection, before: Projection) -> str:

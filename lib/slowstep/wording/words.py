@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.intervals import Interval
@@ -76,6 +77,23 @@ def hours(job: Projection, beside: Projection | None = None) -> str:
     unit = (beside or job).seconds
     low, middle, high = (duration(s, beside=unit) for s in (job.low, job.seconds, job.high))
     return f"{middle} [{low.split()[0]}, {high.split()[0]}]"
+
+
+def change_of_job(before: Projection, after: Projection) -> str:
+    """Return what becomes of a projected job by a change, as a clause. Its intervals are of the change `alone`."""
+    takes = alone(after)
+    was = money(before).split(" [")[0]
+    cost = f", and costs {money(takes)} in place of {was}" if was else ""
+    return f"takes {hours(takes, before)} in place of {duration(before.seconds)}{cost}"
+
+
+def alone(after: Projection) -> Projection:
+    """Return a projected job with the interval that a change alone leaves open.
+
+    How long the job takes without it is known less well than the change, and a job that takes longer than expected does
+    so with the change as well.
+    """
+    return replace(after, low=after.beside[0], high=after.beside[1]) if after.beside else after
 
 
 def proviso(facts: BaselineFacts) -> str:
