@@ -40,12 +40,15 @@ SOON = 120.0
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 AS_PROCESSES = "as_processes.py"
 AS_PROCESSES_RUN = {
-    "fork": "0:__main__.train",
-    "forkserver": "0:__main__.train",
-    "class": "0:__main__.Training.run",
-    "beside": "1:__main__.train",
+    "fork": '{"__main__.train": [0, 0, 2]}',
+    "forkserver": '{"__main__.train": [0, 0, 2]}',
+    "class": '{"__main__.Training.run": [0, 0, 2]}',
+    "beside": '{"__main__.train": [0, 1, 1]}',
 }
-"""How the program starts its processes, with the number of the first rank among them and the function that they run."""
+"""How the program starts its processes, with the function that they run: how many of them come before the first rank,
+the number of that rank, and the number of ranks."""
+
+UNLIKE = "as_unlike_processes.py"
 
 
 pytestmark = pytest.mark.trials
@@ -61,6 +64,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sharded_by_wrapping.py",
         "spawned.py",
         AS_PROCESSES,
+        UNLIKE,
         "at_a_port.py",
         "with_accelerate.py",
     ):
@@ -114,7 +118,12 @@ def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     [
         ((*TORCHRUN, "together.py"), "torchrun", 32),
         ((sys.executable, "spawned.py"), "spawn", 32),
-        ((sys.executable, AS_PROCESSES, "spawn"), "process:0:__main__.train", 32),
+        ((sys.executable, AS_PROCESSES, "spawn"), 'process:{"__main__.train": [0, 0, 2]}', 32),
+        (
+            (sys.executable, UNLIKE, "2"),
+            'process:{"__main__.learn": [1, 0, 1], "__main__.act": [0, 1, 1]}',
+            32,
+        ),
         *(
             pytest.param((sys.executable, AS_PROCESSES, how), f"process:{run}", 32, marks=pytest.mark.exhaustive)
             for how, run in AS_PROCESSES_RUN.items()
@@ -208,6 +217,7 @@ def test_ranks_train_the_same_steps_and_leave_nothing(
     [
         ((sys.executable, "spawned.py"), 32),
         pytest.param((sys.executable, AS_PROCESSES, "spawn"), 32, marks=pytest.mark.exhaustive),
+        pytest.param((sys.executable, UNLIKE, "2"), 32, marks=pytest.mark.exhaustive),
         pytest.param(("torchrun", "--nproc-per-node", "1", "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
         pytest.param((sys.executable, "at_a_port.py"), 16, marks=pytest.mark.exhaustive),
     ],

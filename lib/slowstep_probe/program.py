@@ -6,13 +6,14 @@ import ast
 import builtins
 import contextlib
 import importlib.util
+import multiprocessing
 import os
 import runpy
 import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from slowstep_probe.places import ENTRIES, PACKAGES, PROGRAMS, kind_of
@@ -95,9 +96,13 @@ class Program:
             return compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
 
 
+AT_END: list[Callable[[], None]] = []
+"""What is called where a program ends, when its threads have ended."""
+
+
 @contextlib.contextmanager
-def threads_of_program() -> Iterator[dict[int, BaseException]]:
-    """Wait for the program's threads where the block ends or calls sys.exit, as an interpreter does at its end.
+def to_its_end() -> Iterator[dict[int, BaseException]]:
+    """Wait for the program's threads and processes where the block ends or calls sys.exit, as an interpreter does.
 
     Gives the errors that end threads meanwhile, by the threads' identities.
     """
@@ -112,13 +117,22 @@ def threads_of_program() -> Iterator[dict[int, BaseException]]:
     threading.excepthook = noted
     try:
         yield found
-        threading._shutdown()
+        _wait()
     except SystemExit:
-        threading._shutdown()
+        _wait()
         raise
     finally:
         if threading.excepthook is noted:  # the program may have set its own
             threading.excepthook = plain
+
+
+def _wait() -> None:
+    threading._shutdown()
+    for one in AT_END:
+        one()
+    for process in multiprocessing.active_children():
+        if not process.daemon and process._parent_pid == os.getpid():  # type: ignore[attr-defined]
+            process.join()
 
 
 def _imported_first(file: str) -> str:

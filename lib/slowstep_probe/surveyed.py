@@ -34,7 +34,7 @@ def main(order: str) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # whoever asks a question gets no answer, and does not wait for one
     sys.stdin = os.fdopen(0, "r", closefd=False)
     from slowstep_probe.processes.protection import protect, unprotected
-    from slowstep_probe.program import Program, threads_of_program
+    from slowstep_probe.program import Program, to_its_end
 
     protection = None
     if asked["scratch"]:
@@ -81,7 +81,7 @@ def main(order: str) -> None:
     watched.configurations.attach(patches, LateImports())
     with probe.attached():
         try:
-            with threads_of_program() as errors:
+            with to_its_end() as errors:
                 program.run()
             if (error := probe.of_training(errors)) is not None:
                 raise error

@@ -153,7 +153,7 @@ def _told_from(
             f"{command}: {ended} before anything was seen of it: {last_words(output) or 'it printed nothing'}"
         )
     seen = json.loads(line)
-    if "refused" in seen:
+    if seen.get("refused"):
         raise CommandError(f"{command}: {seen['refused']}")
     return seen | {"output": output}
 

@@ -29,7 +29,7 @@ import torch
 
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
-from slowstep_probe.program import Program
+from slowstep_probe.program import AT_END, Program
 from slowstep_probe.ranks.launched_commands import (
     is_launcher,
     is_program,
@@ -59,6 +59,8 @@ class Would:
     """The number of nodes on which it is started."""
     node: int | None = None
     """The number of this node, if its command says it."""
+    refused: str = ""
+    """Why these processes can't be followed; empty if they can."""
 
 
 Several = Callable[[Would], None]
@@ -91,7 +93,7 @@ class Launchers:
         self._among: RankAmongProcesses | None = None
         """How processes are started where this one is one of them."""
         if own is not None and way_of(launcher) == PROCESS:
-            self._among = RankAmongProcesses(launcher.partition(":")[2], own.local, self.processes)
+            self._among = RankAmongProcesses(launcher.partition(":")[2], own.local)
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -105,6 +107,9 @@ class Launchers:
             patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
         if self._takes(PROCESS):
             patches.around(BaseProcess, "start", self._process)
+        if self._among is not None:
+            self._among.attach(patches)
+            AT_END.append(self._among.run_own)
         if self._takes(ENVIRONMENT):
             for package in LIGHTNING:
                 late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
@@ -181,8 +186,8 @@ class Launchers:
         else:
             original(process)
 
-    def _joined(self, size: int, ranks: str) -> None:
-        self.several(Would(processes=size, launcher=f"{PROCESS}:{ranks}"))
+    def _joined(self, size: int, ranks: str, refused: str) -> None:
+        self.several(Would(processes=size, launcher=f"{PROCESS}:{ranks}", refused=refused))
 
     def _lightning(self, patches: Patches, module: ModuleType) -> None:
         def launched(original: Callable[..., Any], launcher: Any, *args: Any, **kwargs: Any) -> Any:

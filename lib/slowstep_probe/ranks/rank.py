@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS, PROCESS = "torchrun", "spawn", "environment", "subprocess", "process"
-"""The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`). Behind the last one stand
-the number of the first rank that is such a process, and the function that they run: `process:0:__main__.train`."""
+"""The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`). Behind the last one stands
+which processes are ranks (`slowstep_probe.ranks.processes.ranks_of`): `process:{"__main__.train": [0, 0, 2]}`."""
 
 BY_ITSELF = "by itself"
 """What is said of a program that starts processes which are no ranks: they are left to it."""

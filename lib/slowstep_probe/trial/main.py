@@ -39,7 +39,7 @@ from slowstep_probe.probe import Probe
 from slowstep_probe.processes.memory_watch import most_held_alone
 from slowstep_probe.processes.protection import protect, unprotected
 from slowstep_probe.processes.wire import Wire
-from slowstep_probe.program import threads_of_program
+from slowstep_probe.program import to_its_end
 from slowstep_probe.ranks.collectives import Collectives
 from slowstep_probe.ranks.gathering import OwnRank, gathered, handed_over
 from slowstep_probe.ranks.launchers import Launchers
@@ -197,7 +197,7 @@ class Trial:
         self.began = time.perf_counter()
         with self.changes.attached() if self.changes else self.probe.attached():
             try:
-                with threads_of_program() as errors:
+                with to_its_end() as errors:
                     program.run()
                 ended = "the program came to its end"
                 if (error := self.probe.of_training(errors)) is not None:
