@@ -40,13 +40,12 @@ SOON = 120.0
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 AS_PROCESSES = "as_processes.py"
 AS_PROCESSES_RUN = {
-    "fork": '{"__main__.train": [0, 0, 2]}',
-    "forkserver": '{"__main__.train": [0, 0, 2]}',
-    "class": '{"__main__.Training.run": [0, 0, 2]}',
-    "beside": '{"__main__.train": [0, 1, 1]}',
+    "fork": '{"__main__.train": [0, 1]}',
+    "forkserver": '{"__main__.train": [0, 1]}',
+    "class": '{"__main__.Training.run": [0, 1]}',
+    "beside": '{"__main__.train": [1]}',
 }
-"""How the program starts its processes, with the function that they run: how many of them come before the first rank,
-the number of that rank, and the number of ranks."""
+"""How the program starts its processes, with the function that they run and the ranks that they are."""
 
 UNLIKE = "as_unlike_processes.py"
 
@@ -118,10 +117,10 @@ def block(trial: TrialProcess, steps: int = 4) -> BlockDone:
     [
         ((*TORCHRUN, "together.py"), "torchrun", 32),
         ((sys.executable, "spawned.py"), "spawn", 32),
-        ((sys.executable, AS_PROCESSES, "spawn"), 'process:{"__main__.train": [0, 0, 2]}', 32),
+        ((sys.executable, AS_PROCESSES, "spawn"), 'process:{"__main__.train": [0, 1]}', 32),
         (
             (sys.executable, UNLIKE, "2"),
-            'process:{"__main__.learn": [1, 0, 1], "__main__.act": [0, 1, 1]}',
+            'process:{"__main__.learn": [null, 0], "__main__.act": [1]}',
             32,
         ),
         *(

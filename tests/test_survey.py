@@ -570,13 +570,13 @@ def test_processes_are_heard_where_the_kit_can_not_be_imported(tmp_path: Path) -
     )
 
     assert b"No module named 'slowstep_probe'" in alone.stderr
-    assert seen.command.launcher == 'process:{"__main__.train": [0, 0, 2]}'
+    assert seen.command.launcher == 'process:{"__main__.train": [0, 1]}'
     assert set(seen.training["ranks"]) == {"0", "1"}
 
 
 def test_a_group_that_needs_other_nodes_is_refused(look: Look) -> None:
     """Two of its four processes are started here, and nobody can follow the others."""
-    with pytest.raises(CommandError, match=r"starts 2 processes for a group of 4.*torchrun on each node"):
+    with pytest.raises(CommandError, match=r"starts 2 of the 4 processes of a group.*torchrun, on each node"):
         look("as_unlike_processes.py", "4")
 
 

@@ -26,7 +26,7 @@ def main(order: str) -> None:
         named = asked["launcher"] == "environment"
         own = rank_of(asked["processes"], named=named, at_end=lambda: _tidy(asked["copies"]))
     from slowstep_probe.changing.alone import changed
-    from slowstep_probe.program import Program, to_its_end
+    from slowstep_probe.program import Program
 
     program = Program(arguments=asked["arguments"], folder=asked["folder"], command=asked["command"])
     program.enter()
@@ -36,8 +36,7 @@ def main(order: str) -> None:
         asked["values"], asked["feeding"], asked["freed_memory"], asked["micro_batches"], own, asked["launcher"]
     ) as made:
         try:
-            with to_its_end():
-                program.run()
+            program.run()
         finally:
             for one in made if own is None or own.number == 0 else ():
                 _say(f"{one.place}: {one.name}: {one.key} was {one.before}, is {one.after}")

@@ -6,7 +6,6 @@ import ast
 import builtins
 import contextlib
 import importlib.util
-import multiprocessing
 import os
 import runpy
 import sys
@@ -97,12 +96,14 @@ class Program:
 
 
 AT_END: list[Callable[[], None]] = []
-"""What is called where a program ends, when its threads have ended."""
+"""What is called where a program ends, before its threads are waited for."""
 
 
 @contextlib.contextmanager
 def to_its_end() -> Iterator[dict[int, BaseException]]:
-    """Wait for the program's threads and processes where the block ends or calls sys.exit, as an interpreter does.
+    """Wait for the program's threads where the block ends or calls sys.exit, as an interpreter does at its end.
+
+    What is in `AT_END` is called before.
 
     Gives the errors that end threads meanwhile, by the threads' identities.
     """
@@ -127,12 +128,9 @@ def to_its_end() -> Iterator[dict[int, BaseException]]:
 
 
 def _wait() -> None:
-    threading._shutdown()
     for one in AT_END:
         one()
-    for process in multiprocessing.active_children():
-        if not process.daemon and process._parent_pid == os.getpid():  # type: ignore[attr-defined]
-            process.join()
+    threading._shutdown()
 
 
 def _imported_first(file: str) -> str:

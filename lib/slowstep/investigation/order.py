@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slowstep.factors import Contrast, Meaning
+from slowstep.factors import Contrast, Factor, Level, Meaning
 from slowstep.investigation.evidence import CEILING, Evidence
 from slowstep.judgement.block_length import FIRST, prolonged
 from slowstep.judgement.bounds import bound as bound_called
@@ -43,11 +43,11 @@ def _undoes(contrast: Contrast, evidence: Evidence) -> bool:
 
     What changes something else as well is no cheap way to find that out.
     """
-    return all(f.undoes for f, _ in contrast.levels) or _undoes_on_cpu(contrast, evidence)
+    return all(f.undoes or _undoes_on_cpu(f, level, evidence) for f, level in contrast.levels)
 
 
-def _undoes_on_cpu(contrast: Contrast, evidence: Evidence) -> bool:
-    return evidence.device == "cpu" and all(level.value in f.undoes_on_cpu for f, level in contrast.levels)
+def _undoes_on_cpu(factor: Factor, level: Level, evidence: Evidence) -> bool:
+    return evidence.device == "cpu" and level.value in factor.undoes_on_cpu
 
 
 def _emulated(evidence: Evidence) -> bool:
@@ -71,12 +71,12 @@ def _worth(contrast: Contrast, evidence: Evidence) -> float:
 def _most(contrast: Contrast, evidence: Evidence) -> float:
     """Return the speed-up that a change is expected to bring at most."""
     bound = evidence.prior(contrast).bound
-    if bound is None and _undoes_on_cpu(contrast, evidence) and _emulated(evidence):
+    if bound is None and any(_undoes_on_cpu(*one, evidence) for one in contrast.levels) and _emulated(evidence):
         return MOST
     factors = {factor for factor, _ in contrast.levels}
     if bound is None:  # nothing refutes it; what was seen is the best guess
         guess = "data" if CEILING in factors else _GUESSED.get(_only({f.bound for f in factors}))
-        bound = bound_called(guess, evidence.baseline.facts, None, None)
+        bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
 
 

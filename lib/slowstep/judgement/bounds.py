@@ -270,7 +270,7 @@ def _padding(facts: BaselineFacts, asked: Asked) -> Bound | None:
 def _positions(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """Return what goes with all padding if each position takes the same time: a guess, which refutes nothing."""
     useful = facts.throughput.useful_share
-    if useful is None:
+    if useful is None or asked.value == "max_length":
         return None
     return Bound(
         ratio=1 / useful, why=f"{percentage(1 - useful)} of the computed positions are padding", suffices=False

@@ -118,4 +118,5 @@ class StopRule:
         refuting, supporting = (
             expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
         )
-        return mean + refuting < self._least or mean > max(supporting, self._least)
+        known_well = refuting <= max(self.precision * mean, self._least)
+        return mean + refuting < self._least or (mean > max(supporting, self._least) and known_well)

@@ -19,6 +19,9 @@ from slowstep.wording.words import PHASE_NAMES, alone, duration, hours, money, s
 
 NOW, AFTER = "now", "with the changes"
 
+OF_CHANGES = "with the changes, if it takes as long now as is expected"
+"""The row of a table whose interval is that of the changes alone."""
+
 UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 """The length from which on a time is drawn in a unit, the seconds of that unit, and its name."""
 
@@ -34,7 +37,7 @@ def job(decision: Decision) -> Chart | None:
     before, after = decision.before, decision.after
     if before is None or after is None:
         return None
-    jobs, takes = {NOW: before, AFTER: after}, alone(after)
+    jobs, takes, wide = {NOW: before, AFTER: after}, alone(after), after.beside is None
     _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
     figure = go.Figure()
     figure.add_bar(
@@ -44,8 +47,8 @@ def job(decision: Decision) -> Chart | None:
         marker={"color": [GREY, GREEN]},
         error_x={
             "type": "data",
-            "array": [0.0, (takes.high - takes.seconds) / unit],
-            "arrayminus": [0.0, (takes.seconds - takes.low) / unit],
+            "array": [wide * (before.high - before.seconds) / unit, (takes.high - takes.seconds) / unit],
+            "arrayminus": [wide * (before.seconds - before.low) / unit, (takes.seconds - takes.low) / unit],
         },
         text=[_told(p, before) for p in jobs.values()],
         textposition="outside",
@@ -55,11 +58,14 @@ def job(decision: Decision) -> Chart | None:
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
     rows = [{"the job": name, "time [interval]": hours(p), "cost [interval]": money(p)} for name, p in jobs.items()]
-    likely = duration(before.seconds)
+    if after.beside is None:
+        known = f"The job takes {hours(after, before)} with the changes, and {hours(before)} now."
+        return Chart(figure, known, rows, 150)
+    rows.append({"the job": OF_CHANGES, "time [interval]": hours(takes), "cost [interval]": money(takes)})
     low, high = (duration(x, beside=before.seconds) for x in (before.low, before.high))
     known = (
-        f"With the changes the job takes {hours(takes, before)} if it takes {likely} now. "
-        f"It may take {low.split()[0]} to {high} now, and is longer or shorter with the changes as well."
+        f"With the changes the job takes {hours(takes, before)} if it takes {duration(before.seconds)} now. "
+        f"It may take {low.split()[0]} to {high} now, and the time with the changes moves with it."
     )
     return Chart(figure, known, rows, 150)
 

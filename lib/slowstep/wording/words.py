@@ -80,11 +80,15 @@ def hours(job: Projection, beside: Projection | None = None) -> str:
 
 
 def change_of_job(before: Projection, after: Projection) -> str:
-    """Return what becomes of a projected job by a change, as a clause. Its intervals are of the change `alone`."""
-    takes = alone(after)
-    was = money(before).split(" [")[0]
-    cost = f", and costs {money(takes)} in place of {was}" if was else ""
-    return f"takes {hours(takes, before)} in place of {duration(before.seconds)}{cost}"
+    """Return what becomes of a projected job by a change, as a clause.
+
+    Its interval is that of the change `alone`, where that is known.
+    """
+    takes, took, was = hours(alone(after), before), hours(before), money(before)
+    if after.beside:
+        took, was = (text.split(" [")[0] + text.partition("]")[2] for text in (took, was))
+    cost = f", and costs {money(alone(after))} in place of {was}" if was else ""
+    return f"takes {takes} in place of {took}{cost}"
 
 
 def alone(after: Projection) -> Projection:

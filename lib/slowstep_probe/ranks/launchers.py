@@ -38,7 +38,8 @@ from slowstep_probe.ranks.launched_commands import (
     script,
     without_unbuffered,
 )
-from slowstep_probe.ranks.processes import Listening, RankAmongProcesses, function_of
+from slowstep_probe.ranks.processes import RankAmongProcesses, function_of
+from slowstep_probe.ranks.processes_heard import Listening
 from slowstep_probe.ranks.rank import ENVIRONMENT, PROCESS, SPAWN, SUBPROCESS, TORCHRUN, Rank, way_of
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
@@ -93,7 +94,7 @@ class Launchers:
         self._among: RankAmongProcesses | None = None
         """How processes are started where this one is one of them."""
         if own is not None and way_of(launcher) == PROCESS:
-            self._among = RankAmongProcesses(launcher.partition(":")[2], own.local)
+            self._among = RankAmongProcesses(launcher.partition(":")[2], own.local, self.processes)
 
     def attach(self, patches: Patches, late: LateImports) -> None:
         """Begin."""
@@ -107,9 +108,7 @@ class Launchers:
             patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
         if self._takes(PROCESS):
             patches.around(BaseProcess, "start", self._process)
-        if self._among is not None:
-            self._among.attach(patches)
-            AT_END.append(self._among.run_own)
+            AT_END.append(self._among.run_own if self._among else self._listening.end)
         if self._takes(ENVIRONMENT):
             for package in LIGHTNING:
                 late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))

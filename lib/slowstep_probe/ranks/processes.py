@@ -6,32 +6,38 @@ it joins a group of several. Where ranks are known, that of this process runs he
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 import json
-import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing import connection, synchronize
-from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 from slowstep_probe.patches import Patches
 from slowstep_probe.places import is_started, kind_of
 
-PATIENCE, TO_START = 5.0, 30.0
-"""The seconds that a survey waits, once a process has joined a group, for others to join it and for others to start."""
+SLEPT = 5.0
+"""The seconds of sleep, in all, after which a program counts as waiting for its processes."""
 
-LARGEST_PID = 2**22
-"""No process of Linux has a larger number (`pid_max`), so nobody is met who asks for one that does not run here."""
+
+Ranks = dict[str, list[int | None]]
+"""The ranks that processes are, in the order in which they are started, by the functions that they run; None for a
+process that is no rank."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process that a program has started."""
+
+    function: str
+    before: int
+    """The number of processes with this function that were started before it."""
 
 
 def function_of(process: BaseProcess) -> str:
@@ -45,165 +51,51 @@ def function_of(process: BaseProcess) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-# -- in a survey --
+def ranks_of(joined: Mapping[int, Started], started: Mapping[str, int], size: int) -> Ranks:
+    """Return which processes are the ranks of a group, from those that have joined it so far.
 
-OTHER_NODES = (
-    "it starts {known} processes for a group of {size}, so the others must be on other nodes. Processes that a program "
-    "starts by itself are followed on one node alone; start it by torchrun on each node"
-)
-
-
-@dataclass(frozen=True)
-class Started:
-    """A process that a program has started."""
-
-    function: str
-    before: int
-    """The number of processes with this function that were started before it."""
-
-
-class Listening:
-    """Starts the processes of a program, and calls `joins` when they are about to join a group of several.
-
-    It gets the size of the group, what `RankAmongProcesses` is made from, and why they can't be followed; empty if they
-    can.
+    Others with the same function are taken to be ranks where those that have joined are numbered in the order of their
+    start.
     """
-
-    def __init__(self, joins: Callable[[int, str, str], None]):
-        self._joins = joins
-        self._started: Counter[str] = Counter()
-        self._joined: dict[int, Started] = {}
-        """The processes that have joined the group, by their ranks."""
-        self._size = 0
-        self._lock = threading.Lock()
-
-    def start(self, original: Callable[[Any], None], process: BaseProcess, function: str) -> None:
-        """Start a process that runs a function of this name."""
-        ours, theirs = multiprocessing.Pipe()
-        process.run = Listened(process, theirs)  # type: ignore[method-assign]
-        try:
-            original(process)
-        finally:
-            theirs.close()
-            process.__dict__.pop("run", None)
-        started = Started(function, self._started[function])
-        self._started[function] += 1
-        listen = functools.partial(self._listen, ours, started)
-        threading.Thread(target=listen, name="survey of a process", daemon=True).start()
-
-    def _listen(self, ours: Connection, started: Started) -> None:
-        with contextlib.suppress(EOFError, OSError):
-            size, rank = ours.recv()
-            with self._lock:
-                first = not self._size
-                self._size = self._size or size
-                if size == self._size:
-                    self._joined[rank] = started
-            if first:
-                began = time.monotonic()
-                while (waited := time.monotonic() - began) < TO_START and len(self._joined) < size:
-                    if waited > PATIENCE and self._known() >= size:
-                        break
-                    time.sleep(0.05)
-                known = self._known()
-                why = "" if known >= size else OTHER_NODES.format(known=known, size=size)
-                self._joins(size, json.dumps(ranks_of(self._joined, size)), why)
-            ours.send("it is no rank")
-
-    def _known(self) -> int:
-        """Return how many ranks there are on this node: the program, if it is one, and those that it has started."""
-        found = ranks_of(dict(self._joined), self._size)
-        first = min(rank for _, rank, _ in found.values())
-        return first + sum(self._started[function] - before for function, (before, _, _) in found.items())
-
-
-def ranks_of(joined: dict[int, Started], size: int) -> dict[str, list[int]]:
-    """Return which processes are the ranks of a group, by the functions that they run.
-
-    For each function these are three numbers: of the processes with it that are started before the first rank, of that
-    rank, and of the ranks from there on.
-    """
-    found: dict[str, list[int]] = {}
-    ranks = sorted(joined)
-    for rank, after in zip(ranks, [*ranks[1:], size], strict=True):
-        started = joined[rank]
-        if started.function in found:
-            of_function = found[started.function]
-            of_function[2] = after - of_function[1]
-        else:  # those before the first rank that was heard of are ranks, too, if as many were started
-            unheard = min(started.before, rank) if rank == ranks[0] else 0
-            found[started.function] = [started.before - unheard, rank - unheard, after - rank + unheard]
+    found: Ranks = {}
+    for function in dict.fromkeys(joined[rank].function for rank in sorted(joined)):
+        heard = {one.before: rank for rank, one in joined.items() if one.function == function}
+        offsets = {rank - before for before, rank in heard.items()}
+        first = min(heard)
+        expected = range(size) if len(offsets) == 1 else ()
+        of_function: list[int | None] = []
+        for before in range(started[function]):
+            rank = heard.get(before, before + min(offsets))
+            free = rank in expected and rank not in joined and (before > first or min(offsets) == 0)
+            of_function.append(rank if before in heard or free else None)
+        found[function] = of_function
     return found
 
 
-RESTORED = (
-    "(lambda s: (s.path.append({at!r}), __import__('slowstep_probe.ranks.processes'), s.path.remove({at!r}), "
-    "object.__new__(s.modules['slowstep_probe.ranks.processes'].Listened))[-1])(__import__('sys'))"
-)
-"""Makes an object of `Listened` in a new interpreter of the program's, which may not know of the kit."""
-
-
-@dataclass
-class Listened:
-    """What a process runs, with an ear on the group that it joins."""
-
-    process: BaseProcess
-    told: Connection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made where the kit can't be imported by its name."""
-        return eval, (RESTORED.format(at=str(Path(__file__).parents[2])),), dict(vars(self))
-
-    def __call__(self) -> None:
-        """Run it as it would run, up to the place where it joins a group of several."""
-        import torch.distributed
-
-        patches = Patches()
-        if torch.distributed.is_available():
-            for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
-                patches.everywhere(sys.modules[module], "init_process_group", self._joins)
-        type(self.process).run(self.process)
-
-    def _joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        given = inspect.signature(inspect.unwrap(original)).bind(*args, **kwargs).arguments
-        size, rank = (_number(given.get(name), os.environ.get(name.upper())) for name in ("world_size", "rank"))
-        if size > 1:
-            self.told.send((size, max(0, rank)))
-            self.told.recv()  # a survey of ranks begins anew, and ends this process
-        original(*args, **kwargs)
-
-
-def _number(given: Any, named: str | None) -> int:
-    """Return what an argument gives, else what the environment names, as init_process_group does; -1 if neither."""
-    if isinstance(given, int) and given >= 0:
-        return given
-    return int(named) if named and named.isdecimal() else -1
-
-
-# -- as a rank --
+def missing(ranks: Ranks, size: int) -> set[int]:
+    """Return the ranks of a group of this size that none of the processes is."""
+    return set(range(size)) - {rank for of_function in ranks.values() for rank in of_function if rank is not None}
 
 
 class RankAmongProcesses:
-    """Starts the processes of a program as the rank that this process is: number `local` on its node.
+    """Starts the processes of a program as the rank that this process is: number `local` of `size` on its node.
 
-    A program that is no rank itself goes on until it waits for its processes, for one of them or for what one sends:
-    then the rank runs here. A program that is a rank itself, beside those that it starts, goes on as that rank, or not
-    at all.
+    `ranks` is JSON of `Ranks`. A program that is no rank itself goes on until it waits for its processes, for one of
+    them or for what one sends: then the rank runs here. A program that is a rank itself, beside those that it starts,
+    goes on as that rank; the others run here where they are started.
     """
 
-    def __init__(self, ranks: str, local: int):
-        self._ranks: dict[str, list[int]] = json.loads(ranks)
-        self._local = local
-        self._is_rank_itself = min(first for _, first, _ in self._ranks.values()) > 0
+    def __init__(self, ranks: str, local: int, size: int):
+        self._ranks: Ranks = json.loads(ranks)
+        self._local, self._is_rank_itself = local, bool(missing(self._ranks, size))
         self._started: Counter[str] = Counter()
         self._own: BaseProcess | None = None
         """This process's rank, which waits for the program to wait for it."""
-
-    def attach(self, patches: Patches) -> None:
-        """Begin to look for the places where a program waits for its processes."""
-        for owner, names in WAITS:
-            for name in names:
-                patches.around(owner, name, self._before)
+        self.ended = threading.Event()
+        """Set when this process's rank has ended."""
+        self._failed: BaseException | None = None
+        self._slept = 0.0
+        self._waits = Patches()
 
     def start(self, original: Callable[[Any], None], process: BaseProcess) -> None:
         """Leave a process to others if it is a rank, keep it if it is this rank, or start it."""
@@ -211,61 +103,127 @@ class RankAmongProcesses:
         if rank is None:
             original(process)
             return
-        process._popen = Elsewhere(self.run_own, LARGEST_PID + 1 + rank)  # type: ignore[attr-defined]
+        own = rank == self._local
+        process._popen = Elsewhere(self, None if own else subprocess.Popen(["sleep", "infinity"]))  # type: ignore
         process._sentinel = process._popen.sentinel  # type: ignore[attr-defined]
-        if rank == self._local:
-            self._own = process
+        if own:
+            self._own, self._slept = process, 0.0
+            self.ended.clear()
             if self._is_rank_itself:
                 self.run_own()
+            else:
+                self._look_for_waits()
 
     def _rank_of(self, function: str) -> int | None:
-        """Return the rank that the next process with a function is; None if it is none."""
+        """Return the rank that the next process with a function is; None if it is none.
+
+        A program may start its ranks again and again. What comes before them the first time comes once.
+        """
         if function not in self._ranks:
             return None
-        skipped, first, many = self._ranks[function]
+        ranks = self._ranks[function]
         number, self._started[function] = self._started[function], self._started[function] + 1
-        return None if number < skipped else first + (number - skipped) % many
+        first = next((i for i, rank in enumerate(ranks) if rank is not None), 0)
+        again = max(0, number - len(ranks)) % max(1, len(ranks) - first)
+        return ranks[number] if number < len(ranks) else ranks[first + again]
 
     def run_own(self) -> None:
-        """Run this process's rank, if it was started and has not run yet."""
+        """Run this process's rank, if it was started and has not run yet. What it raises is raised at each wait."""
+        if self._failed is not None:
+            raise self._failed
         own, self._own = self._own, None
-        if own is not None:
+        if own is None:
+            return
+        self._waits.remove()
+        try:
             own.run()
+        except BaseException as error:
+            self._failed = error
+            raise
+        finally:
+            self.ended.set()
+
+    def _look_for_waits(self) -> None:
+        """Look for the places where the program waits for its processes, beside asking for one of them."""
+        from multiprocessing import connection, managers, queues, synchronize
+
+        plain = {
+            connection: ["wait"],
+            connection._ConnectionBase: ["recv", "recv_bytes", "poll"],
+            queues.Queue: ["get"],
+            queues.SimpleQueue: ["get"],
+            synchronize.Event: ["wait"],
+            synchronize.Barrier: ["wait"],
+            synchronize.Condition: ["wait", "wait_for"],
+            threading.Condition: ["wait", "wait_for"],  # what queues of threads wait with, too
+            threading.Event: ["wait"],
+            threading.Thread: ["join"],
+        }
+        for owner, names in plain.items():
+            for name in names:
+                self._waits.around(owner, name, self._before)
+        self._waits.around(managers.BaseProxy, "_callmethod", self._before_call)
+        self._waits.around(time, "sleep", self._before_sleep)
 
     def _before(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._own is not None and threading.current_thread() is threading.main_thread():
+        # a thread that starts is waited for, and so are a manager's answer and a connection
+        within = _caller().partition(".")[0] in ("multiprocessing", "threading")
+        if threading.current_thread() is threading.main_thread() and not within:
             self.run_own()
         return original(*args, **kwargs)
 
+    def _before_call(self, original: Callable[..., Any], proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if method in ("get", "wait", "wait_for", "join", "acquire") and args[:1] != ((False,),):
+            self._before(lambda: None)
+        return original(proxy, method, *args, **kwargs)
 
-WAITS: list[tuple[Any, tuple[str, ...]]] = [
-    (connection._ConnectionBase, ("recv", "recv_bytes", "poll")),  # what queues read from, too
-    (connection, ("wait",)),
-    (synchronize.Condition, ("wait",)),  # what events and barriers wait with, too
-]
-"""Where a program waits for its processes, beside asking for one of them."""
+    def _before_sleep(self, original: Callable[..., Any], seconds: float) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            self._slept += seconds
+            if self._slept > SLEPT:  # it looks now and then whether they are done
+                self.run_own()
+        return original(seconds)
+
+
+def _caller() -> str:
+    """Return the name of the module that has called a patched function."""
+    return sys._getframe(3).f_globals.get("__name__", "")
 
 
 class Elsewhere:
-    """What `multiprocessing` knows of a process that does not run under this one: whoever asks waits for its end."""
+    """What `multiprocessing` knows of a process that does not run under this one, or not yet.
+
+    It has ended when this process's own rank has. `stand_in` is a process that may be asked for by its number.
+    """
 
     returncode = 0
 
-    def __init__(self, ended: Callable[[], None], pid: int) -> None:
-        self._ended, self.pid = ended, pid
+    def __init__(self, ranks: RankAmongProcesses, stand_in: subprocess.Popen[bytes] | None) -> None:
+        self._ranks, self._stand_in = ranks, stand_in
+        self.pid = os.getpid() if stand_in is None else stand_in.pid
         self.sentinel, writer = os.pipe()
         os.close(writer)  # whoever waits for it finds that it has ended
 
-    def poll(self, flag: int = 0) -> int:
-        """Return that it has ended, which is so when this process's own rank has."""
-        return self.wait()
+    def poll(self, flag: int = 0) -> int | None:
+        """Return 0 if it has ended, and None if it has not. In the main thread this process's rank runs before."""
+        if threading.current_thread() is threading.main_thread():
+            self._ranks.run_own()
+        return self.returncode if self._ranks.ended.is_set() else None
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until this process's own rank has ended, and return that this one has."""
-        self._ended()
-        return self.returncode
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait until this process's own rank has ended, and return what `poll` does."""
+        if threading.current_thread() is threading.main_thread():
+            self._ranks.run_own()
+            return self.returncode
+        return self.returncode if self._ranks.ended.wait(timeout) else None
 
     def terminate(self) -> None:
-        """Do nothing, as for any process that has ended."""
+        """Do nothing to a rank, which ends with the trial."""
 
-    kill = interrupt = close = terminate
+    kill = interrupt = terminate
+
+    def close(self) -> None:
+        """End what stands in for it."""
+        if self._stand_in is not None:
+            self._stand_in.kill()
+            self._stand_in.wait()

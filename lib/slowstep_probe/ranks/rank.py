@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 TORCHRUN, SPAWN, ENVIRONMENT, SUBPROCESS, PROCESS = "torchrun", "spawn", "environment", "subprocess", "process"
 """The ways in which the ranks of a program are started (`slowstep_probe.ranks.launchers`). Behind the last one stands
-which processes are ranks (`slowstep_probe.ranks.processes.ranks_of`): `process:{"__main__.train": [0, 0, 2]}`."""
+which processes are ranks (`slowstep_probe.ranks.processes.Ranks`): `process:{"__main__.train": [0, 1]}`."""
 
 BY_ITSELF = "by itself"
 """What is said of a program that starts processes which are no ranks: they are left to it."""

@@ -1,0 +1,90 @@
+"""A program waits for its processes in each way that it is asked for; each way is printed once its rank has run.
+
+It is no rank, and goes on until it waits: it starts a thread, sets a value, and feeds the rank.
+"""
+
+import json
+import multiprocessing as mp
+import queue
+import sys
+import threading
+import time
+from multiprocessing import connection
+from types import SimpleNamespace
+
+from slowstep_probe.places import PROGRAMS
+from slowstep_probe.ranks.processes import RankAmongProcesses
+
+PROGRAMS.add(__file__)
+RANKS = json.dumps({"__main__.other": [0], "__main__.train": [1]})
+
+
+def other(it):
+    raise AssertionError("it runs elsewhere")
+
+
+def train(it):
+    assert it.shared["value"] == 1
+    assert it.fed.get() == "batch"
+    it.ran.append(it.kind)
+    for put in (it.said.put, it.plain.put, it.theirs.send, it.far.put, it.near.put):
+        put("done")
+    it.ready.set()
+    it.lock.release()
+
+
+def looks(it):
+    while it.processes[0].is_alive():
+        time.sleep(0.1)
+
+
+def sleeps(it):
+    while not it.ready.is_set():
+        time.sleep(1)
+
+
+def has_a_thread(it):
+    one = threading.Thread(target=it.near.get)
+    one.start()
+    one.join()
+
+
+WAYS = {
+    "join": lambda it: [one.join() for one in it.processes],
+    "is_alive": looks,
+    "sentinels": lambda it: connection.wait([one.sentinel for one in it.processes]),
+    "event": lambda it: it.ready.wait(),
+    "queue": lambda it: it.said.get(),
+    "simple queue": lambda it: it.plain.get(),
+    "pipe": lambda it: it.ours.recv(),
+    "queue of a manager": lambda it: it.far.get(),
+    "thread": has_a_thread,
+    "sleep": sleeps,
+}
+
+
+def main():
+    manager = mp.Manager()
+    for kind, wait in WAYS.items():
+        ours, theirs = mp.Pipe()
+        it = SimpleNamespace(kind=kind, ran=[], ours=ours, theirs=theirs, near=queue.Queue(), lock=mp.Semaphore(0))
+        it.said, it.fed, it.plain, it.ready = mp.Queue(), mp.Queue(), mp.SimpleQueue(), mp.Event()
+        it.shared, it.far = manager.dict(), manager.Queue()
+        it.processes = [mp.get_context("fork").Process(target=target, args=(it,)) for target in (other, train)]
+        ranks = RankAmongProcesses(RANKS, local=1, size=2)
+        for one in it.processes:
+            ranks.start(type(one).start, one)
+        threading.Thread(target=int).start()
+        it.shared["value"] = len(it.shared) + 1
+        it.fed.put("batch")
+        assert not it.ran
+        wait(it)
+        assert it.ran == [kind]
+        assert not any(one.is_alive() for one in it.processes)
+        for one in it.processes:
+            one.close()
+        print(kind, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
