@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 import slowstep_probe.probe
 from slowstep.factors import Arm
+from slowstep.judgement.operators import places as parts_of
 from slowstep.measure.local import FEWEST_PROFILED, PROFILED_STEPS, LocalMeasurer
 from slowstep.records import ProfileRecord, identity
 from slowstep.report import device_idle, operators
@@ -27,7 +30,7 @@ from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling, covered
-from slowstep_probe.trial.stack_sampler import Places, place_of
+from slowstep_probe.trial.stack_sampler import Places, place_of, placed
 from workloads_for_tests import Raises
 
 
@@ -430,6 +433,43 @@ def test_a_loop_in_python_is_looked_at_as_often_as_an_operator() -> None:
     seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
 
     assert seen["loop"] == pytest.approx(spent["loop"] / sum(spent.values()), abs=0.15)
+
+
+def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
+    """All phases of a library's loop stand at the line that called it, so its function is told; a line of the user's
+    own loop says enough."""
+    fit, own = ("train.py:9 in <module>", True), ("data.py:3 in __getitem__", True)
+    looks = {
+        (0, *fit, "PIL/ImageFile.py in load"): 50,
+        (0, *fit, ""): 5,
+        (0, *own, "PIL/ImageFile.py in load"): 20,
+        (1, *fit, "fastai/learner.py in one_batch"): 5,
+        (1, *fit, "fastai/layers.py in forward"): 5,
+        (1, *fit, "timm/layers/norm.py in forward"): 5,
+        (1, *fit, ""): 10,
+    }
+    found = placed(Counter(looks), ["data", "forward"])
+
+    assert [("data", fit[0], "PIL/ImageFile.py in load"), ("forward", fit[0], ""), ("data", own[0], "")] == [
+        (p.phase, p.where, p.inside) for p in found
+    ]
+    assert all(p.inside == "" for p in placed(Counter(looks), ["data", "data"]))
+    assert "train.py:9 in <module> (there mostly PIL/ImageFile.py in load)" in str(parts_of(found, "data", 0.05))
+
+
+def test_the_function_of_a_package_is_seen_under_the_line_that_calls_it() -> None:
+    """What the standard library and torch do there says little."""
+    places = Places(lambda: 0)
+    places.begin()
+    began = time.perf_counter()
+    while time.perf_counter() - began < 0.5:
+        yaml.load("- [1, 2, {a: b}]\n" * 20, Loader=yaml.SafeLoader)
+    places.stop(["other"])
+    inside = Counter[str]()
+    for (_, _, own, function), count in places.found.items():
+        inside[function.partition("/")[0]] += count * own
+
+    assert inside["yaml"] > inside.total() / 2
 
 
 def loop() -> None:

@@ -232,6 +232,9 @@ class Place:
     own: bool
     """True if it is the user's own code and not a library's."""
     share: float
+    inside: str = ""
+    """The library's function in which most of that time is spent, where a line calls a library that trains by itself:
+    `PIL/ImageFile.py in load`."""
 
 
 @dataclass(frozen=True, kw_only=True)

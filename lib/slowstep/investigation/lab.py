@@ -30,7 +30,7 @@ from slowstep.judgement.verdict import Outcome, Verdict, before_trial, span
 from slowstep.judgement.verdicts_together import holm
 from slowstep.measure.measurer import FEWEST, LOOKED_AT_SECONDS, OVERTIME, Measurer
 from slowstep.measure.progress import Progress
-from slowstep.records import Pair, ProfileRecord, identity
+from slowstep.records import ObservationRecord, Pair, ProfileRecord, identity
 from slowstep.settings import Loaded, Settings
 from slowstep.settings.sections import SECTIONS, TESTED_SECTIONS
 from slowstep.text.shown import Shown
@@ -132,9 +132,15 @@ class Lab(Shown):
         """The measured baseline: where its time goes, how noisy it is, what it costs. Unmeasurable if it can't be."""
         if self.measurer is not None:
             for what in self.evidence.missing_of_baseline():
-                self.measurer.deadline = time.monotonic() + self._left(minutes.OF_BASELINE)
+                kept = self._for_first_profile if what.record_type is ObservationRecord else 0.0
+                self.measurer.deadline = time.monotonic() + self._left(minutes.OF_BASELINE) - kept
                 self.have(what)
         return self.evidence.baseline
+
+    @property
+    def _for_first_profile(self) -> float:
+        """The seconds that observing leaves for the profile, which names the lines: a launch, and twice its looks."""
+        return sum(self.evidence.noise.baseline.startup.values()) + 2 * LOOKED_AT_SECONDS
 
     @property
     def _known(self) -> Evidence:

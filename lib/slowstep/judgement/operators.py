@@ -114,7 +114,11 @@ def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     """
     found = [p for p in seen if p.phase == phase and p.share >= least]
     calls = {p.where for p in found if phase == "other" and p.share < _trained_at(seen, p.where)}
-    return [Part(what=p.where, share=p.share) for p in found if p.where not in calls]
+    return [Part(what=_named(p), share=p.share) for p in found if p.where not in calls]
+
+
+def _named(place: Place) -> str:
+    return f"{place.where} (there mostly {place.inside})" if place.inside else place.where
 
 
 def _trained_at(seen: Sequence[Place], where: str) -> float:

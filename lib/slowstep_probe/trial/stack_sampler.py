@@ -11,12 +11,13 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from types import FrameType
 
 from slowstep_probe.measured import Place
-from slowstep_probe.places import LIBRARIES, nearest, real
+from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
 
 PERIOD = 0.002
 """Seconds between two looks."""
@@ -28,6 +29,16 @@ look would mostly happen where an operator lets go of the interpreter, and loops
 KEPT = 12
 """The most places that are kept for each phase."""
 
+
+TRAINING = {"data", "forward", "backward", "optimizer"}
+"""The phases of which a library's loop has several."""
+
+SOME, MOST = 0.01, 0.3
+"""The share of all looks from which on a phase counts as standing at a line, and the share of a line's looks from which
+on its commonest function is told."""
+
+GENERAL = {*sys.stdlib_module_names, "torch", "numpy"}
+"""Packages whose functions say little about what is done."""
 
 WAITS = ", waiting for a loader's worker"
 """The words after a place at which the training waits for a worker's batch."""
@@ -74,7 +85,7 @@ class Places(StackSampler):
         super().__init__(threading.get_ident())
         self.moment = moment
         """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
-        self.found: Counter[tuple[int, str, bool]] = Counter()
+        self.found: Counter[tuple[int, str, bool, str]] = Counter()
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
@@ -82,27 +93,57 @@ class Places(StackSampler):
         `phases` holds the phase that follows each mark. Of each phase `KEPT` places are kept.
         """
         self.end()
-        looks = self.found.total() or 1
-        told = Counter[tuple[str, str, bool]]()
-        for (mark, where, own), count in self.found.items():
-            told[phases[mark] if mark < len(phases) else "other", where, own] += count
-        places = [
-            Place(phase=phase, where=where, own=own, share=count / looks)
-            for (phase, where, own), count in told.most_common()
-        ]
-        number = Counter[str]()
-        kept = []
-        for place in places:
-            number[place.phase] += 1
-            kept += [place] * (number[place.phase] <= KEPT)
-        return kept
+        return placed(self.found, phases)
 
     def look(self) -> None:
         """Look once, and note the phase and the place."""
         mark, frame = self.moment(), self.frame()
         if frame is not None:
             where, own = place_of(frame)
-            self.found[mark, where + WAITS * _called_from(frame, "_try_get_data"), own] += 1
+            place = where + WAITS * _called_from(frame, "_try_get_data")
+            self.found[mark, place, own, _package_function(frame) if own else ""] += 1
+
+
+def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) -> list[Place]:
+    """Return the places of the looks that were `found`, as `Places.stop` does.
+
+    A look is counted by the last mark, its place, whether that is the user's own, and the library's function there.
+    """
+    looks = found.total() or 1
+    told, inside = Counter[tuple[str, str, bool]](), defaultdict[tuple[str, str, bool], Counter[str]](Counter)
+    for (mark, where, own, function), count in found.items():
+        place = (phases[mark] if mark < len(phases) else "other", where, own)
+        told[place] += count
+        inside[place][function] += count
+    calling = _calls_what_trains(told, looks)
+    number, kept = Counter[str](), []
+    for (phase, where, own), count in told.most_common():
+        number[phase] += 1
+        if number[phase] <= KEPT:
+            within = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
+            kept.append(Place(phase=phase, where=where, own=own, share=count / looks, inside=within))
+    return kept
+
+
+def _calls_what_trains(told: Counter[tuple[str, str, bool]], looks: int) -> set[str]:
+    """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
+    much = [(where, phase) for (phase, where, own), count in told.items() if own and count >= SOME * looks]
+    return {where for where, _ in much if len({phase for at, phase in much if at == where} & TRAINING) > 1}
+
+
+def _most(functions: Counter[str]) -> str:
+    """Return the function that most of the looks met; empty if none stands out."""
+    name, count = functions.most_common(1)[0]
+    return name if count >= MOST * functions.total() else ""
+
+
+def _package_function(frame: FrameType) -> str:
+    """Return the innermost function of an installed package, but for torch, that runs under the user's own code."""
+    for one in takewhile(lambda one: kind_of(one.f_code.co_filename) != "user", stack(frame)):
+        name = one.f_globals.get("__name__", "").partition(".")[0]
+        if name not in GENERAL and kind_of(one.f_code.co_filename) == "library":
+            return f"{_shown(one.f_code.co_filename)} in {_function(one)}"
+    return ""
 
 
 def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
