@@ -57,5 +57,8 @@ def test_a_rank_runs_where_its_program_waits_for_it() -> None:
         "pipe",
         "queue of a manager",
         "thread",
+        "joinable queue",
+        "sleep by its own name",
         "sleep",
+        "thread that started them",
     ]

@@ -128,9 +128,11 @@ def to_its_end() -> Iterator[dict[int, BaseException]]:
 
 
 def _wait() -> None:
-    for one in AT_END:
-        one()
-    threading._shutdown()
+    try:
+        for one in AT_END:
+            one()
+    finally:
+        threading._shutdown()
 
 
 def _imported_first(file: str) -> str:

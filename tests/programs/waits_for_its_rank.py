@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from multiprocessing import connection
+from time import sleep
 from types import SimpleNamespace
 
 from slowstep_probe.places import PROGRAMS
@@ -30,7 +31,10 @@ def train(it):
     for put in (it.said.put, it.plain.put, it.theirs.send, it.far.put, it.near.put):
         put("done")
     it.ready.set()
-    it.lock.release()
+    it.work.get()
+    it.work.task_done()
+    if it.kind == "sentinels":
+        sys.exit(0)
 
 
 def looks(it):
@@ -41,6 +45,11 @@ def looks(it):
 def sleeps(it):
     while not it.ready.is_set():
         time.sleep(1)
+
+
+def sleeps_by_name(it):
+    while not it.ready.is_set():
+        sleep(1)
 
 
 def has_a_thread(it):
@@ -59,25 +68,40 @@ WAYS = {
     "pipe": lambda it: it.ours.recv(),
     "queue of a manager": lambda it: it.far.get(),
     "thread": has_a_thread,
+    "joinable queue": lambda it: it.work.join(),
+    "sleep by its own name": sleeps_by_name,
     "sleep": sleeps,
+    "thread that started them": lambda it: it.starts.join(),
 }
+
+
+def start(ranks, it):
+    for one in it.processes:
+        ranks.start(type(one).start, one)
+    if threading.current_thread() is not threading.main_thread():
+        it.processes[1].join()
 
 
 def main():
     manager = mp.Manager()
     for kind, wait in WAYS.items():
         ours, theirs = mp.Pipe()
-        it = SimpleNamespace(kind=kind, ran=[], ours=ours, theirs=theirs, near=queue.Queue(), lock=mp.Semaphore(0))
+        it = SimpleNamespace(kind=kind, ran=[], ours=ours, theirs=theirs, near=queue.Queue())
         it.said, it.fed, it.plain, it.ready = mp.Queue(), mp.Queue(), mp.SimpleQueue(), mp.Event()
-        it.shared, it.far = manager.dict(), manager.Queue()
+        it.shared, it.far, it.work = manager.dict(), manager.Queue(), mp.JoinableQueue()
         it.processes = [mp.get_context("fork").Process(target=target, args=(it,)) for target in (other, train)]
         ranks = RankAmongProcesses(RANKS, local=1, size=2)
-        for one in it.processes:
-            ranks.start(type(one).start, one)
+        it.starts = threading.Thread(target=start, args=(ranks, it))
+        it.starts.start() if kind == "thread that started them" else start(ranks, it)
         threading.Thread(target=int).start()
+        it.work.put(1)
         it.shared["value"] = len(it.shared) + 1
+        assert it.shared.get("value") == 1
+        assert not it.ready.wait(0)
+        assert not it.ours.poll()
+        assert "started" in repr(it.processes[1])
         it.fed.put("batch")
-        assert not it.ran
+        assert not it.ran or it.starts.ident
         wait(it)
         assert it.ran == [kind]
         assert not any(one.is_alive() for one in it.processes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,12 @@ def core_numbers() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def usable_cores() -> int:
+def usable_cores(paid_by: Mapping[str, Quota] | None = None) -> int:
     """Return how many cores this process may keep busy: those it may run on, and no more than a quota of time pays for.
 
-    A part of a core counts as one.
+    A part of a core counts as one. `paid_by` are its quotas, where they have been read.
     """
-    paid = [max(1, math.ceil(quota.cores)) for quota in quotas().values()]
+    paid = [max(1, math.ceil(quota.cores)) for quota in (quotas() if paid_by is None else paid_by).values()]
     return min([len(core_numbers()), *paid])
 
 

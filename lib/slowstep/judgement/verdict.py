@@ -210,13 +210,14 @@ def judge(
     if moved:
         reason = "something else changed between the arms: " + "; ".join(map(str, moved))
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
-    if prior.meaning is Meaning.EXACT and twins is not None and losses.same(twins) is False:
-        verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
-    elif prior.meaning is Meaning.EXACT and losses.same(record, _by_the_loader(contrast)) is False:
-        reason = (
-            "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
-        )
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
+    if prior.meaning is Meaning.EXACT:
+        if twins is not None and losses.same(twins) is False:
+            verdict = replace(verdict, warnings=[*verdict.warnings, BY_CHANCE])
+        elif losses.same(record, _by_the_loader(contrast)) is False:
+            reason = (
+                "the first losses differ from the baseline's, which an exact change can't cause: this is other training"
+            )
+            return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason, tells=False)
     outcome, reason = _weigh(read, minimum)
     weighed = outcome
     if outcome is Outcome.REFUTED and read.effect.median and _fewer_stalls(record.pairs, minimum):

@@ -47,7 +47,7 @@ class CpuTimes:
 
 def read(own: float) -> CpuTimes:
     """Return the times so far; `own` is the processor seconds of the arms of this comparison."""
-    mine = core_numbers()
+    mine, limits = core_numbers(), quotas()
     rows = _rows_of(mine)
     stolen = sum(getattr(t, "steal", 0.0) for t in rows)
     waiting = sum(t.idle + getattr(t, "iowait", 0.0) for t in rows)
@@ -59,8 +59,8 @@ def read(own: float) -> CpuTimes:
         stolen=stolen,
         total=total,
         at=time.monotonic(),
-        usable_share=usable_cores() / len(mine),
-        quotas=quotas(),
+        usable_share=usable_cores(limits) / len(mine),
+        quotas=limits,
     )
 
 

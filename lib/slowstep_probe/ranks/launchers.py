@@ -109,6 +109,9 @@ class Launchers:
         if self._takes(PROCESS):
             patches.around(BaseProcess, "start", self._process)
             AT_END.append(self._among.run_own if self._among else self._listening.end)
+            if self._among is None and torch.distributed.is_available():
+                for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
+                    patches.everywhere(sys.modules[module], "init_process_group", self._program_joins)
         if self._takes(ENVIRONMENT):
             for package in LIGHTNING:
                 late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
@@ -184,6 +187,10 @@ class Launchers:
             self._listening.start(original, process, name)
         else:
             original(process)
+
+    def _program_joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        self._listening.program_joins = True
+        original(*args, **kwargs)
 
     def _joined(self, size: int, ranks: str, refused: str) -> None:
         self.several(Would(processes=size, launcher=f"{PROCESS}:{ranks}", refused=refused))

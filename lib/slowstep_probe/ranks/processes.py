@@ -80,20 +80,23 @@ def missing(ranks: Ranks, size: int) -> set[int]:
 class RankAmongProcesses:
     """Starts the processes of a program as the rank that this process is: number `local` of `size` on its node.
 
-    `ranks` is JSON of `Ranks`. A program that is no rank itself goes on until it waits for its processes, for one of
-    them or for what one sends: then the rank runs here. A program that is a rank itself, beside those that it starts,
-    goes on as that rank; the others run here where they are started.
+    `ranks` is JSON of `Ranks`. A program that is no rank itself goes on until the thread that has started its processes
+    waits, for one of them or for what one sends: then the rank runs in that thread. A program that is a rank itself,
+    beside those that it starts, goes on as that rank; the others run here where they are started.
     """
 
     def __init__(self, ranks: str, local: int, size: int):
         self._ranks: Ranks = json.loads(ranks)
-        self._local, self._is_rank_itself = local, bool(missing(self._ranks, size))
+        by_program = missing(self._ranks, size)
+        self._local, self._is_rank_itself = local, bool(by_program)
+        self._runs_on_as_rank = local in by_program
         self._started: Counter[str] = Counter()
         self._own: BaseProcess | None = None
         """This process's rank, which waits for the program to wait for it."""
-        self.ended = threading.Event()
-        """Set when this process's rank has ended."""
+        self._round: list[Elsewhere] = []
+        """What was started together, until it has ended."""
         self._failed: BaseException | None = None
+        self._thread = threading.current_thread()
         self._slept = 0.0
         self._waits = Patches()
 
@@ -103,21 +106,24 @@ class RankAmongProcesses:
         if rank is None:
             original(process)
             return
-        own = rank == self._local
-        process._popen = Elsewhere(self, None if own else subprocess.Popen(["sleep", "infinity"]))  # type: ignore
-        process._sentinel = process._popen.sentinel  # type: ignore[attr-defined]
-        if own:
-            self._own, self._slept = process, 0.0
-            self.ended.clear()
-            if self._is_rank_itself:
-                self.run_own()
-            else:
-                self._look_for_waits()
+        process._popen = elsewhere = Elsewhere(self)  # type: ignore[attr-defined]
+        process._sentinel = elsewhere.sentinel  # type: ignore[attr-defined]
+        self._round.append(elsewhere)
+        if self._runs_on_as_rank:  # nobody can tell when they end
+            self._end_round()
+        if rank != self._local:
+            return
+        self._own, self._failed, self._slept = process, None, 0.0
+        self._thread = threading.current_thread()
+        if self._is_rank_itself:
+            self.run_own()
+        else:
+            self._look_for_waits()
 
     def _rank_of(self, function: str) -> int | None:
         """Return the rank that the next process with a function is; None if it is none.
 
-        A program may start its ranks again and again. What comes before them the first time comes once.
+        A program may start its ranks again and again. What comes before them the first time is taken to come once.
         """
         if function not in self._ranks:
             return None
@@ -126,6 +132,11 @@ class RankAmongProcesses:
         first = next((i for i, rank in enumerate(ranks) if rank is not None), 0)
         again = max(0, number - len(ranks)) % max(1, len(ranks) - first)
         return ranks[number] if number < len(ranks) else ranks[first + again]
+
+    @property
+    def is_its_thread(self) -> bool:
+        """Return whether this is the thread that has started the ranks, in which this process's own one runs."""
+        return threading.current_thread() is self._thread
 
     def run_own(self) -> None:
         """Run this process's rank, if it was started and has not run yet. What it raises is raised at each wait."""
@@ -138,20 +149,26 @@ class RankAmongProcesses:
         try:
             own.run()
         except BaseException as error:
-            self._failed = error
-            raise
+            if not (isinstance(error, SystemExit) and error.code in (None, 0)):
+                self._failed = error
+                raise
         finally:
-            self.ended.set()
+            self._end_round()
+
+    def _end_round(self) -> None:
+        for one in self._round:
+            one.end()
+        self._round = []
 
     def _look_for_waits(self) -> None:
         """Look for the places where the program waits for its processes, beside asking for one of them."""
         from multiprocessing import connection, managers, queues, synchronize
 
         plain = {
-            connection: ["wait"],
-            connection._ConnectionBase: ["recv", "recv_bytes", "poll"],
+            connection._ConnectionBase: ["recv", "recv_bytes"],
             queues.Queue: ["get"],
             queues.SimpleQueue: ["get"],
+            queues.JoinableQueue: ["join"],
             synchronize.Event: ["wait"],
             synchronize.Barrier: ["wait"],
             synchronize.Condition: ["wait", "wait_for"],
@@ -162,23 +179,34 @@ class RankAmongProcesses:
         for owner, names in plain.items():
             for name in names:
                 self._waits.around(owner, name, self._before)
+        self._waits.around(connection._ConnectionBase, "poll", self._before_poll)
         self._waits.around(managers.BaseProxy, "_callmethod", self._before_call)
-        self._waits.around(time, "sleep", self._before_sleep)
+        self._waits.everywhere(connection, "wait", self._before)
+        self._waits.everywhere(time, "sleep", self._before_sleep)  # type: ignore[arg-type]
 
     def _before(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         # a thread that starts is waited for, and so are a manager's answer and a connection
         within = _caller().partition(".")[0] in ("multiprocessing", "threading")
-        if threading.current_thread() is threading.main_thread() and not within:
+        if self.is_its_thread and not within and _blocks(args, kwargs):
             self.run_own()
         return original(*args, **kwargs)
 
+    def _before_poll(self, original: Callable[..., Any], connection: Any, timeout: float | None = 0.0) -> Any:
+        if self.is_its_thread and timeout != 0 and _caller().partition(".")[0] != "multiprocessing":
+            self.run_own()
+        return original(connection, timeout)
+
     def _before_call(self, original: Callable[..., Any], proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        if method in ("get", "wait", "wait_for", "join", "acquire") and args[:1] != ((False,),):
-            self._before(lambda: None)
+        """Look for the waits of a manager's objects; `args` holds the arguments of a method, and those by name."""
+        waits = method in ("wait", "wait_for", "join", "acquire")
+        waits |= method == "get" and "put" in (getattr(type(proxy), "_exposed_", None) or ())
+        given, named = (*args, (), {})[:2] if len(args) < 2 else args[:2]
+        if self.is_its_thread and waits and _blocks((proxy, *given), named):
+            self.run_own()
         return original(proxy, method, *args, **kwargs)
 
     def _before_sleep(self, original: Callable[..., Any], seconds: float) -> Any:
-        if threading.current_thread() is threading.main_thread():
+        if self.is_its_thread:
             self._slept += seconds
             if self._slept > SLEPT:  # it looks now and then whether they are done
                 self.run_own()
@@ -190,32 +218,48 @@ def _caller() -> str:
     return sys._getframe(3).f_globals.get("__name__", "")
 
 
+def _blocks(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call waits: not where it says `block=False` or a timeout of 0, by name or as the first one."""
+    return args[1:2] not in ((False,), (0,)) and kwargs.get("block", True) is not False and kwargs.get("timeout") != 0
+
+
 class Elsewhere:
     """What `multiprocessing` knows of a process that does not run under this one, or not yet.
 
-    It has ended when this process's own rank has. `stand_in` is a process that may be asked for by its number.
+    It ends when this process's own rank does. Its number is that of a process which only stands in for it.
     """
 
-    returncode = 0
-
-    def __init__(self, ranks: RankAmongProcesses, stand_in: subprocess.Popen[bytes] | None) -> None:
-        self._ranks, self._stand_in = ranks, stand_in
-        self.pid = os.getpid() if stand_in is None else stand_in.pid
-        self.sentinel, writer = os.pipe()
-        os.close(writer)  # whoever waits for it finds that it has ended
+    def __init__(self, ranks: RankAmongProcesses) -> None:
+        self.returncode: int | None = None
+        self._ranks, self._ended = ranks, threading.Event()
+        self._stand_in = subprocess.Popen(["sleep", "infinity"])
+        self.pid = self._stand_in.pid
+        self.sentinel, self._open_until_ended = os.pipe()
 
     def poll(self, flag: int = 0) -> int | None:
-        """Return 0 if it has ended, and None if it has not. In the main thread this process's rank runs before."""
-        if threading.current_thread() is threading.main_thread():
+        """Return 0 if it has ended, and None if it has not. Before that, this process's rank runs where it waits."""
+        if self._ranks.is_its_thread and sys._getframe(1).f_code.co_name != "__repr__":
             self._ranks.run_own()
-        return self.returncode if self._ranks.ended.is_set() else None
+        return self.returncode
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait until this process's own rank has ended, and return what `poll` does."""
-        if threading.current_thread() is threading.main_thread():
+        if self._ranks.is_its_thread:
             self._ranks.run_own()
-            return self.returncode
-        return self.returncode if self._ranks.ended.wait(timeout) else None
+            self.end()
+        else:
+            self._ended.wait(timeout)
+        return self.returncode
+
+    def end(self) -> None:
+        """Note that it has ended well."""
+        if self._ended.is_set():
+            return
+        self.returncode = 0
+        self._ended.set()
+        os.close(self._open_until_ended)  # whoever waits for the sentinel finds it
+        self._stand_in.kill()
+        self._stand_in.wait()
 
     def terminate(self) -> None:
         """Do nothing to a rank, which ends with the trial."""
@@ -223,7 +267,6 @@ class Elsewhere:
     kill = interrupt = terminate
 
     def close(self) -> None:
-        """End what stands in for it."""
-        if self._stand_in is not None:
-            self._stand_in.kill()
-            self._stand_in.wait()
+        """Forget it."""
+        self.end()
+        os.close(self.sentinel)

@@ -41,6 +41,8 @@ class Listening:
 
     def __init__(self, joins: Callable[[int, str, str], None]):
         self._joins = joins
+        self.program_joins = False
+        """True once the program is about to join a group itself, beside the processes that it starts."""
         self._processes: list[BaseProcess] = []
         self._started: Counter[str] = Counter()
         self._joined: dict[int, Started] = {}
@@ -79,8 +81,8 @@ class Listening:
                     self._joined[rank] = started
             if first:
                 ranks = self._all(size)
-                known = size - len(missing(ranks, size))
-                why = "" if known >= size - 1 else NOT_HERE.format(known=known, size=size)
+                known = size - len(missing(ranks, size)) + self.program_joins
+                why = "" if known >= size else NOT_HERE.format(known=known, size=size)
                 self._joins(size, json.dumps(ranks), why)
             ours.send("it is no rank")
 
@@ -89,9 +91,9 @@ class Listening:
         began = time.monotonic()
         while True:
             ranks = ranks_of(dict(self._joined), self._started, size)
-            waited, left = time.monotonic() - began, len(missing(ranks, size))
-            # a program may be a rank itself, beside those that it starts
-            if len(self._joined) == size or waited > (PATIENCE if left <= 1 else TO_START):
+            known = len(self._joined) + self.program_joins
+            patience = PATIENCE if len(missing(ranks, size)) <= self.program_joins else TO_START
+            if known >= size or time.monotonic() - began > patience:
                 return ranks
             time.sleep(0.05)
 

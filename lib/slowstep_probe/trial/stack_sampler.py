@@ -127,7 +127,8 @@ def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) ->
 
 def _calls_what_trains(told: Counter[tuple[str, str, bool]], looks: int) -> set[str]:
     """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
-    much = [(where, phase) for (phase, where, own), count in told.items() if own and count >= SOME * looks]
+    stood = [(where.removesuffix(WAITS), phase, count) for (phase, where, own), count in told.items() if own]
+    much = [(where, phase) for where, phase, count in stood if count >= SOME * looks]
     return {where for where, _ in much if len({phase for at, phase in much if at == where} & TRAINING) > 1}
 
 
