@@ -113,7 +113,7 @@ def test_cores_that_this_process_may_not_use_do_not_count(
         (tmp_path / "online").write_text(f"{online}\n", encoding="ascii")
     monkeypatch.setattr(cpu_times, "ONLINE", tmp_path / "online")
     monkeypatch.setattr(cpu_times, "core_numbers", lambda: mine)
-    monkeypatch.setattr(cpu_times, "usable_cores", lambda: 1)
+    monkeypatch.setattr(cpu_times, "usable_cores", lambda limits: 1)
     monkeypatch.setattr(psutil, "cpu_times", Machine([1.0, 10.0, 100.0, 1000.0]).cpu_times)
     found = read(3.0)
 
