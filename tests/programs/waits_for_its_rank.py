@@ -25,8 +25,8 @@ def other(it):
 
 
 def train(it):
-    assert it.shared["value"] == 1
     assert it.fed.get() == "batch"
+    assert it.shared["value"] == 1
     it.ran.append(it.kind)
     for put in (it.said.put, it.plain.put, it.theirs.send, it.far.put, it.near.put):
         put("done")
@@ -78,6 +78,7 @@ WAYS = {
 def start(ranks, it):
     for one in it.processes:
         ranks.start(type(one).start, one)
+    it.started.set()
     if threading.current_thread() is not threading.main_thread():
         it.processes[1].join()
 
@@ -88,11 +89,16 @@ def main():
         ours, theirs = mp.Pipe()
         it = SimpleNamespace(kind=kind, ran=[], ours=ours, theirs=theirs, near=queue.Queue())
         it.said, it.fed, it.plain, it.ready = mp.Queue(), mp.Queue(), mp.SimpleQueue(), mp.Event()
+        it.started = threading.Event()
         it.shared, it.far, it.work = manager.dict(), manager.Queue(), mp.JoinableQueue()
         it.processes = [mp.get_context("fork").Process(target=target, args=(it,)) for target in (other, train)]
         ranks = RankAmongProcesses(RANKS, local=1, size=2)
         it.starts = threading.Thread(target=start, args=(ranks, it))
-        it.starts.start() if kind == "thread that started them" else start(ranks, it)
+        if kind == "thread that started them":
+            it.starts.start()
+            it.started.wait()
+        else:
+            start(ranks, it)
         threading.Thread(target=int).start()
         it.work.put(1)
         it.shared["value"] = len(it.shared) + 1

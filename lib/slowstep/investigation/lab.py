@@ -138,9 +138,14 @@ class Lab(Shown):
         return self.evidence.baseline
 
     @property
+    def _launch_seconds(self) -> float:
+        """The seconds that a launch of the baseline takes."""
+        return sum(self.evidence.noise.baseline.startup.values())
+
+    @property
     def _for_first_profile(self) -> float:
         """The seconds that observing leaves for the profile, which names the lines: a launch, and twice its looks."""
-        return sum(self.evidence.noise.baseline.startup.values()) + 2 * LOOKED_AT_SECONDS
+        return self._launch_seconds + 2 * LOOKED_AT_SECONDS
 
     @property
     def _known(self) -> Evidence:
@@ -286,10 +291,9 @@ class Lab(Shown):
 
     def is_time_to_profile(self) -> bool:
         """Return whether another profile can come to its end in the minutes: after a launch, as long as the first."""
-        launch = sum(self.baseline.record.baseline.startup.values())
         first = self.baseline.facts.profile
         took = first.seconds + LOOKED_AT_SECONDS if first else 0.0
-        return self.is_time_left() and self._left(1.0) > launch + took
+        return self.is_time_left() and self._left(1.0) > self._launch_seconds + took
 
     def keep(self, found: Sequence[Measured], name: str) -> list[Measured]:
         """Put what was measured among the notebook's verdicts, corrected together as the comparison family `name`."""

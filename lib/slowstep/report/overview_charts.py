@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import plotly.graph_objects as go
 
@@ -15,7 +16,7 @@ from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.wording.words import PHASE_NAMES, alone, duration, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, alone, cost, duration, hours, money, share
 
 NOW, AFTER = "now", "with the changes"
 
@@ -37,7 +38,8 @@ def job(decision: Decision) -> Chart | None:
     before, after = decision.before, decision.after
     if before is None or after is None:
         return None
-    jobs, takes, wide = {NOW: before, AFTER: after}, alone(after), after.beside is None
+    jobs, takes = {NOW: before, AFTER: after}, alone(after)
+    drawn = [replace(before, low=before.seconds, high=before.seconds) if after.beside else before, takes]
     _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
     figure = go.Figure()
     figure.add_bar(
@@ -47,8 +49,8 @@ def job(decision: Decision) -> Chart | None:
         marker={"color": [GREY, GREEN]},
         error_x={
             "type": "data",
-            "array": [wide * (before.high - before.seconds) / unit, (takes.high - takes.seconds) / unit],
-            "arrayminus": [wide * (before.seconds - before.low) / unit, (takes.seconds - takes.low) / unit],
+            "array": [(p.high - p.seconds) / unit for p in drawn],
+            "arrayminus": [(p.seconds - p.low) / unit for p in drawn],
         },
         text=[_told(p, before) for p in jobs.values()],
         textposition="outside",
@@ -71,12 +73,7 @@ def job(decision: Decision) -> Chart | None:
 
 
 def _told(p: Projection, before: Projection) -> str:
-    return ", ".join(filter(None, (duration(p.seconds, beside=before.seconds), _cost(p))))
-
-
-def _cost(p: Projection) -> str:
-    cost = p.cost(p.seconds)
-    return "" if cost is None else f"{cost:,.2f} {p.currency}"
+    return ", ".join(filter(None, (duration(p.seconds, beside=before.seconds), cost(p))))
 
 
 def step(found: Overview) -> Chart | None:

@@ -84,11 +84,10 @@ def change_of_job(before: Projection, after: Projection) -> str:
 
     Its interval is that of the change `alone`, where that is known.
     """
-    takes, took, was = hours(alone(after), before), hours(before), money(before)
-    if after.beside:
-        took, was = (text.split(" [")[0] + text.partition("]")[2] for text in (took, was))
-    cost = f", and costs {money(alone(after))} in place of {was}" if was else ""
-    return f"takes {takes} in place of {took}{cost}"
+    takes = alone(after)
+    took, was = (duration(before.seconds), cost(before)) if after.beside else (hours(before), money(before))
+    costs = f", and costs {money(takes)} in place of {was}" if was else ""
+    return f"takes {hours(takes, before)} in place of {took}{costs}"
 
 
 def alone(after: Projection) -> Projection:
@@ -114,6 +113,12 @@ def money(job: Projection) -> str:
     """Return the cost of a projected job with its interval; empty where the price of an hour is not given."""
     cost = [job.cost(seconds) for seconds in (job.seconds, job.low, job.high)]
     return "" if None in cost else f"{cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {job.currency}"
+
+
+def cost(job: Projection) -> str:
+    """Return the cost of a projected job without its interval; empty where the price of an hour is not given."""
+    paid = job.cost(job.seconds)
+    return "" if paid is None else f"{paid:,.2f} {job.currency}"
 
 
 def size(count: float | None) -> str:

@@ -108,10 +108,11 @@ class Launchers:
             patches.everywhere(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._spawned)
         if self._takes(PROCESS):
             patches.around(BaseProcess, "start", self._process)
-            AT_END.append(self._among.run_own if self._among else self._listening.end)
-            if self._among is None and torch.distributed.is_available():
-                for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
-                    patches.everywhere(sys.modules[module], "init_process_group", self._program_joins)
+            at_end = self._among.run_own if self._among else self._listening.end
+            AT_END.append(at_end)
+            patches.on_removal(lambda: AT_END.remove(at_end))
+            if self._among is None:
+                self._listening.attach(patches)
         if self._takes(ENVIRONMENT):
             for package in LIGHTNING:
                 late.on(f"{package}.strategies.launchers.subprocess_script", lambda it: self._lightning(patches, it))
@@ -187,10 +188,6 @@ class Launchers:
             self._listening.start(original, process, name)
         else:
             original(process)
-
-    def _program_joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        self._listening.program_joins = True
-        original(*args, **kwargs)
 
     def _joined(self, size: int, ranks: str, refused: str) -> None:
         self.several(Would(processes=size, launcher=f"{PROCESS}:{ranks}", refused=refused))

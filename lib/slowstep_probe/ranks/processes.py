@@ -58,17 +58,17 @@ def ranks_of(joined: Mapping[int, Started], started: Mapping[str, int], size: in
     start.
     """
     found: Ranks = {}
+    unheard = set(range(size)) - set(joined)
     for function in dict.fromkeys(joined[rank].function for rank in sorted(joined)):
         heard = {one.before: rank for rank, one in joined.items() if one.function == function}
-        offsets = {rank - before for before, rank in heard.items()}
-        first = min(heard)
-        expected = range(size) if len(offsets) == 1 else ()
-        of_function: list[int | None] = []
-        for before in range(started[function]):
-            rank = heard.get(before, before + min(offsets))
-            free = rank in expected and rank not in joined and (before > first or min(offsets) == 0)
-            of_function.append(rank if before in heard or free else None)
-        found[function] = of_function
+        ranks = found[function] = [heard.get(before) for before in range(started[function])]
+        offset, *others = {rank - before for before, rank in heard.items()}
+        if others:
+            continue
+        # what was started before the first that has joined is a rank, too, if ranks and processes are numbered alike
+        for before in range(0 if offset == 0 else min(heard), len(ranks)):
+            if ranks[before] is None and before + offset in unheard:
+                ranks[before] = before + offset
     return found
 
 
@@ -129,9 +129,10 @@ class RankAmongProcesses:
             return None
         ranks = self._ranks[function]
         number, self._started[function] = self._started[function], self._started[function] + 1
-        first = next((i for i, rank in enumerate(ranks) if rank is not None), 0)
-        again = max(0, number - len(ranks)) % max(1, len(ranks) - first)
-        return ranks[number] if number < len(ranks) else ranks[first + again]
+        if number >= len(ranks):
+            first = next(i for i, rank in enumerate(ranks) if rank is not None)
+            number = first + (number - len(ranks)) % (len(ranks) - first)
+        return ranks[number]
 
     @property
     def is_its_thread(self) -> bool:
@@ -196,14 +197,21 @@ class RankAmongProcesses:
             self.run_own()
         return original(connection, timeout)
 
-    def _before_call(self, original: Callable[..., Any], proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Look for the waits of a manager's objects; `args` holds the arguments of a method, and those by name."""
+    def _before_call(
+        self,
+        original: Callable[..., Any],
+        proxy: Any,
+        method: str,
+        args: tuple[Any, ...] = (),
+        kwds: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Look for the waits of a manager's objects; `args` and `kwds` are the arguments of the method."""
+        named = kwds or {}
         waits = method in ("wait", "wait_for", "join", "acquire")
         waits |= method == "get" and "put" in (getattr(type(proxy), "_exposed_", None) or ())
-        given, named = (*args, (), {})[:2] if len(args) < 2 else args[:2]
-        if self.is_its_thread and waits and _blocks((proxy, *given), named):
+        if self.is_its_thread and waits and _blocks((proxy, *args), named):
             self.run_own()
-        return original(proxy, method, *args, **kwargs)
+        return original(proxy, method, args, named)
 
     def _before_sleep(self, original: Callable[..., Any], seconds: float) -> Any:
         if self.is_its_thread:
@@ -232,7 +240,8 @@ class Elsewhere:
     def __init__(self, ranks: RankAmongProcesses) -> None:
         self.returncode: int | None = None
         self._ranks, self._ended = ranks, threading.Event()
-        self._stand_in = subprocess.Popen(["sleep", "infinity"])
+        nothing = subprocess.DEVNULL  # whoever reads what the program writes does not wait for it
+        self._stand_in = subprocess.Popen(["sleep", "infinity"], stdout=nothing, stderr=nothing)
         self.pid = self._stand_in.pid
         self.sentinel, self._open_until_ended = os.pipe()
 

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from slowstep_probe.patches import Patches
+from slowstep_probe.patches import Around, Patches
 from slowstep_probe.ranks.processes import Ranks, Started, missing, ranks_of
 
 PATIENCE, TO_START = 5.0, 30.0
@@ -41,14 +41,22 @@ class Listening:
 
     def __init__(self, joins: Callable[[int, str, str], None]):
         self._joins = joins
-        self.program_joins = False
-        """True once the program is about to join a group itself, beside the processes that it starts."""
+        self._program_is_one = False
+        """True once the program is about to join a group itself: it is a rank beside those that it starts."""
         self._processes: list[BaseProcess] = []
         self._started: Counter[str] = Counter()
         self._joined: dict[int, Started] = {}
         """The processes that have joined the group, by their ranks."""
         self._size = 0
         self._lock = threading.Lock()
+
+    def attach(self, patches: Patches) -> None:
+        """Begin to hear whether the program joins a group itself."""
+        before_joining(patches, self._program_joins)
+
+    def _program_joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        self._program_is_one = True
+        original(*args, **kwargs)
 
     def start(self, original: Callable[[Any], None], process: BaseProcess, function: str) -> None:
         """Start a process that runs a function of this name."""
@@ -81,7 +89,7 @@ class Listening:
                     self._joined[rank] = started
             if first:
                 ranks = self._all(size)
-                known = size - len(missing(ranks, size)) + self.program_joins
+                known = size - len(missing(ranks, size)) + self._program_is_one
                 why = "" if known >= size else NOT_HERE.format(known=known, size=size)
                 self._joins(size, json.dumps(ranks), why)
             ours.send("it is no rank")
@@ -91,11 +99,20 @@ class Listening:
         began = time.monotonic()
         while True:
             ranks = ranks_of(dict(self._joined), self._started, size)
-            known = len(self._joined) + self.program_joins
-            patience = PATIENCE if len(missing(ranks, size)) <= self.program_joins else TO_START
+            known = len(self._joined) + self._program_is_one
+            patience = PATIENCE if len(missing(ranks, size)) <= self._program_is_one else TO_START
             if known >= size or time.monotonic() - began > patience:
                 return ranks
             time.sleep(0.05)
+
+
+def before_joining(patches: Patches, joins: Around) -> None:
+    """Have `joins` called in place of `init_process_group`, also where a survey has replaced it in one module."""
+    import torch.distributed
+
+    if torch.distributed.is_available():
+        for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
+            patches.everywhere(sys.modules[module], "init_process_group", joins)
 
 
 RESTORED = (
@@ -118,12 +135,7 @@ class Listened:
 
     def __call__(self) -> None:
         """Run it as it would run, up to the place where it joins a group of several."""
-        import torch.distributed
-
-        patches = Patches()
-        if torch.distributed.is_available():
-            for module in ("torch.distributed.distributed_c10d", "torch.distributed"):
-                patches.everywhere(sys.modules[module], "init_process_group", self._joins)
+        before_joining(Patches(), self._joins)
         type(self.process).run(self.process)
 
     def _joins(self, original: Callable[..., None], *args: Any, **kwargs: Any) -> None:

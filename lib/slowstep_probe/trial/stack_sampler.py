@@ -127,9 +127,11 @@ def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) ->
 
 def _calls_what_trains(told: Counter[tuple[str, str, bool]], looks: int) -> set[str]:
     """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
-    stood = [(where.removesuffix(WAITS), phase, count) for (phase, where, own), count in told.items() if own]
-    much = [(where, phase) for where, phase, count in stood if count >= SOME * looks]
-    return {where for where, _ in much if len({phase for at, phase in much if at == where} & TRAINING) > 1}
+    phases_at = defaultdict[str, set[str]](set)
+    for (phase, where, own), count in told.items():
+        if own and phase in TRAINING and count >= SOME * looks:
+            phases_at[where.removesuffix(WAITS)].add(phase)
+    return {where for where, phases in phases_at.items() if len(phases) > 1}
 
 
 def _most(functions: Counter[str]) -> str:
