@@ -80,6 +80,10 @@ class Contrast:
         """
         return {k: v for _, level in self.levels for k, v in level.held_constant.items()}
 
+    def minimum_effect(self, of_run: float) -> float:
+        """Return the least gain that supports it, 0.05 for 5 %: the run's, or more where its change needs more."""
+        return max([of_run, *(f.least for f, _ in self.levels)])
+
     @property
     def events(self) -> frozenset[str]:
         """Return the periodic events that count in the comparison, even if they are rare."""

@@ -138,6 +138,9 @@ class Factor:
     """True if its proposals are tried although they are another training: the run does without something."""
     undoes: bool = False
     """True if its proposals undo what costs time and is seldom needed. They are tried before what may bring most."""
+    least: float = 0.0
+    """The least gain that supports it, 1.0 for twice as fast, where that is more than the run's minimum effect: every
+    run shows some of it."""
     elsewhere: bool = False
     """True if its proposals train the same on other hardware. They are tried before all others."""
     limits: str = ""

@@ -351,7 +351,8 @@ class Evidence:
     def prior(self, contrast: Contrast) -> Verdict:
         """Return what is known of a contrast before its trial."""
         facts = replace(self.baseline.facts, cached_batch_ceiling=self._cached_batch_ceiling(contrast))
-        return before_trial(contrast, facts, self.settings.budget.minimum_effect, self.settings.job.samples)
+        least = contrast.minimum_effect(self.settings.budget.minimum_effect)
+        return before_trial(contrast, facts, least, self.settings.job.samples)
 
     def judged(
         self, contrast: Contrast, prior: Verdict, title: str = "", comparisons: int = 1, purpose: str = ""
@@ -359,7 +360,7 @@ class Evidence:
         """Return the verdict on a contrast that was measured; NotMeasured if it was not."""
         record = self.have(self.comparison(contrast, title, comparisons, purpose))
         device = str(record.baseline.observed.get("device", self.device))
-        least = self.settings.budget.minimum_effect
+        least = contrast.minimum_effect(self.settings.budget.minimum_effect)
         verdict = judge(prior, contrast, record, least, device, self._stalling, self.noise)
         warned = [passing(one) for one in self._courses if not one.grows and _touches(contrast, one.phase)]
         verdict = replace(verdict, node=record.node, warnings=[*verdict.warnings, *warned])

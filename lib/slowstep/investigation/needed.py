@@ -100,7 +100,7 @@ def contrast(
     budget = settings.budget
     stop = StopRule(
         max_pairs=budget.max_pairs,
-        minimum_effect=budget.minimum_effect,
+        minimum_effect=asked.minimum_effect(budget.minimum_effect),
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
         precision=QUOTED if purpose == CONFIRMATION else math.inf,

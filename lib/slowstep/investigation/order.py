@@ -80,7 +80,7 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
 
 
-_GUESSED = {"data": "batches", "padding": "positions"}
+_GUESSED = {"data": "batches", "padding": "positions", "batch": "fixed"}
 """The bound that says what to expect where the bound called so refutes nothing."""
 
 

@@ -198,6 +198,30 @@ def _device_peak(facts: BaselineFacts, asked: Asked) -> Bound | None:
     return Bound(ratio=1.0 / used, why=f"the useful tokens take {percentage(used)} of what the device can compute")
 
 
+LAUNCH = 10e-6
+"""The seconds, roughly, that calling an operator takes beside its arithmetic, from Python and under the profiler."""
+
+
+def _fixed(facts: BaselineFacts, asked: Asked) -> Bound | None:
+    """Return what batches so many times as large may bring, by what is seen of the time that grows with them: a guess.
+
+    Data, copies, pauses and the arithmetic of the passes grow. The calls of operators do not, nor does the update, nor
+    the time in which a device stands idle without waiting for data.
+    """
+    profile, step = facts.profile, facts.throughput.seconds_per_step
+    if profile is None or not profile.steps or not step:
+        return None
+    call = LAUNCH if profile.device == "cpu" else 0.0  # on a device, the time of kernels is known by itself
+    passes = ("forward", "backward", "other")
+    operators = [o for phase in passes for o in profile.by_phase.get(phase, ())]
+    arithmetic = sum(max(0.0, o.seconds - o.calls * call) for o in operators)
+    pauses = sum(profile.pauses.get(phase, 0.0) for phase in passes)
+    grows = (arithmetic + pauses) / profile.steps / step + facts.share("data") + facts.share("host_to_device")
+    fixed = (1 - 1 / asked.value) * min(max(0.0, 1 - grows), IMPLAUSIBLE)
+    why = f"about {percentage(1 - grows)} of a step does not grow with its batch"
+    return Bound(ratio=speed_up(fixed), why=why, suffices=False)
+
+
 def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:
     """Return the bound by products of matrices in another precision, at its peak, with all else done in no time.
 
@@ -328,6 +352,8 @@ BOUNDS: dict[str, Callable[[BaselineFacts, Asked], Bound | None]] = {
     "evaluate": _event("evaluate"),
     "evaluation_interval": _event("evaluate", "eval_steps"),
     "peak": _device_peak,
+    "batch": _device_peak,
+    "fixed": _fixed,
     "precision": _precision,
     "kernels": _kernels,
     "fusion": _fusion,

@@ -28,9 +28,10 @@ One that is shown to take less leaves the name to the loss: its cure is another 
 A_PART = 1 / 3
 """The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
 
-FEWER = "processes"
-"""The factor that explains no phase's loss: fewer processes do everything else, and have no slow one among them. What
-they bring is the whole of what is lost to several, so this cause comes after those that are a good part of it."""
+WHOLES = ("processes", "larger_batches")
+"""The factors that explain no phase's loss. Fewer processes do everything else, and have no slow one among them; larger
+batches thin out whatever a step costs beside its samples. What they bring is the whole of all that is lost in such a
+way, so these causes come after those that are a good part of it."""
 
 EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
 """Factors that make all of a process faster, work in a wait as well. They name no wait of which something stays."""
@@ -69,8 +70,8 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
     limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
-    good part of a loss names it, unless it is shown to take less than half. What several processes cost in all comes
-    after its good parts. Limits that nothing else belongs to come last. Changes are left out that were compared beside
+    good part of a loss names it, unless it is shown to take less than half. Wholes (`WHOLES`) come after their good
+    parts. Limits that nothing else belongs to come last. Changes are left out that were compared beside
     settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
@@ -79,7 +80,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     slow = slow_nodes(against_first(verdicts), minimum)
     there = [s for s in suspects if slow and _lies_there(s, slow, changes)]
     suspects = [s for s in suspects if s not in there]
-    open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor != FEWER], minimum)
+    open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor not in WHOLES], minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     found = [_node_cause(slow, there)] if slow else []
     for suspect, stays in open_ones:
@@ -116,13 +117,12 @@ def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
 
 
 def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
-    """Return causes, largest first, but for what several processes cost in all: it follows its good parts."""
-    whole = next((c for c in ranked if c.factor == FEWER), None)
-    if whole is None:
-        return list(ranked)
-    rest = [c for c in ranked if c is not whole]
-    parts = sum(_is_part(c.ratio, whole.ratio) for c in rest)
-    return [*rest[:parts], whole, *rest[parts:]]
+    """Return causes, largest first, but for wholes (`WHOLES`): each follows its good parts."""
+    found = [c for c in ranked if c.factor not in WHOLES]
+    for whole in (c for c in ranked if c.factor in WHOLES):
+        parts = sum(_is_part(c.ratio, whole.ratio) for c in found)
+        found.insert(parts, whole)
+    return found
 
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
@@ -131,7 +131,7 @@ def _takes_part(v: Verdict, suspect: Suspect) -> bool:
 
 
 def _eases(v: Verdict, suspect: Suspect) -> bool:
-    return v.factor != FEWER and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
+    return v.factor not in WHOLES and suspect.phase in touched_by(v.factor) and eased(suspect, v.leaves)
 
 
 def _fits(v: Verdict, whole: float) -> bool:
@@ -167,7 +167,7 @@ def _limit_cause(v: Verdict) -> Cause:
 def _lies_there(suspect: Suspect, slow: SlowNodes, changes: Sequence[Verdict]) -> bool:
     """Return whether a rank is slow since its node is: the node explains as much, and no change takes a part of it."""
     fits = suspect.node in slow.numbers and suspect.ratio <= slow.gain.high
-    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor != FEWER)
+    return fits and not any(eased(suspect, v.leaves) for v in changes if v.factor not in WHOLES)
 
 
 def _node_cause(slow: SlowNodes, there: Sequence[Suspect]) -> Cause:

@@ -21,6 +21,7 @@ from slowstep_probe.places import CodePlace, here
 from slowstep_probe.trial.told import NotTestable
 
 CACHED = "dataset.cached_batches"
+BATCH_SIZE = "training_arguments.per_device_train_batch_size"
 
 FILLING_SECONDS = 20.0
 """The seconds after which no more batches are taken into memory."""
@@ -54,10 +55,25 @@ class LoaderArguments:
                 given[keyword] = self.wanted[key]
                 at = position_of(keyword, list(self._signature.parameters)[1:], args)
                 self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], keyword, at)
+        if not makes_batches and BATCH_SIZE in self.wanted:
+            self._drawn_otherwise(given)
         if not given.get("num_workers"):
             for keyword in NEED_WORKERS:
                 given.pop(keyword, None)
         original(*bound.args, **bound.kwargs)
+
+    def _drawn_otherwise(self, given: dict[str, Any]) -> None:
+        """Put a sampler that draws batches of the wanted size in the place of PyTorch's own, if one is given.
+
+        A library that makes a loader anew (accelerate) gives it the sampler of one that was changed where it was made.
+        """
+        keyword = "batch_sampler" if given.get("batch_sampler") is not None else "sampler"
+        draws, size = given.get(keyword), self.wanted[BATCH_SIZE]
+        elsewhere = any(one.key == BATCH_SIZE and one.place != here() for one in self.wanted.made)
+        if type(draws) is loading.BatchSampler and not elsewhere:
+            self.wanted.note(BATCH_SIZE, "torch.utils.data.BatchSampler", draws.batch_size, size, "batch_size", slot=1)
+            given[keyword] = copy.copy(draws)
+            given[keyword].batch_size = size
 
 
 class CachedBatches:

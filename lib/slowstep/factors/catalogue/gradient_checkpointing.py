@@ -44,7 +44,11 @@ def _divides(value: Any, run: Run) -> str | None:
 
 
 MOST_TIMES = 4
-"""The most times by which a micro-batch is made larger to find out what that brings. A step takes longer by them."""
+"""The most times by which a batch is made larger to find out what that brings. A step takes longer by them."""
+
+FAR_TOO_SMALL = 1.0
+"""The least gain of batches four times as large that shows the run's own to be far too small: twice as many samples a
+second, as where two thirds of a step do not grow with its batch. Every run gains something by larger ones."""
 
 
 def _needs_one_process(value: Any, run: Run, machine: Machine) -> str | None:
@@ -64,7 +68,25 @@ def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
     return None
 
 
-def _larger_micro_batches(value: Any, run: Run) -> Level:
+def _needs_batches(value: Any, run: Run, machine: Machine) -> str | None:
+    """a command whose loader makes batches of a known size, of a data set that fills larger ones"""
+    if run.objects is None:
+        return "it needs a command; of a described run, per_device_train_batch_size says the same"
+    batch, examples = run["per_device_train_batch_size"], run["job.samples"]
+    if not {"loader", "arguments"} & run.objects or not batch:
+        return "it needs a command whose loader makes batches of a known size"
+    if (run["gradient_accumulation_steps"] or 1) > 1:
+        return "it needs a command that does not accumulate; else fewer, larger micro-batches make the same step"
+    if examples is not None and examples < FILLED * batch * value * (run["processes"] or 1):
+        return f"its data set has {examples:,} examples, too few for such batches"
+    return None
+
+
+FILLED = 2
+"""The batches that an epoch must still have when they are made larger."""
+
+
+def _larger_batches(value: Any, run: Run) -> Level:
     batch = (run["per_device_train_batch_size"] or 1) * value
     return Level(
         value=value,
@@ -167,12 +189,31 @@ FACTORS = (
         meaning=Meaning.DIAGNOSTIC,
         changes="trains on so many times the samples a step; shows what fewer micro-batches, so much larger, can bring",
         current=lambda run: 1,
-        level=_larger_micro_batches,
+        level=_larger_batches,
         touches=ALL_PHASES,
         examples=(4,),
         limits="fewer micro-batches that are so much larger",
         proposes=lambda run, machine: (min(run["gradient_accumulation_steps"] or 1, MOST_TIMES),),
         requires=_needs_accumulation,
+        accepts=whole(2),
+    ),
+    Factor(
+        name="larger_batches",
+        title="Larger batches",
+        hypothesis="Batches are far too small to keep the device busy: with larger ones, twice as many samples a second "
+        "would be trained on.",
+        cause="The part of a step that does not grow with its batch",
+        meaning=Meaning.SEMANTICS,
+        changes="another effective batch size, so many times the run's: other gradients, fewer steps an epoch, and a "
+        "learning rate to match",
+        current=lambda run: 1,
+        level=_larger_batches,
+        touches=ALL_PHASES,
+        examples=(MOST_TIMES,),
+        bound="batch",
+        an_extra=True,
+        least=FAR_TOO_SMALL,
+        requires=_needs_batches,
         accepts=whole(2),
     ),
     Factor(
