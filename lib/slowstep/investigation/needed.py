@@ -98,12 +98,13 @@ def contrast(
     them.
     """
     budget = settings.budget
+    least = asked.minimum_effect(budget.minimum_effect)
     stop = StopRule(
         max_pairs=budget.max_pairs,
-        minimum_effect=asked.minimum_effect(budget.minimum_effect),
+        minimum_effect=least,
         comparisons=comparisons,
         two_sided=any(factor.elsewhere for factor, _ in asked.levels),
-        precision=QUOTED if purpose == CONFIRMATION else math.inf,
+        precision=QUOTED if purpose == CONFIRMATION or least > budget.minimum_effect else math.inf,
     )
     request = ComparisonRequest(
         baseline=asked.baseline,

@@ -19,6 +19,9 @@ JUDGED_FROM = 7
 PATIENT = 12
 """The number of pairs below which new launches wait for the next look, if that will probably decide without them."""
 
+FINE = 0.1
+"""The half of an interval, as a gain, that is short enough for any effect that is to be quoted."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StopRule:
@@ -36,8 +39,8 @@ class StopRule:
     futility: float = 0.1
     """The chance to be decided by the last pair below which a comparison ends; 0 for going on to the last pair."""
     precision: float = math.inf
-    """The part of a shown effect that half its interval may be long, if that is more than the minimum effect. What is
-    to be quoted is measured on until then."""
+    """The part of a shown effect that half its interval may be long, if that is more than the minimum effect, or than
+    `FINE`. What is to be quoted is measured on until then."""
     launch_share: float = 0.5
     """The share of the scatter's part of the interval above which the launches' part is narrowed by new launches; 0 for
     new launches after each look."""
@@ -69,7 +72,11 @@ class StopRule:
         return certain and (gain or loss)
 
     def _known_well(self, effect: Interval) -> bool:
-        return effect.half <= max(self.precision * abs(effect.mean), self._least)
+        return effect.half <= self._allowed(effect.mean)
+
+    def _allowed(self, mean: float) -> float:
+        """Return the half of the interval, as a log-ratio, that is short enough for a shown effect."""
+        return max(self.precision * abs(mean), min(self._least, math.log(1 + FINE)))
 
     def _excluded(self, effect: Interval) -> bool:
         return effect.upper < self._least and (not self.two_sided or effect.lower > -self._least)
@@ -118,5 +125,5 @@ class StopRule:
         refuting, supporting = (
             expected_half(ratios, launches, then, p) for p in (NOMINAL_P, NOMINAL_P / max(self.comparisons, 1))
         )
-        known_well = refuting <= max(self.precision * mean, self._least)
+        known_well = refuting <= self._allowed(mean)
         return mean + refuting < self._least or (mean > max(supporting, self._least) and known_well)

@@ -200,8 +200,7 @@ FACTORS = (
     Factor(
         name="larger_batches",
         title="Larger batches",
-        hypothesis="Batches are far too small to keep the device busy: with larger ones, twice as many samples a second "
-        "would be trained on.",
+        hypothesis="Batches are far too small to keep the device busy: larger ones would train twice as fast.",
         cause="The part of a step that does not grow with its batch",
         meaning=Meaning.SEMANTICS,
         changes="another effective batch size, so many times the run's: other gradients, fewer steps an epoch, and a "
