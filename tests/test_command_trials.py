@@ -346,6 +346,18 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             [Change("model.double_precision", False, "double_precision", "model(x)")],
             id="double precision",
         ),
+        *(
+            pytest.param(
+                (program,),
+                [Change("training_arguments.per_device_train_batch_size", 16, "per_device_train_batch_size", line)],
+                id=f"batch size, {program}",
+            )
+            for program, line in (
+                ("padded.py", "loader = DataLoader("),
+                ("draws_batches.py", "loader = DataLoader("),
+                ("with_accelerate.py", "DataLoader(data"),
+            )
+        ),
         pytest.param(
             DEBUG,
             [
@@ -647,6 +659,8 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     accumulates = proposed("plain_loop.py", "-b4", "--accumulate", "4")
     assert {"larger_micro_batches"} == {"larger_micro_batches", "gradient_accumulation_steps"} & accumulates
     assert "larger_micro_batches" not in proposed(*PLAIN) | proposed(*TRAINER)
+    assert "larger_batches" in proposed("draws_batches.py") & proposed(*PLAIN)
+    assert "larger_batches" not in accumulates | proposed("index_sampling.py") | proposed("whole_batch.py")
     assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
     assert {"trim_constant_columns"} == {"trim_padding", "trim_constant_columns"} & proposed("padded_left.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")

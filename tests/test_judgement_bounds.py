@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from simulated import SHARES, facts
+from simulated import SHARES, facts, profiled
 from slowstep.factors import CATALOGUE
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.bounds import BOUNDS, bound
 from slowstep.judgement.intervals import interval
+from slowstep.records import Operator
 
 SIZES = {"matmul_parameters": 7e9, "trained_parameters": 7e9, "layers": 32, "hidden_size": 4096, "lora_r": None}
 SIZES |= {"max_length": 100}
@@ -148,6 +149,19 @@ def known_in(peak: float, **observed: object) -> BaselineFacts:
     known = facts(observed=SIZES | observed)
     needed = known.throughput.useful_tokens_per_second * (known.flops.needed - known.flops.attention / 2)
     return replace(known, peak_flops=2 * needed, other_peaks={"bfloat16": peak, "float32": peak})
+
+
+@pytest.mark.parametrize(("calls", "least", "most"), [(5, 1.1, 1.5), (50_000, 2.5, 3.5)])
+def test_what_larger_batches_may_bring_is_guessed_by_what_a_step_is_made_of(
+    calls: int, least: float, most: float
+) -> None:
+    """The same time grows with a batch in a few large operators, and does not in thousands of small calls."""
+    seen = profiled({"forward": {}})
+    operators = [Operator(name="aten::mm", calls=calls, seconds=0.3)]  # of five steps of 0.1 s
+    found = bound("fixed", facts(profile=replace(seen, by_phase={"forward": operators})), 4, None)
+
+    assert not found.suffices
+    assert least < found.ratio < most
 
 
 def test_an_emulated_precision_is_bounded_by_its_own_products() -> None:

@@ -13,7 +13,7 @@ from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.suspects import Left, Suspect, gone, suspects, unexplained
 from slowstep.judgement.verdict import Outcome, Verdict
-from slowstep.wording.causes import causes
+from slowstep.wording.causes import WHOLES, causes
 from slowstep_probe.measured import Loop, OfRank
 
 MINIMUM = 0.05
@@ -319,6 +319,8 @@ LIMIT = change(CEILING, 0.46, meaning=Meaning.DIAGNOSTIC)
         (change("num_threads", 0.09, loses=0.39 * 1.09), [(None, "data"), ("num_threads", None)]),
         (change("processes", 0.6, loses=0.1), [(None, "data"), ("processes", None)]),  # all that is lost to several
         (change("processes", 2.0, loses=0.1), [("processes", None), (None, "data")]),  # the wait is no good part of it
+        (change("larger_batches", 0.8, loses=0.1), [(None, "data"), ("larger_batches", None)]),  # all that it thins out
+        (change("larger_batches", 2.0, loses=0.1), [("larger_batches", None), (None, "data")]),
     ],
 )
 def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | None, str | None]]) -> None:
@@ -329,11 +331,19 @@ def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | 
     assert [(c.factor, c.phase) for c in ranked] == expected
     assert sum("the most that can be had" in c.text.lower() for c in ranked) == 1
     for cause in ranked:
-        more = len(ranked) > 1 and one.factor in (WORKERS, "processes")  # then the wait is what stays of it
+        more = len(ranked) > 1 and one.factor in (WORKERS, *WHOLES)  # then the wait is what stays of it
         size = one.effect.ratio if cause.factor else waiting.ratio
         assert cause.size[0] == pytest.approx(size) or (more and cause.factor is None and cause.size[0] < size)
         assert cause.size[1] <= cause.size[0] <= cause.size[2]
         assert bool(cause.still_open) == (cause.phase is not None)
+
+
+def test_what_larger_batches_thin_out_comes_before_them() -> None:
+    """Each call under detection of anomalies costs time that does not grow with a batch, and it is what to undo."""
+    wholes = [change("larger_batches", 1.0), change("processes", 0.8)]
+    ranked = causes([change("detect_anomaly", 0.4), *wholes, change("optim", 0.1)], [], MINIMUM)
+
+    assert [c.factor for c in ranked] == ["detect_anomaly", "larger_batches", "processes", "optim"]
 
 
 def test_what_eases_all_of_a_process_is_no_cause_of_a_wait() -> None:

@@ -399,6 +399,28 @@ def test_what_is_quoted_is_measured_until_its_size_is_known(gain: float, noise: 
     assert StopRule(max_pairs=30, minimum_effect=MINIMUM).met(seen)
 
 
+@pytest.mark.parametrize(("noise", "n", "ends"), [(0.1, 3, False), (0.1, 12, True), (0.01, 3, True)])
+def test_a_large_minimum_effect_makes_no_quoted_size_coarse(noise: float, n: int, ends: bool) -> None:
+    """What has to double the throughput and does three times that is still known to a third."""
+    rule = StopRule(max_pairs=30, minimum_effect=1.0, precision=1 / 3)
+
+    assert ends == rule.met(pairs(around(2.0, noise=2 * noise, n=n)))
+
+
+@pytest.mark.parametrize(
+    ("gain", "outcome"), [(0.6, Outcome.REFUTED), (1.4, Outcome.SUPPORTED), (1.02, Outcome.SUPPORTED)]
+)
+def test_batches_are_too_small_only_if_larger_ones_are_twice_as_fast(
+    quick: Settings, gain: float, outcome: Outcome
+) -> None:
+    """Every run gains something by larger batches, and nobody is to be told that it is ill for that."""
+    asked = contrast(quick, larger_batches=4)
+    measured = record(pairs(around(gain, 0.01, n=12)), observed=dict(asked.expects))
+    found = judge(before_trial(asked, None, MINIMUM, None), asked, measured, asked.minimum_effect(MINIMUM), "cpu")
+
+    assert found.outcome is outcome
+
+
 def test_many_hypotheses_need_stronger_evidence() -> None:
     """What supports one hypothesis goes on being measured when it is one of twenty, so that Holm can't undo it."""
     likely = pairs(around(0.1, noise=0.01, n=3))
