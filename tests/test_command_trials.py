@@ -20,7 +20,7 @@ import torch
 
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Arm, in_code, plan
+from slowstep.factors import CATALOGUE, Arm, in_code, plan
 from slowstep.judgement.course import courses, placed
 from slowstep.judgement.stopping import StopRule
 from slowstep.launch.surveyed_run import write
@@ -354,7 +354,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             )
             for program, line in (
                 ("padded.py", "loader = DataLoader("),
-                ("draws_batches.py", "loader = DataLoader("),
+                ("draws_batches.py", "BatchSampler(RandomSampler"),
                 ("with_accelerate.py", "DataLoader(data"),
             )
         ),
@@ -650,6 +650,7 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
 
     def proposed(*command: str) -> set[str]:
         found = surveyed(*command)
+        assert [] == [c.name for section in LEVEL_SECTIONS for c in plan(found, section, machine) if c.untestable]
         return {f.name for section in LEVEL_SECTIONS for c in plan(found, section, machine) for f, _ in c.levels}
 
     assert {"dataloader_num_workers", "cached_batches", "optim", "foreach"} <= proposed(*PLAIN)
@@ -659,8 +660,11 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     accumulates = proposed("plain_loop.py", "-b4", "--accumulate", "4")
     assert {"larger_micro_batches"} == {"larger_micro_batches", "gradient_accumulation_steps"} & accumulates
     assert "larger_micro_batches" not in proposed(*PLAIN) | proposed(*TRAINER)
-    assert "larger_batches" in proposed("draws_batches.py") & proposed(*PLAIN)
-    assert "larger_batches" not in accumulates | proposed("index_sampling.py") | proposed("whole_batch.py")
+    assert "larger_batches" in proposed("draws_batches.py") & proposed(*PLAIN) & proposed("distils.py")
+    none = accumulates | proposed("index_sampling.py") | proposed("whole_batch.py") | proposed("own_order.py")
+    assert "larger_batches" not in none
+    by_questions = plan(surveyed(*PLAIN), "gradient_checkpointing", machine)
+    assert {CATALOGUE[f.name].least for c in by_questions for f, _ in c.levels} == {c.least for c in by_questions}
     assert {"trim_padding"} == {"trim_padding", "double_precision"} & proposed("padded.py")
     assert {"trim_constant_columns"} == {"trim_padding", "trim_constant_columns"} & proposed("padded_left.py")
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")

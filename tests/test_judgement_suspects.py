@@ -346,6 +346,28 @@ def test_what_larger_batches_thin_out_comes_before_them() -> None:
     assert [c.factor for c in ranked] == ["detect_anomaly", "larger_batches", "processes", "optim"]
 
 
+def test_a_limit_that_larger_batches_thin_out_comes_before_them() -> None:
+    """Each call of a traced program costs time; what is no part of the gain of larger batches stays last."""
+    tracing, cached = (change(n, g, meaning=Meaning.DIAGNOSTIC) for n, g in (("tracing", 0.5), (CEILING, 0.1)))
+    alone = [c.factor for c in causes([change("larger_batches", 1.0), tracing], [], MINIMUM)]
+
+    assert alone == ["tracing", "larger_batches"]
+    assert [c.factor for c in causes([change("larger_batches", 1.0), cached], [], MINIMUM)] == [
+        "larger_batches",
+        CEILING,
+    ]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.REFUTED])
+def test_larger_batches_name_no_wait_that_they_make_rarer(outcome: Outcome) -> None:
+    """Something is saved after each step: with fewer steps less of that stays, and it is to be mended all the same."""
+    larger = change("larger_batches", 0.6, outcome=outcome)
+    (cause,) = causes([larger], found(data=0.6), MINIMUM)
+
+    assert (cause.factor, cause.phase) == (None, "data")
+    assert "larger_batches" not in cause.text
+
+
 def test_what_eases_all_of_a_process_is_no_cause_of_a_wait() -> None:
     """Whoever computes while others wait does that faster as well; that it is done there stays to be named."""
     ranked = causes([change("freed_memory", 0.35, loses=0.1)], found(data=0.6), MINIMUM)

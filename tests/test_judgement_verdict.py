@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulated import CPU, SHARES, around, block, comparisons, contrast, facts, pairs, record, step_times
-from slowstep.factors import Contrast, Meaning
+from slowstep.factors import CATALOGUE, Contrast, Meaning
 from slowstep.judgement.comparison import LOOKS, Reading, change
 from slowstep.judgement.intervals import NOMINAL_P, Interval
 from slowstep.judgement.stopping import StopRule
@@ -414,7 +414,7 @@ def test_batches_are_too_small_only_if_larger_ones_are_twice_as_fast(
     quick: Settings, gain: float, outcome: Outcome
 ) -> None:
     """Every run gains something by larger batches, and nobody is to be told that it is ill for that."""
-    asked = contrast(quick, larger_batches=4)
+    asked = replace(contrast(quick, larger_batches=4), least=CATALOGUE["larger_batches"].least)
     measured = record(pairs(around(gain, 0.01, n=12)), observed=dict(asked.expects))
     found = judge(before_trial(asked, None, MINIMUM, None), asked, measured, asked.minimum_effect(MINIMUM), "cpu")
 
@@ -530,6 +530,16 @@ def test_support_that_fresh_pairs_refute_is_none(batch: Contrast) -> None:
     assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [v.outcome for v in found]
     assert "refuted by fresh ones" in found[0].reason
     assert [first] == reconsidered([first], [other])
+
+
+def test_what_had_to_be_large_is_refuted_by_fresh_pairs_that_show_it_to_be_small(batch: Contrast) -> None:
+    """Batches are no longer far too small where larger ones bring 40 %, though that is a gain."""
+    seen = {"per_device_train_batch_size": 8}
+    first, again = (judged(batch, record(pairs(around(g, 0.01)), observed=seen)) for g in (1.1, 0.4))
+    found = reconsidered([replace(first, least=1.0), replace(first, name="another")], [again])
+
+    assert [Outcome.SUPPORTED] * 2 == [first.outcome, again.outcome]
+    assert [Outcome.INCONCLUSIVE, Outcome.SUPPORTED] == [v.outcome for v in found]
 
 
 def test_support_whose_size_fresh_pairs_exclude_is_none(batch: Contrast) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.utils.data.dataloader as loading
 
 from slowstep_probe.graphs import graph_facts, without_graphs
 from slowstep_probe.looks import looking
@@ -51,6 +52,8 @@ def _loader_facts(loader: Any, probe: Probe) -> dict[str, Any]:
     drawn = length_of(sampler_of(loader))
     if batch:
         found["per_device_train_batch_size"] = batch if examples is None else min(batch, examples)
+        if type(draws := draws_batches(loader)) is not loading.BatchSampler:
+            found["batches_drawn_by"] = type(draws).__name__
     if (batches := length_of(loader)) is not None:
         found["epoch_steps"] = math.ceil(batches / max(1, probe.batches))
     if examples is not None:  # of which a sampler may draw some, or some again
@@ -77,8 +80,15 @@ def sampler_of(loader: Any) -> Any:
 
 def batch_size_of(loader: Any) -> int | None:
     """Return the examples of a batch, by the loader or by what draws its batches; None if neither says."""
+    return loader.batch_size or getattr(draws_batches(loader), "batch_size", None)
+
+
+def draws_batches(loader: Any) -> Any:
+    """Return what draws a loader's batches, inside of what accelerate puts around it to give each process its own."""
     draws = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    return loader.batch_size or getattr(draws, "batch_size", None)
+    while hasattr(draws, "batch_sampler"):
+        draws = draws.batch_sampler
+    return draws
 
 
 def length_of(of: Any) -> int | None:

@@ -50,6 +50,9 @@ class Contrast:
     """The reason why trials of these settings can't meet what the factor acts on; None if they can."""
     against: tuple[tuple[Factor, Level], ...] = ()
     """Levels that the baseline has beyond the run's own, where one change is compared with another."""
+    least: float = 0.0
+    """The least gain that supports the hypothesis of a section, where its factor asks for more than the run does. What
+    a change brings beside others, or once more, is asked as of any other."""
 
     @property
     def name(self) -> str:
@@ -82,7 +85,7 @@ class Contrast:
 
     def minimum_effect(self, of_run: float) -> float:
         """Return the least gain that supports it, 0.05 for 5 %: the run's, or more where its change needs more."""
-        return max([of_run, *(f.least for f, _ in self.levels)])
+        return max(of_run, self.least)
 
     @property
     def events(self) -> frozenset[str]:
@@ -107,7 +110,7 @@ def comparison_family(settings: Settings, section: str, machine: Machine) -> lis
 def plan(settings: Settings, section: str, machine: Machine) -> list[Contrast]:
     """Return one contrast for each level that a section of the settings lists and the baseline does not have."""
     return [
-        combine(settings, [(factor, level)], machine)
+        replace(combine(settings, [(factor, level)], machine), least=factor.least)
         for factor, values in levels_to_try(settings, section, machine)
         for level in _changed_levels(factor, values, settings)
     ]

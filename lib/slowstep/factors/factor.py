@@ -135,7 +135,7 @@ class Factor:
     proposes: Callable[[Run, Machine], Sequence[Any]] | None = None
     """Returns the values that are worth trying for a run on a machine; its examples where nothing is said."""
     an_extra: bool = False
-    """True if its proposals are tried although they are another training: the run does without something."""
+    """True if its proposals are tried although they are another training: they show what something costs."""
     undoes: bool = False
     """True if its proposals undo what costs time and is seldom needed. They are tried before what may bring most."""
     least: float = 0.0
@@ -154,8 +154,8 @@ class Factor:
     def proposals(self, run: Run, machine: Machine) -> list[Any]:
         """Return the values that a run could have on this machine, and that train the same.
 
-        Semantics is not proposed: another batch size or length is another training, which nobody asked for. What a run
-        has switched on beyond its need (`an_extra`) is tried without, since nobody may have asked for its price. A
+        Semantics is not proposed: another length or rank is another training, which nobody asked for. What shows the
+        price of a run's own choice (`an_extra`) is tried all the same, since nobody may have asked for that price. A
         change that is another training for this run, and for most others is not, is tried and said to be so.
         """
         values = self.examples if self.proposes is None else self.proposes(run, machine)

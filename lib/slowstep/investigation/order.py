@@ -77,6 +77,8 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
     if bound is None:  # nothing refutes it; what was seen is the best guess
         guess = "data" if CEILING in factors else _GUESSED.get(_only({f.bound for f in factors}))
         bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
+        if bound and bound.ratio - 1 < contrast.least:
+            return 1.0  # it will be refuted
     return min(max(bound.ratio, 1.0), MOST) if bound else UNKNOWN
 
 

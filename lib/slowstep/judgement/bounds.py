@@ -217,9 +217,9 @@ def _fixed(facts: BaselineFacts, asked: Asked) -> Bound | None:
     arithmetic = sum(max(0.0, o.seconds - o.calls * call) for o in operators)
     pauses = sum(profile.pauses.get(phase, 0.0) for phase in passes)
     grows = (arithmetic + pauses) / profile.steps / step + facts.share("data") + facts.share("host_to_device")
-    fixed = (1 - 1 / asked.value) * min(max(0.0, 1 - grows), IMPLAUSIBLE)
-    why = f"about {percentage(1 - grows)} of a step does not grow with its batch"
-    return Bound(ratio=speed_up(fixed), why=why, suffices=False)
+    fixed = min(max(0.0, 1 - grows), IMPLAUSIBLE)
+    why = f"about {percentage(fixed)} of a step does not grow with its batch"
+    return Bound(ratio=speed_up((1 - 1 / asked.value) * fixed), why=why, suffices=False)
 
 
 def _precision(facts: BaselineFacts, asked: Asked) -> Bound | None:

@@ -39,8 +39,8 @@ class StopRule:
     futility: float = 0.1
     """The chance to be decided by the last pair below which a comparison ends; 0 for going on to the last pair."""
     precision: float = math.inf
-    """The part of a shown effect that half its interval may be long, if that is more than the minimum effect, or than
-    `FINE`. What is to be quoted is measured on until then."""
+    """The part of a shown effect that half its interval may be long, or the lesser of the minimum effect and `FINE` if
+    that is more. What is to be quoted is measured on until then."""
     launch_share: float = 0.5
     """The share of the scatter's part of the interval above which the launches' part is narrowed by new launches; 0 for
     new launches after each look."""

@@ -61,6 +61,8 @@ class Verdict(Shown):
     held_constant: dict[str, Any] = field(default_factory=dict)
     """Settings held constant in both arms that the investigation's run lacks. The factor exists only beside them."""
     overrides: dict[str, Any] = field(default_factory=dict)
+    least: float = 0.0
+    """The least gain that supports it, 1.0 for twice as fast, where that is more than the run's minimum effect."""
     left: dict[str, float] = field(default_factory=dict)
     """Share of the wall time, by phase, that the changed run loses at least (`slowstep.judgement.suspects`)."""
     left_at_most: dict[str, float] = field(default_factory=dict)
@@ -106,8 +108,10 @@ class Verdict(Shown):
 
     @property
     def condition(self) -> str:
-        """Return the settings held constant in both arms, in words; empty for most verdicts."""
-        return f"(both arms with {show_all(self.held_constant)})" if self.held_constant else ""
+        """Return the settings held constant in both arms and what else was asked for, in words; empty for most."""
+        held = [f"both arms with {show_all(self.held_constant)}"] if self.held_constant else []
+        asked = [f"from {percent(1 + self.least)} on"] if self.least else []
+        return f"({'; '.join(held + asked)})" if held or asked else ""
 
     @property
     def title_in_full(self) -> str:
@@ -144,6 +148,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         alone=len(contrast.levels) == 1,
         held_constant=contrast.held_constant,
         overrides=contrast.overrides,
+        least=contrast.least,
         lines=in_code.words(_new(contrast), run) if (run := contrast.baseline.settings.run).objects is not None else [],
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",

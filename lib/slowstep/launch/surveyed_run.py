@@ -37,6 +37,7 @@ SAME_NAME = (
     "dataloader_pin_memory",
     "train_sampling_strategy",
     "per_device_train_batch_size",
+    "batches_drawn_by",
     "gradient_accumulation_steps",
     "gradient_checkpointing",
     "tf32",
@@ -231,7 +232,8 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
     loader = places.of("loader", training.get("loader"))
     for name in SAME_NAME:
         if name in facts:
-            yield name, Seen(value=facts[name], place=loader if name.startswith(("dataloader", "train", "per")) else "")
+            made = name.startswith(("dataloader", "train", "per", "batches"))
+            yield name, Seen(value=facts[name], place=loader if made else "")
     for key in (one.name for one in fields(Process)):
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))

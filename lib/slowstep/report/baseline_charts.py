@@ -148,6 +148,6 @@ def _bar(v: Verdict) -> float:
 
 def _why_not(v: Verdict, minimum_effect: float) -> str:
     """Return why a bound does not refute, in words."""
-    if v.bound.ratio - 1 >= minimum_effect:
+    if v.bound.ratio - 1 >= max(minimum_effect, v.least):
         return "no, it leaves room for the minimum effect"
     return "no, too few steps were seen to exclude rare stalls" if not v.bound.suffices else "no"

@@ -100,7 +100,7 @@ def baseline_conclusion(
         parts[-1] += f" It could not be profiled ({escape(baseline.unprofiled)}): {missing}."
     if warned:
         parts.append("The program itself says: " + "; ".join(f"“{escape(line)}”" for line in warned) + ".")
-    worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= minimum_effect]
+    worth = [v for v in verdicts if v.bound and v.bound.ratio - 1 >= max(minimum_effect, v.least)]
     unknown = [v for v in verdicts if v not in worth and v.outcome is Outcome.INCONCLUSIVE]
     worth.sort(key=lambda v: -v.bound.ratio)
     if worth or unknown:
@@ -188,7 +188,7 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
     if any(v.untried for v in verdicts):
         return f"**{subject}: no gain was shown**, and for part of the question no time was left."
-    return f"**{subject}: not what limits this run.** Nothing tested brings the minimum effect."
+    return f"**{subject}: not what limits this run.** Nothing tested brings as much as was asked for."
 
 
 def _in_noise(verdict: Verdict) -> bool:

@@ -71,7 +71,8 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
     limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
     good part of a loss names it, unless it is shown to take less than half. Wholes (`WHOLES`) come after their good
-    parts. Limits that nothing else belongs to come last. Changes are left out that were compared beside
+    parts. Limits that nothing else belongs to come last, but
+    before a whole of which they are a good part. Changes are left out that were compared beside
     settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
@@ -104,7 +105,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
             alone.append(_limit_cause(limit))
     for best, *others in _by_loss(changes):
         found.append(_factor_cause(best, best.effect.ratio, f"{_costs(best, explained)}{_also(others)}"))
-    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio)) + alone
+    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), alone)
 
 
 def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
@@ -116,12 +117,12 @@ def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
     yield from groups.values()
 
 
-def _whole_after_parts(ranked: Sequence[Cause]) -> list[Cause]:
-    """Return causes, largest first, but for wholes (`WHOLES`): each follows its good parts."""
-    found = [c for c in ranked if c.factor not in WHOLES]
+def _whole_after_parts(ranked: Sequence[Cause], limits: Sequence[Cause]) -> list[Cause]:
+    """Return causes, largest first, and limits behind them, but for wholes (`WHOLES`): each follows its good parts."""
+    found = [*(c for c in ranked if c.factor not in WHOLES), *limits]
     for whole in (c for c in ranked if c.factor in WHOLES):
-        parts = sum(_is_part(c.ratio, whole.ratio) for c in found)
-        found.insert(parts, whole)
+        parts = [at for at, cause in enumerate(found, 1) if _is_part(cause.ratio, whole.ratio)]
+        found.insert(max(parts, default=0), whole)
     return found
 
 
@@ -244,6 +245,7 @@ def _likely_change(suspect: Suspect, verdicts: Sequence[Verdict]) -> Verdict | N
         v
         for v in verdicts
         if v.outcome is Outcome.INCONCLUSIVE
+        and v.factor not in WHOLES
         and v.alone
         and not v.conditional
         and v.meaning is not Meaning.DIAGNOSTIC
@@ -350,7 +352,8 @@ def _where_it_goes(suspect: Suspect, verdicts: Sequence[Verdict], what: str) -> 
 
 def _relieving(suspect: Suspect, verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the changes that act on the phase and under which its time is gone."""
-    return [v for v in verdicts if suspect.phase in touched_by(v.factor) and gone(suspect, v.leaves)]
+    acting = [v for v in verdicts if v.factor not in WHOLES and suspect.phase in touched_by(v.factor)]
+    return [v for v in acting if gone(suspect, v.leaves)]
 
 
 def _outcome(v: Verdict) -> str:

@@ -36,18 +36,35 @@ class LoaderArguments:
     def __init__(self, wanted: Wanted, feeds: Feeds):
         self.wanted, self.feeds = wanted, feeds
         self._signature = inspect.signature(loading.DataLoader.__init__)
+        self._drawing: WeakKeyDictionary[Any, CodePlace] = WeakKeyDictionary()
+        """PyTorch's own samplers of batches that no loader has made for itself, with their places."""
+        self._making = False
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
         if any(key in self.wanted for key in KEYWORDS):
             patches.around(loading.DataLoader, "__init__", self._made)
+        if BATCH_SIZE in self.wanted:
+            patches.look(loading.BatchSampler, "__init__", self._draws)
+
+    def _draws(self, result: None, sampler: Any, *args: Any, **kwargs: Any) -> None:
+        if not self._making and type(sampler) is loading.BatchSampler:
+            self._drawing[sampler] = here()
 
     def _made(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
+        self._making = True
+        try:
+            self._make(original, loader, *args, **kwargs)
+        finally:
+            self._making = False
+
+    def _make(self, original: Callable[..., None], loader: Any, *args: Any, **kwargs: Any) -> None:
         if not self.feeds(here()):
             original(loader, *args, **kwargs)
             return
         bound = self._signature.bind_partial(loader, *args, **kwargs)
         given = bound.arguments
+        draws = next((name for name in ("batch_sampler", "sampler") if self._is_known(given.get(name))), None)
         makes_batches = given.get("batch_sampler") is None and given.get("batch_size", 1) is not None
         for key, keyword in KEYWORDS.items():
             if key in self.wanted and (keyword != "batch_size" or makes_batches):
@@ -55,25 +72,24 @@ class LoaderArguments:
                 given[keyword] = self.wanted[key]
                 at = position_of(keyword, list(self._signature.parameters)[1:], args)
                 self.wanted.note(key, "torch.utils.data.DataLoader", before, self.wanted[key], keyword, at)
-        if not makes_batches and BATCH_SIZE in self.wanted:
-            self._drawn_otherwise(given)
+        if draws and not makes_batches:
+            given[draws] = self._drawn_otherwise(given[draws])
         if not given.get("num_workers"):
             for keyword in NEED_WORKERS:
                 given.pop(keyword, None)
         original(*bound.args, **bound.kwargs)
 
-    def _drawn_otherwise(self, given: dict[str, Any]) -> None:
-        """Put a sampler that draws batches of the wanted size in the place of PyTorch's own, if one is given.
+    def _is_known(self, draws: Any) -> bool:
+        return type(draws) is loading.BatchSampler and draws in self._drawing
 
-        A library that makes a loader anew (accelerate) gives it the sampler of one that was changed where it was made.
-        """
-        keyword = "batch_sampler" if given.get("batch_sampler") is not None else "sampler"
-        draws, size = given.get(keyword), self.wanted[BATCH_SIZE]
-        elsewhere = any(one.key == BATCH_SIZE and one.place != here() for one in self.wanted.made)
-        if type(draws) is loading.BatchSampler and not elsewhere:
-            self.wanted.note(BATCH_SIZE, "torch.utils.data.BatchSampler", draws.batch_size, size, "batch_size", slot=1)
-            given[keyword] = copy.copy(draws)
-            given[keyword].batch_size = size
+    def _drawn_otherwise(self, draws: Any) -> Any:
+        """Return a sampler like this one of PyTorch's that draws batches of the wanted size."""
+        size, place = self.wanted[BATCH_SIZE], self._drawing[draws]
+        name = "torch.utils.data.BatchSampler"
+        self.wanted.note(BATCH_SIZE, name, draws.batch_size, size, "batch_size", slot=1, place=place)
+        other = copy.copy(draws)
+        other.batch_size = size
+        return other
 
 
 class CachedBatches:

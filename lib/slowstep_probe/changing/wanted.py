@@ -61,10 +61,12 @@ class Wanted:
         argument: str = "",
         position: int | None = None,
         slot: int | None = None,
+        place: CodePlace | None = None,
     ) -> None:
-        """Note that a change was made at the nearest place of the user's code; nothing if it changed nothing."""
+        """Note that a change was made, at the nearest place of the user's code; nothing if it changed nothing."""
         if before is not after and before != after:
-            self.made.append(Made(key, name, shown(before), shown(after), here(), argument, position, slot))
+            at = place or here()
+            self.made.append(Made(key, name, shown(before), shown(after), at, argument, position, slot))
 
     def note_once(self, key: str, name: str, before: Any, after: Any) -> None:
         """Note a change that is made again and again, the first time."""

@@ -14,6 +14,7 @@ from slowstep.factors.entries import (
     having,
     needs_cuda,
     of_a_command,
+    one_of,
     only,
     section,
     switch,
@@ -47,7 +48,7 @@ MOST_TIMES = 4
 """The most times by which a batch is made larger to find out what that brings. A step takes longer by them."""
 
 FAR_TOO_SMALL = 1.0
-"""The least gain of batches four times as large that shows the run's own to be far too small: twice as many samples a
+"""The least gain of batches `MOST_TIMES` as large that shows the run's own to be far too small: twice as many samples a
 second, as where two thirds of a step do not grow with its batch. Every run gains something by larger ones."""
 
 
@@ -69,21 +70,29 @@ def _needs_accumulation(value: Any, run: Run, machine: Machine) -> str | None:
 
 
 def _needs_batches(value: Any, run: Run, machine: Machine) -> str | None:
-    """a command whose loader makes batches of a known size, of a data set that fills larger ones"""
+    """a command that does not accumulate, whose batches are of a known size and drawn by PyTorch's own sampler"""
     if run.objects is None:
         return "it needs a command; of a described run, per_device_train_batch_size says the same"
-    batch, examples = run["per_device_train_batch_size"], run["job.samples"]
-    if not {"loader", "arguments"} & run.objects or not batch:
+    trainer = "arguments" in run.objects
+    if not (trainer or "loader" in run.objects) or not run["per_device_train_batch_size"]:
         return "it needs a command whose loader makes batches of a known size"
-    if (run["gradient_accumulation_steps"] or 1) > 1:
+    if not trainer and (drawn := run["batches_drawn_by"]):
+        return f"its batches are drawn by {drawn}, which is a class of its own"
+    if "accumulates" in run.objects or (trainer and (run["gradient_accumulation_steps"] or 1) > 1):
         return "it needs a command that does not accumulate; else fewer, larger micro-batches make the same step"
-    if examples is not None and examples < FILLED * batch * value * (run["processes"] or 1):
-        return f"its data set has {examples:,} examples, too few for such batches"
     return None
 
 
 FILLED = 2
 """The batches that an epoch must still have when they are made larger."""
+
+
+def _fills_few(value: Any, run: Run) -> str | None:
+    """an epoch has fewer than two such batches"""
+    batch, examples = run["per_device_train_batch_size"] or 1, run["job.samples"] if run.objects is not None else None
+    if examples is None or examples >= FILLED * batch * value:
+        return None
+    return f"an epoch of {examples:,} examples has fewer than {FILLED} batches of {batch * value:,}"
 
 
 def _larger_batches(value: Any, run: Run) -> Level:
@@ -201,7 +210,7 @@ FACTORS = (
         name="larger_batches",
         title="Larger batches",
         hypothesis="Batches are far too small to keep the device busy: larger ones would train twice as fast.",
-        cause="The part of a step that does not grow with its batch",
+        cause="Training on so few samples a step",
         meaning=Meaning.SEMANTICS,
         changes="another effective batch size, so many times the run's: other gradients, fewer steps an epoch, and a "
         "learning rate to match",
@@ -213,7 +222,8 @@ FACTORS = (
         an_extra=True,
         least=FAR_TOO_SMALL,
         requires=_needs_batches,
-        accepts=whole(2),
+        refuses=_fills_few,
+        accepts=one_of(MOST_TIMES),
     ),
     Factor(
         name="idle_gradients",
