@@ -338,6 +338,39 @@ def test_one_loss_of_time_is_one_cause(one: Verdict, expected: list[tuple[str | 
         assert bool(cause.still_open) == (cause.phase is not None)
 
 
+LOOP = {"why": "a loop", "consists_of": ["train.py:15 in dice 8 %", "train.py:17 in dice 8 %"]}
+
+
+@pytest.mark.parametrize(
+    ("loop_at", "phases"),
+    [("train.py:16 in dice", ["other"]), ("train.py:16 in augment", ["backward", "other"])],
+)
+def test_a_loop_and_its_way_back_are_one_loss(loop_at: str, phases: list[str]) -> None:
+    """A loss that goes over samples one by one is paid for twice; another function's loop is another loss."""
+    around = {"p": 0.0, "n": 9}
+    forth = Suspect(phase="other", share=Interval(mean=0.19, lower=0.12, upper=0.24, **around), **LOOP)
+    share = Interval(mean=0.23, lower=0.15, upper=0.34, **around)
+    back = Suspect(
+        phase="backward",
+        share=share,
+        why="it goes back",
+        consists_of=["the way back 23 %"],
+        back_through="other",
+        loop_at=loop_at,
+        comparable=False,
+    )
+    ranked = causes([change("precision", 0.33)], [back, forth], MINIMUM)
+    loop = next(c for c in ranked if c.phase == "other")
+
+    assert [c.phase for c in ranked if c.factor is None] == phases
+    if len(phases) == 1:
+        assert ranked[0] is loop
+        assert loop.ratio == pytest.approx(1 / (1 - 0.42))
+        assert loop.size[1] == pytest.approx(1 / (1 - 0.27))
+        assert "take 42 % [27, 58] of the time" in loop.headline
+        assert "+72 % faster" in loop.text
+
+
 def test_what_larger_batches_thin_out_comes_before_them() -> None:
     """Each call under detection of anomalies costs time that does not grow with a batch, and it is what to undo."""
     wholes = [change("larger_batches", 1.0), change("processes", 0.8)]

@@ -82,16 +82,17 @@ def looped(profile: ProfileRecord, phase: str) -> Part | None:
     share = min(own, loop.seconds / profile.seconds)
     times = f"{loop.calls / profile.steps:,.0f} times a step"
     back = "the way back through " if loop.of else ""
-    what = f"{back}{loop.name} {times}, one by one from Python{_where_looped(profile, loop.of or phase)}"
+    where = line_of_loop(profile, loop.of or phase)
+    what = f"{back}{loop.name} {times}, one by one from Python{f', at {where}' if where else ''}"
     return Part(what=what, share=share)
 
 
-def _where_looped(profile: ProfileRecord, phase: str) -> str:
+def line_of_loop(profile: ProfileRecord, phase: str) -> str:
     """Return the line of a phase that runs its loop: the largest that takes no more than the loop does."""
     most = PROFILED_TO * profile.loops[phase].seconds / profile.seconds
     found = [p for p in profile.places if p.phase == phase and p.own]
     line = next((p for p in found if p.share <= most), found[0] if found else None)
-    return f", at {line.where}" if line else ""
+    return line.where if line else ""
 
 
 def training(profile: ProfileRecord, phase: str) -> float:

@@ -81,6 +81,17 @@ def difference(phase: np.ndarray, other: np.ndarray, whole: np.ndarray) -> Inter
     return Interval(mean=mean, lower=mean - half, upper=mean + half, p=1.0, n=n)
 
 
+def together(one: Interval, other: Interval) -> Interval:
+    """Return the share of two parts of the time together. What makes one of them uncertain may make both so."""
+    return Interval(
+        mean=min(one.mean + other.mean, 1.0),
+        lower=min(one.lower + other.lower, 1.0),
+        upper=min(one.upper + other.upper, 1.0),
+        p=1.0,
+        n=min(one.n, other.n),
+    )
+
+
 def long_steps(phase: np.ndarray) -> np.ndarray:
     """Return the seconds of each step that lie far beyond the ordinary, shape (n,); 0 for most steps."""
     return phase - np.minimum(phase, _far(phase))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from slowstep.judgement.baseline_facts import BaselineFacts
 from slowstep.judgement.flops import TokenFlops
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.operators import PROFILED_TO, Part, beside, looped, pause, places, training
+from slowstep.judgement.operators import PROFILED_TO, Part, beside, line_of_loop, looped, pause, places, training
 from slowstep.judgement.ranks import Skew, collectives, node_of_rank, skew
 from slowstep.judgement.shares import difference, long_steps
 from slowstep.judgement.throughput import speed_up
@@ -74,6 +74,10 @@ class Suspect:
     loss."""
     ordinary_at_most: float = 0.0
     """The most that this may be: what is lost is known within its interval."""
+    back_through: str = ""
+    """The phase with the loop whose way back this is."""
+    loop_at: str = ""
+    """The line of that loop."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -262,16 +266,18 @@ def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[P
     together = int(facts.observed.get("world_size") or 1) > 1
     waits = 1.0 if phase in WHERE_RANKS_WAIT and together else collectives(facts.blocks).get(phase, 0.0)
     known, why = max(0.0, pause(facts.profile, phase) - waits), "no operator runs there for milliseconds"
+    back: dict[str, str] = {}
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:
-        back = facts.profile.loops[phase].of
-        known, parts = loop.share, [loop]
-        why = "it goes back through a loop in Python" if back else "a loop in Python runs there"
+        known, parts, why = loop.share, [loop], "a loop in Python runs there"
+        if of := facts.profile.loops[phase].of:
+            why = "it goes back through a loop in Python"
+            back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of)}
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase])
-    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(parts), comparable=False)
+    return Suspect(phase=phase, share=share, why=why, consists_of=_shown(parts), comparable=False, **back)
 
 
 def _from_profile(known: float, within: Interval) -> Interval:

@@ -110,7 +110,7 @@ class Verdict(Shown):
     def condition(self) -> str:
         """Return the settings held constant in both arms and what else was asked for, in words; empty for most."""
         held = [f"both arms with {show_all(self.held_constant)}"] if self.held_constant else []
-        asked = [f"from {percent(1 + self.least)} on"] if self.least else []
+        asked = [f"counts from {percent(1 + self.least)} on"] if self.least else []
         return f"({'; '.join(held + asked)})" if held or asked else ""
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
+from slowstep.judgement.shares import together
 from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict
@@ -70,10 +72,10 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
 
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
     limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
-    good part of a loss names it, unless it is shown to take less than half. Wholes (`WHOLES`) come after their good
-    parts. Limits that nothing else belongs to come last, but
-    before a whole of which they are a good part. Changes are left out that were compared beside
-    settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
+    good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way back through
+    the backward pass are one loss. Limits that nothing else belongs to come last, but wholes (`WHOLES`) come after
+    whatever is a good part of them. Changes are left out that were compared beside settings which this run lacks. A
+    slow node is a cause with what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -84,6 +86,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     open_ones = unexplained(suspects, [v.leaves for v in changes if v.factor not in WHOLES], minimum)
     explained = [s for s in suspects if s not in [one for one, _ in open_ones]]
     found = [_node_cause(slow, there)] if slow else []
+    unchanged = dict[str, Suspect]()
     for suspect, stays in open_ones:
         parts = [v for v in changes if _takes_part(v, suspect) and _fits(v, suspect.most)]
         limit = next((v for v in limits if _takes_part(v, suspect)), None)
@@ -94,7 +97,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
             found.append(_undecided_cause(suspect, likely))
         else:
             found.append(_phase_cause(suspect, stays, verdicts, _beyond(suspect, verdicts, limit)))
+            unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
+    found = _with_ways_back(found, unchanged)
     alone = []
     for limit in limits:
         within = [v for v in changes if _is_within(v, limit)]
@@ -309,6 +314,47 @@ def _phase_cause(suspect: Suspect, stays: float, verdicts: Sequence[Verdict], be
         share=suspect.share,
         headline=headline,
         still_open=text,
+    )
+
+
+def _with_ways_back(found: Sequence[Cause], suspects: Mapping[str, Suspect]) -> list[Cause]:
+    """Return the causes of phases, those of a loop in Python together with those of its way back.
+
+    `suspects` are theirs, by phase, of those that no change takes a part of.
+    """
+    causes = list(found)
+    for back in [s for s in suspects.values() if s.back_through in suspects]:
+        there = suspects[back.back_through]
+        if any(_function_at(back.loop_at) == _function_at(part) for part in there.consists_of):
+            forth, way_back = (next(c for c in causes if c.phase == s.phase) for s in (there, back))
+            causes.remove(way_back)
+            causes[causes.index(forth)] = _forth_and_back(forth, way_back, there)
+    return causes
+
+
+def _function_at(place: str) -> tuple[str, ...]:
+    """Return the file and the function of the place in a text, `train.py:7 in dice 20 %`; () if it has none."""
+    at = re.search(r"(\S+):\d+ in (\S+)", place)
+    return at.groups() if at else ()
+
+
+def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
+    """Return the cause of a loop in Python with its way back through the backward pass."""
+    both = together(forth.share, back.share)
+    ratio = speed_up((1 - 1 / forth.ratio) + (1 - 1 / back.ratio))
+    way_back = (
+        f"The way back through it takes {share_span(back.share)} more. Without both the run would be {percent(ratio)} "
+        "faster than today."
+    )
+    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
+    return replace(
+        forth,
+        ratio=ratio,
+        share=both,
+        text=f"{forth.text} {way_back}",
+        still_open=f"{forth.still_open} {way_back}",
+        headline=f"A loop in Python{where} and the way back through it take {share_span(both)} of the time; "
+        f"without both the run would be about {percent(ratio)} faster.",
     )
 
 

@@ -22,6 +22,9 @@ from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
 PERIOD = 0.002
 """Seconds between two looks."""
 
+LATEST = 10 * PERIOD
+"""The most seconds that a look counts for. A process that was stopped meanwhile did nothing."""
+
 SWITCH = 1e-4
 """Seconds after which the thread that trains hands over the interpreter to the one that looks. By Python's own 5 ms, a
 look would mostly happen where an operator lets go of the interpreter, and loops in Python would not be seen."""
@@ -34,8 +37,8 @@ TRAINING = {"data", "forward", "backward", "optimizer"}
 """The phases of which a library's loop has several."""
 
 SOME, MOST = 0.01, 0.3
-"""The share of all looks from which on a phase counts as standing at a line, and the share of a line's looks from which
-on its commonest function is told."""
+"""The share of all the time from which on a phase counts as standing at a line, and the share of a line's time from
+which on its commonest function is told."""
 
 GENERAL = {*sys.stdlib_module_names, "torch", "numpy"}
 """Packages whose functions say little about what is done."""
@@ -45,7 +48,11 @@ WAITS = ", waiting for a loader's worker"
 
 
 class StackSampler:
-    """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it."""
+    """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it.
+
+    A look counts for the time since the last one. Where Python code runs, it has to wait for the interpreter, so that
+    looks are fewer there than where an operator has let go of it.
+    """
 
     def __init__(self, thread: int, longest: float = math.inf):
         self._watched, self._longest = thread, longest
@@ -68,14 +75,16 @@ class StackSampler:
         """Return the frame at which the thread stands now; None if it has ended."""
         return sys._current_frames().get(self._watched)
 
-    def look(self) -> None:
-        """Look once."""
+    def look(self, since: int) -> None:
+        """Look once; the last look was `since` microseconds ago."""
         raise NotImplementedError
 
     def _run(self) -> None:
-        until = time.monotonic() + self._longest
-        while not self._ended.wait(PERIOD) and time.monotonic() < until:
-            self.look()
+        last = time.monotonic()
+        until = last + self._longest
+        while not self._ended.wait(PERIOD) and (now := time.monotonic()) < until:
+            self.look(round(1e6 * min(now - last, LATEST)))
+            last = now
 
 
 class Places(StackSampler):
@@ -86,6 +95,8 @@ class Places(StackSampler):
         self.moment = moment
         """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
         self.found: Counter[tuple[int, str, bool, str]] = Counter()
+        """The microseconds that each look counts for, by the last mark, the place, whether that is the user's own, and
+        the function of a package there."""
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
@@ -95,49 +106,46 @@ class Places(StackSampler):
         self.end()
         return placed(self.found, phases)
 
-    def look(self) -> None:
+    def look(self, since: int) -> None:
         """Look once, and note the phase and the place."""
         mark, frame = self.moment(), self.frame()
         if frame is not None:
             where, own = place_of(frame)
             place = where + WAITS * _called_from(frame, "_try_get_data")
-            self.found[mark, place, own, _package_function(frame) if own else ""] += 1
+            self.found[mark, place, own, _package_function(frame) if own else ""] += since
 
 
 def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) -> list[Place]:
-    """Return the places of the looks that were `found`, as `Places.stop` does.
-
-    A look is counted by the last mark, its place, whether that is the user's own, and the library's function there.
-    """
-    looks = found.total() or 1
+    """Return the places of the looks that were `found`, as `Places.stop` does."""
+    whole = found.total() or 1
     told, inside = Counter[tuple[str, str, bool]](), defaultdict[tuple[str, str, bool], Counter[str]](Counter)
-    for (mark, where, own, function), count in found.items():
+    for (mark, where, own, function), time_there in found.items():
         place = (phases[mark] if mark < len(phases) else "other", where, own)
-        told[place] += count
-        inside[place][function] += count
-    calling = _calls_what_trains(told, looks)
+        told[place] += time_there
+        inside[place][function] += time_there
+    calling = _calls_what_trains(told, whole)
     number, kept = Counter[str](), []
-    for (phase, where, own), count in told.most_common():
+    for (phase, where, own), time_there in told.most_common():
         number[phase] += 1
         if number[phase] <= KEPT:
             within = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
-            kept.append(Place(phase=phase, where=where, own=own, share=count / looks, inside=within))
+            kept.append(Place(phase=phase, where=where, own=own, share=time_there / whole, inside=within))
     return kept
 
 
-def _calls_what_trains(told: Counter[tuple[str, str, bool]], looks: int) -> set[str]:
+def _calls_what_trains(told: Counter[tuple[str, str, bool]], whole: int) -> set[str]:
     """Return the lines that several phases stand at: what they call trains by itself, `trainer.fit(model)` say."""
     phases_at = defaultdict[str, set[str]](set)
-    for (phase, where, own), count in told.items():
-        if own and phase in TRAINING and count >= SOME * looks:
+    for (phase, where, own), time_there in told.items():
+        if own and phase in TRAINING and time_there >= SOME * whole:
             phases_at[where.removesuffix(WAITS)].add(phase)
     return {where for where, phases in phases_at.items() if len(phases) > 1}
 
 
 def _most(functions: Counter[str]) -> str:
-    """Return the function that most of the looks met; empty if none stands out."""
-    name, count = functions.most_common(1)[0]
-    return name if count >= MOST * functions.total() else ""
+    """Return the function that took most of the time; empty if none stands out."""
+    name, time_there = functions.most_common(1)[0]
+    return name if time_there >= MOST * functions.total() else ""
 
 
 def _package_function(frame: FrameType) -> str:

@@ -73,7 +73,7 @@ class WorkerStacks:
                     os.kill(pid, SIGNAL)
 
     def end(self) -> Counter[tuple[str, bool]]:
-        """Stop looking, and return how often workers were seen at each place, and whether it is the user's own."""
+        """Stop looking, and return the microseconds of workers at each place, and whether it is the user's own."""
         found = Counter[tuple[str, bool]]()
         waiting = set()
         for pid in filter(_handles, self._watched):
@@ -120,11 +120,11 @@ class _Look(StackSampler):
         self.found = Counter[tuple[str, bool]]()
         self.begin()
 
-    def look(self) -> None:
+    def look(self, since: int) -> None:
         """Look once, and note the place if a batch is made there."""
         frame = self.frame()
         if frame is not None and makes_batch(frame):
-            self.found[place_of(frame, LOOP)] += 1
+            self.found[place_of(frame, LOOP)] += since
 
 
 def makes_batch(frame: FrameType) -> bool:
