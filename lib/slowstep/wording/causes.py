@@ -343,8 +343,8 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
     both = together(forth.share, back.share)
     ratio = speed_up((1 - 1 / forth.ratio) + (1 - 1 / back.ratio))
     way_back = (
-        f"The way back through it takes {share_span(back.share)} more. Without both the run would be {percent(ratio)} "
-        "faster than today."
+        f"Going back through that loop takes {share_span(back.share)} more, in the backward pass. Without both the run "
+        f"would be {percent(ratio)} faster than today."
     )
     where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
     return replace(

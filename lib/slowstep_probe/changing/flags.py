@@ -74,13 +74,24 @@ def _set_collecting(value: str) -> None:
 
 def tracing() -> bool:
     """Return whether something notes each allocation, call or line of Python: tracemalloc, cProfile, a debugger."""
-    return tracemalloc.is_tracing() or sys.getprofile() is not None or sys.gettrace() is not None
+    return tracemalloc.is_tracing() or sys.getprofile() is not None or sys.gettrace() is not None or bool(monitors())
+
+
+def monitors() -> list[int]:
+    """Return the tools that watch all code by `sys.monitoring` (PEP 669), as cProfile does from Python 3.12 on."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return []
+    tools = (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID, monitoring.PROFILER_ID)
+    return [tool for tool in tools if monitoring.get_tool(tool) is not None and monitoring.get_events(tool)]
 
 
 def _end_tracing(_: bool) -> None:
     tracemalloc.stop()
     sys.setprofile(None)
     sys.settrace(None)
+    for tool in monitors():
+        sys.monitoring.set_events(tool, 0)  # type: ignore[attr-defined]
 
 
 def _set_benchmark(value: bool) -> None:
