@@ -11,6 +11,8 @@ import pytest
 
 from slowstep_probe.changing.flags import FLAGS, tracing
 
+PROFILER = cProfile.Profile()
+
 
 class Monitoring(SimpleNamespace):
     """`sys.monitoring` (PEP 669) as far as it is asked, for a Python that has none: a profiler watches all code."""
@@ -38,7 +40,7 @@ class Monitoring(SimpleNamespace):
 
 def profiler(_: pytest.MonkeyPatch) -> None:
     """Start the profiler of this Python."""
-    cProfile.Profile().enable()
+    PROFILER.enable()
 
 
 def monitored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -418,21 +420,74 @@ def test_a_place_names_the_function_around_a_comprehension() -> None:
         assert where.endswith("in test_a_place_names_the_function_around_a_comprehension")
 
 
-def test_a_loop_in_python_is_looked_at_as_often_as_an_operator() -> None:
-    """A thread that looks gets the interpreter where an operator lets go of it. A loop of some milliseconds that never
-    does is seen in its own share of the time all the same."""
-    spent = {"loop": 0.0, "operator": 0.0}
-    places = Places(lambda: 0)
-    places.begin()
-    while sum(spent.values()) < 1.5:
-        for act in (loop, operator):
-            began = time.perf_counter()
-            act()
-            spent[act.__name__] += time.perf_counter() - began
-    found = places.stop(["other"])
+def loop() -> None:
+    """Some milliseconds in which the interpreter is never let go of."""
+    total = 0
+    for i in range(60_000):
+        total += i
+
+
+def hashes() -> None:
+    """Some milliseconds in which it is let go of hundreds of times, for some ten microseconds each."""
+    for _ in range(400):
+        hashlib.sha256(TEXT)
+
+
+def operator() -> None:
+    """Some milliseconds in which it is let go of."""
+    SQUARE @ SQUARE
+
+
+SQUARE, TEXT = torch.randn(400, 400), b"x" * 4096
+
+
+def in_this_thread(act: Callable[[], None]) -> None:
+    """Call it."""
+    act()
+
+
+def in_another_thread(act: Callable[[], None]) -> None:
+    """Call it in a thread, as a program that trains in one."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def beside_a_timer(act: Callable[[], None]) -> None:
+    """Call it while a timer of the program's own runs, which has to ring."""
+    rung = threading.Event()
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.set())
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    act()
+    signal.signal(signal.SIGALRM, before)
+    assert rung.is_set()
+
+
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [(in_this_thread, loop), (in_this_thread, hashes), (in_another_thread, loop), (beside_a_timer, loop)],
+)
+def test_time_in_python_is_seen_as_that_of_an_operator(
+    run: Callable[[Callable[[], None]], None], code: Callable[[], None]
+) -> None:
+    """A thread that looks gets the interpreter where it is let go of for long, and elsewhere too late or never."""
+    spent, found = {code.__name__: 0.0, "operator": 0.0}, []
+
+    def train() -> None:
+        places = Places(lambda: 0)
+        places.begin()
+        while sum(spent.values()) < 1.5:
+            for act in (code, operator):
+                began = time.perf_counter()
+                act()
+                spent[act.__name__] += time.perf_counter() - began
+        found.extend(places.stop(["other"]))
+
+    run(train)
     seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
 
-    assert seen["loop"] == pytest.approx(spent["loop"] / sum(spent.values()), abs=0.15)
+    assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=0.15)
+    assert (signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)) == (0.0, signal.SIG_DFL)
 
 
 def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
@@ -470,17 +525,3 @@ def test_the_function_of_a_package_is_seen_under_the_line_that_calls_it() -> Non
         inside[function.partition("/")[0]] += count * own
 
     assert inside["yaml"] > inside.total() / 2
-
-
-def loop() -> None:
-    """Some milliseconds in which the interpreter is never let go of."""
-    total = 0
-    for i in range(60_000):
-        total += i
-
-
-def operator() -> None:
-    """Short operators that let go of it."""
-    for _ in range(20):
-        np.linalg.norm(np.ones((64, 64)) @ np.ones((64, 64)))
-        time.sleep(0)

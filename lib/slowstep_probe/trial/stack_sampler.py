@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -22,11 +23,8 @@ from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
 PERIOD = 0.002
 """Seconds between two looks."""
 
-LATEST = 10 * PERIOD
-"""The most seconds that a look counts for. A process that was stopped meanwhile did nothing."""
-
 SWITCH = 1e-4
-"""Seconds after which the thread that trains hands over the interpreter to the one that looks. By Python's own 5 ms, a
+"""Seconds after which the thread that trains hands over the interpreter to a thread that looks. By Python's own 5 ms, a
 look would mostly happen where an operator lets go of the interpreter, and loops in Python would not be seen."""
 
 KEPT = 12
@@ -50,45 +48,75 @@ WAITS = ", waiting for a loader's worker"
 class StackSampler:
     """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it.
 
-    A look counts for the time since the last one. Where Python code runs, it has to wait for the interpreter, so that
-    looks are fewer there than where an operator has let go of it.
+    A timer's signal has the main thread look at itself between two instructions of Python, so a look that is due while
+    an operator runs comes at its end, at the same line. A look counts for the time since the last one. Another thread,
+    or a program that uses the timer itself, is looked at by a thread. That one has to wait for the interpreter, and
+    code that lets go of it for moments alone (pandas) hardly gives it away.
     """
 
     def __init__(self, thread: int, longest: float = math.inf):
         self._watched, self._longest = thread, longest
+        self._last = self._until = 0.0
+        self._timed = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="places", daemon=True)
 
     def begin(self) -> None:
-        """Begin to look."""
-        self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH, self._switch))
-        self._thread.start()
+        """Begin to look, in the thread that is looked at."""
+        self._last = time.monotonic()
+        self._until = self._last + self._longest
+        self._timed = self._can_be_timed()
+        if self._timed:
+            signal.signal(signal.SIGALRM, self._due)
+            signal.siginterrupt(signal.SIGALRM, False)
+            signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
+        else:
+            self._switch = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH, self._switch))
+            self._thread.start()
+
+    def _can_be_timed(self) -> bool:
+        main = threading.get_ident() == self._watched == threading.main_thread().ident
+        handler = signal.getsignal(signal.SIGALRM)
+        inherited = getattr(handler, "__func__", None) is StackSampler._due  # by a worker that was forked meanwhile
+        free = (handler is signal.SIG_DFL or inherited) and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        return main and free
 
     def end(self) -> None:
         """Look no more."""
         self._ended.set()
-        self._thread.join()
-        sys.setswitchinterval(self._switch)
+        if self._timed:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one may be on its way
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        else:
+            self._thread.join()
+            sys.setswitchinterval(self._switch)
 
-    def frame(self) -> FrameType | None:
-        """Return the frame at which the thread stands now; None if it has ended."""
-        return sys._current_frames().get(self._watched)
-
-    def look(self, since: int) -> None:
-        """Look once; the last look was `since` microseconds ago."""
+    def look(self, frame: FrameType, since: int) -> None:
+        """Look once, at the frame where the thread stands; the last look was `since` microseconds ago."""
         raise NotImplementedError
 
+    def _due(self, number: int, frame: FrameType | None) -> None:
+        """Look, in the thread that is looked at."""
+        now = time.monotonic()
+        if frame is not None and not self._ended.is_set():
+            self.look(frame, round(1e6 * (now - self._last)))
+        self._last = now
+        if now >= self._until:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
     def _run(self) -> None:
-        last = time.monotonic()
-        until = last + self._longest
-        while not self._ended.wait(PERIOD) and (now := time.monotonic()) < until:
-            self.look(round(1e6 * min(now - last, LATEST)))
-            last = now
+        """Look, in a thread beside it."""
+        while not self._ended.wait(PERIOD) and (now := time.monotonic()) < self._until:
+            frame = sys._current_frames().get(self._watched)
+            if frame is not None:
+                self.look(frame, round(1e6 * (now - self._last)))
+            self._last = now
 
 
 class Places(StackSampler):
-    """Looks at the stack of the thread that made it, from `begin` to `stop`."""
+    """Looks at the stack of the thread that made it, from `begin` to `stop`, which are called there as well."""
 
     def __init__(self, moment: Callable[[], int]):
         super().__init__(threading.get_ident())
@@ -106,13 +134,11 @@ class Places(StackSampler):
         self.end()
         return placed(self.found, phases)
 
-    def look(self, since: int) -> None:
+    def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
-        mark, frame = self.moment(), self.frame()
-        if frame is not None:
-            where, own = place_of(frame)
-            place = where + WAITS * _called_from(frame, "_try_get_data")
-            self.found[mark, place, own, _package_function(frame) if own else ""] += since
+        where, own = place_of(frame)
+        place = where + WAITS * _called_from(frame, "_try_get_data")
+        self.found[self.moment(), place, own, _package_function(frame) if own else ""] += since
 
 
 def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) -> list[Place]:

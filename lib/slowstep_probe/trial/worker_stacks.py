@@ -120,10 +120,9 @@ class _Look(StackSampler):
         self.found = Counter[tuple[str, bool]]()
         self.begin()
 
-    def look(self, since: int) -> None:
+    def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the place if a batch is made there."""
-        frame = self.frame()
-        if frame is not None and makes_batch(frame):
+        if makes_batch(frame):
             self.found[place_of(frame, LOOP)] += since
 
 
