@@ -464,13 +464,18 @@ def beside_a_timer(act: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "code"),
-    [(in_this_thread, loop), (in_this_thread, hashes), (in_another_thread, loop), (beside_a_timer, loop)],
+    ("run", "code", "near"),
+    [
+        (in_this_thread, loop, 0.1),
+        (in_this_thread, hashes, 0.1),
+        (in_another_thread, loop, 0.3),
+        (beside_a_timer, loop, 0.3),
+    ],
 )
 def test_time_in_python_is_seen_as_that_of_an_operator(
-    run: Callable[[Callable[[], None]], None], code: Callable[[], None]
+    run: Callable[[Callable[[], None]], None], code: Callable[[], None], near: float
 ) -> None:
-    """A thread that looks gets the interpreter where it is let go of for long, and elsewhere too late or never."""
+    """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less then."""
     spent, found = {code.__name__: 0.0, "operator": 0.0}, []
 
     def train() -> None:
@@ -486,7 +491,7 @@ def test_time_in_python_is_seen_as_that_of_an_operator(
     run(train)
     seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
 
-    assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=0.15)
+    assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=near)
     assert (signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)) == (0.0, signal.SIG_DFL)
 
 

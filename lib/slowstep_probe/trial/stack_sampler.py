@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
+from select import select
 from types import FrameType
 
 from slowstep_probe.measured import Place
@@ -22,6 +24,9 @@ from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
 
 PERIOD = 0.002
 """Seconds between two looks."""
+
+ENDS, RINGS = 0.1, 4096
+"""The most seconds until a waiting thread sees that it is to end, and the rings of the timer that are read at once."""
 
 SWITCH = 1e-4
 """Seconds after which the thread that trains hands over the interpreter to a thread that looks. By Python's own 5 ms, a
@@ -48,71 +53,104 @@ WAITS = ", waiting for a loader's worker"
 class StackSampler:
     """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it.
 
-    A timer's signal has the main thread look at itself between two instructions of Python, so a look that is due while
-    an operator runs comes at its end, at the same line. A look counts for the time since the last one. Another thread,
-    or a program that uses the timer itself, is looked at by a thread. That one has to wait for the interpreter, and
-    code that lets go of it for moments alone (pandas) hardly gives it away.
+    A timer says when to look, and whoever gets the interpreter first does. While an operator has let go of it, that is
+    a thread, which sees where the operator was called. While Python runs, it is the main thread between two of its
+    instructions: another thread hardly gets the interpreter then, and least from code that lets go of it for moments
+    (pandas). Another thread than the main one, and a program with a timer of its own, are looked at by a thread alone.
+    A look counts for the time since the last one.
     """
 
     def __init__(self, thread: int, longest: float = math.inf):
         self._watched, self._longest = thread, longest
         self._last = self._until = 0.0
-        self._timed = False
+        self._random = random.Random()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="places", daemon=True)
+        self._told: tuple[int, int] | None = None
+        """The ends of a pipe in which each ring of the timer stands until somebody looks; None without a timer."""
 
     def begin(self) -> None:
         """Begin to look, in the thread that is looked at."""
         self._last = time.monotonic()
         self._until = self._last + self._longest
-        self._timed = self._can_be_timed()
-        if self._timed:
-            signal.signal(signal.SIGALRM, self._due)
+        self._switch = sys.getswitchinterval()
+        if self._can_be_timed():
+            self._told = read, write = os.pipe()
+            os.set_blocking(read, False)
+            os.set_blocking(write, False)
+            signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+            signal.signal(signal.SIGALRM, self._rings)
             signal.siginterrupt(signal.SIGALRM, False)
-            signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
+            self._set_timer()
         else:
-            self._switch = sys.getswitchinterval()
             sys.setswitchinterval(min(SWITCH, self._switch))
-            self._thread.start()
+        self._thread.start()
+
+    def _set_timer(self) -> None:
+        """Have it ring once, at no regular distance, since the steps of training come at one."""
+        signal.setitimer(signal.ITIMER_REAL, PERIOD * self._random.uniform(0.5, 1.5))
 
     def _can_be_timed(self) -> bool:
-        main = threading.get_ident() == self._watched == threading.main_thread().ident
-        handler = signal.getsignal(signal.SIGALRM)
-        inherited = getattr(handler, "__func__", None) is StackSampler._due  # by a worker that was forked meanwhile
-        free = (handler is signal.SIG_DFL or inherited) and signal.getitimer(signal.ITIMER_REAL)[0] == 0
-        return main and free
+        if not threading.get_ident() == self._watched == threading.main_thread().ident:
+            return False
+        handler, wakes = signal.getsignal(signal.SIGALRM), signal.set_wakeup_fd(-1)
+        if getattr(handler, "__func__", None) is StackSampler._rings:  # inherited: a worker was forked meanwhile
+            return True
+        signal.set_wakeup_fd(wakes)
+        return handler is signal.SIG_DFL and wakes == -1 and signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
     def end(self) -> None:
         """Look no more."""
         self._ended.set()
-        if self._timed:
+        self._thread.join()
+        sys.setswitchinterval(self._switch)
+        if self._told:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one may be on its way
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        else:
-            self._thread.join()
-            sys.setswitchinterval(self._switch)
+            signal.set_wakeup_fd(-1)
+            for descriptor in self._told:
+                os.close(descriptor)
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, at the frame where the thread stands; the last look was `since` microseconds ago."""
         raise NotImplementedError
 
-    def _due(self, number: int, frame: FrameType | None) -> None:
-        """Look, in the thread that is looked at."""
+    def _rings(self, number: int, frame: FrameType | None) -> None:
+        """Look, in the thread that is looked at, unless the other one has."""
+        if self._is_due():
+            self._look(frame)
+
+    def _run(self) -> None:
+        """Look, in a thread beside it."""
+        while self._waited() and self._last < self._until:
+            if self._is_due():
+                self._look(sys._current_frames().get(self._watched))
+
+    def _waited(self) -> bool:
+        """Wait until it is time to look; return False if there is none any more."""
+        if self._told is None:
+            return not self._ended.wait(PERIOD)
+        select([self._told[0]], [], [], ENDS)
+        return not self._ended.is_set()
+
+    def _is_due(self) -> bool:
+        """Return whether the timer has rung and nobody has looked since; True without a timer."""
+        if self._told is None:
+            return True
+        try:
+            rung = signal.SIGALRM in os.read(self._told[0], RINGS)
+        except OSError:
+            return False
+        if rung and self._last < self._until and not self._ended.is_set():
+            self._set_timer()
+        return rung
+
+    def _look(self, frame: FrameType | None) -> None:
         now = time.monotonic()
         if frame is not None and not self._ended.is_set():
             self.look(frame, round(1e6 * (now - self._last)))
         self._last = now
-        if now >= self._until:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-
-    def _run(self) -> None:
-        """Look, in a thread beside it."""
-        while not self._ended.wait(PERIOD) and (now := time.monotonic()) < self._until:
-            frame = sys._current_frames().get(self._watched)
-            if frame is not None:
-                self.look(frame, round(1e6 * (now - self._last)))
-            self._last = now
 
 
 class Places(StackSampler):
