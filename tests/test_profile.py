@@ -475,7 +475,7 @@ def beside_a_timer(act: Callable[[], None]) -> None:
 def test_time_in_python_is_seen_as_that_of_an_operator(
     run: Callable[[Callable[[], None]], None], code: Callable[[], None], near: float
 ) -> None:
-    """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less then."""
+    """A thread alone gets the interpreter late, and least where it is let go of for moments: Python is seen less."""
     spent, found = {code.__name__: 0.0, "operator": 0.0}, []
 
     def train() -> None:
