@@ -17,11 +17,9 @@ PROFILER = cProfile.Profile()
 class Monitoring(SimpleNamespace):
     """`sys.monitoring` (PEP 669) as far as it is asked, for a Python that has none: a profiler watches all code."""
 
-    DEBUGGER_ID, COVERAGE_ID, PROFILER_ID = 0, 1, 2
-
     def __init__(self) -> None:
         super().__init__()
-        self.events = {self.PROFILER_ID: 6}
+        self.events = {2: 6}
 
     def get_tool(self, tool: int) -> str | None:
         """Return the name of a tool; None if it is not in use."""

@@ -343,7 +343,11 @@ LOOP = {"why": "a loop", "consists_of": ["train.py:15 in dice 8 %", "train.py:17
 
 @pytest.mark.parametrize(
     ("loop_at", "phases"),
-    [("train.py:16 in dice", ["other"]), ("train.py:16 in augment", ["backward", "other"])],
+    [
+        ("train.py:16 in dice", ["other"]),
+        ("train.py:16 in augment", ["backward", "other"]),
+        ("", ["backward", "other"]),
+    ],
 )
 def test_a_loop_and_its_way_back_are_one_loss(loop_at: str, phases: list[str]) -> None:
     """A loss that goes over samples one by one is paid for twice; another function's loop is another loss."""

@@ -32,7 +32,7 @@ from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling, covered
-from slowstep_probe.trial.stack_sampler import Places, place_of, placed
+from slowstep_probe.trial.stack_sampler import RING, Places, place_of, placed
 from workloads_for_tests import Raises
 
 
@@ -453,14 +453,26 @@ def in_another_thread(act: Callable[[], None]) -> None:
     thread.join()
 
 
-def beside_a_timer(act: Callable[[], None]) -> None:
-    """Call it while a timer of the program's own runs, which has to ring."""
-    rung = threading.Event()
-    before = signal.signal(signal.SIGALRM, lambda *_: rung.set())
+def where_the_signal_is_used(act: Callable[[], None]) -> None:
+    """Call it in a program that uses the sampler's signal itself."""
+    rung = list[int]()
+    before = signal.signal(RING, lambda *_: rung.append(1))
+    act()
+    own = signal.signal(RING, before)
+    assert own.__name__ == "<lambda>"
+    assert not rung
+
+
+def with_an_alarm(act: Callable[[], None]) -> None:
+    """Call it in a program that limits the time of a call by SIGALRM."""
+    rung = list[float]()
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(time.monotonic()))
+    began = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     act()
     signal.signal(signal.SIGALRM, before)
-    assert rung.is_set()
+    assert len(rung) == 1
+    assert rung[0] - began >= 0.5
 
 
 @pytest.mark.parametrize(
@@ -469,7 +481,8 @@ def beside_a_timer(act: Callable[[], None]) -> None:
         (in_this_thread, loop, 0.1),
         (in_this_thread, hashes, 0.1),
         (in_another_thread, loop, 0.3),
-        (beside_a_timer, loop, 0.3),
+        (where_the_signal_is_used, loop, 0.3),
+        (with_an_alarm, loop, 0.1),
     ],
 )
 def test_time_in_python_is_seen_as_that_of_an_operator(
@@ -492,7 +505,6 @@ def test_time_in_python_is_seen_as_that_of_an_operator(
     seen = {name: sum(p.share for p in found if p.where.endswith(f" in {name}")) for name in spent}
 
     assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=near)
-    assert (signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)) == (0.0, signal.SIG_DFL)
 
 
 def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:

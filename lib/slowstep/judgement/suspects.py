@@ -77,7 +77,7 @@ class Suspect:
     back_through: str = ""
     """The phase with the loop whose way back this is."""
     loop_at: str = ""
-    """The line of that loop."""
+    """The line of the loop that this is, or that it is the way back through."""
     comparable: bool = True
     """True if the blocks of a changed run tell how much of it is left. A profile tells only about the baseline."""
 
@@ -270,10 +270,10 @@ def _in_python(facts: BaselineFacts, phase: str, least: float, named: Sequence[P
     parts = [part for part in named if part.what.startswith("Python")]
     loop = looped(facts.profile, phase)
     if loop and loop.share > known:
-        known, parts, why = loop.share, [loop], "a loop in Python runs there"
-        if of := facts.profile.loops[phase].of:
-            why = "it goes back through a loop in Python"
-            back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of)}
+        of = facts.profile.loops[phase].of
+        known, parts = loop.share, [loop]
+        why = "it goes back through a loop in Python" if of else "a loop in Python runs there"
+        back = {"back_through": of, "loop_at": line_of_loop(facts.profile, of or phase)}
     if known < least or not parts:
         return None
     share = _from_profile(known, facts.shares[phase])

@@ -148,7 +148,7 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
         alone=len(contrast.levels) == 1,
         held_constant=contrast.held_constant,
         overrides=contrast.overrides,
-        least=contrast.least,
+        least=contrast.least if contrast.least >= minimum else 0.0,
         lines=in_code.words(_new(contrast), run) if (run := contrast.baseline.settings.run).objects is not None else [],
         outcome=Outcome.INCONCLUSIVE,
         reason="not measured",

@@ -12,7 +12,7 @@ from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.shares import together
-from slowstep.judgement.suspects import WAITING, Suspect, eased, gone, unexplained
+from slowstep.judgement.suspects import PASSES, WAITING, Suspect, eased, gone, unexplained
 from slowstep.judgement.throughput import speed_up
 from slowstep.judgement.verdict import Outcome, Verdict
 from slowstep.judgement.verdicts_together import best_levels
@@ -97,7 +97,8 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
             found.append(_undecided_cause(suspect, likely))
         else:
             found.append(_phase_cause(suspect, stays, verdicts, _beyond(suspect, verdicts, limit)))
-            unchanged[suspect.phase] = suspect
+            if stays >= suspect.share.mean:
+                unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
     found = _with_ways_back(found, unchanged)
     alone = []
@@ -325,11 +326,23 @@ def _with_ways_back(found: Sequence[Cause], suspects: Mapping[str, Suspect]) -> 
     causes = list(found)
     for back in [s for s in suspects.values() if s.back_through in suspects]:
         there = suspects[back.back_through]
-        if any(_function_at(back.loop_at) == _function_at(part) for part in there.consists_of):
+        if _is_the_loop(there, back):
             forth, way_back = (next(c for c in causes if c.phase == s.phase) for s in (there, back))
             causes.remove(way_back)
             causes[causes.index(forth)] = _forth_and_back(forth, way_back, there)
     return causes
+
+
+def _is_the_loop(suspect: Suspect, back: Suspect) -> bool:
+    """Return whether a suspect is the loop that `back` is the way back through.
+
+    Between the phases no loop is told from other code; there most of the time is spent in the loop's function.
+    """
+    if suspect.rank is not None or not suspect.consists_of:
+        return False
+    if suspect.phase in PASSES:
+        return bool(back.loop_at) and suspect.loop_at == back.loop_at
+    return _function_at(suspect.consists_of[0]) == _function_at(back.loop_at) != ()
 
 
 def _function_at(place: str) -> tuple[str, ...]:

@@ -77,13 +77,16 @@ def tracing() -> bool:
     return tracemalloc.is_tracing() or sys.getprofile() is not None or sys.gettrace() is not None or bool(monitors())
 
 
+TOOLS = 6
+"""The tools that `sys.monitoring` has room for."""
+
+
 def monitors() -> list[int]:
     """Return the tools that watch all code by `sys.monitoring` (PEP 669), as cProfile does from Python 3.12 on."""
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
         return []
-    tools = (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID, monitoring.PROFILER_ID)
-    return [tool for tool in tools if monitoring.get_tool(tool) is not None and monitoring.get_events(tool)]
+    return [tool for tool in range(TOOLS) if monitoring.get_tool(tool) is not None and monitoring.get_events(tool)]
 
 
 def _end_tracing(_: bool) -> None:

@@ -106,7 +106,7 @@ def loops(
         for node in (e for e in events if e.name.startswith(NODE) and e.sequence_nr in made[phase]):
             of_steps[part(node)[1]] += 1e-6 * _undone(node) * _idle([node], busy)
         taken = of_most_steps(of_steps, steps)
-        if taken > 0 and back not in found:
+        if taken > (found[back].seconds if back in found else 0.0):
             found[back] = replace(found[phase], seconds=taken, of=phase)
     return found
 

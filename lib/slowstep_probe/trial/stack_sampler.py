@@ -15,18 +15,20 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
-from select import select
 from types import FrameType
 
+from slowstep_probe.graphs import any_made
 from slowstep_probe.measured import Place
 from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
+from slowstep_probe.trial.thread_timer import ThreadTimer
 
 PERIOD = 0.002
-"""Seconds between two looks."""
+"""Seconds between two looks, on the mean."""
 
-ENDS, RINGS = 0.1, 4096
-"""The most seconds until a waiting thread sees that it is to end, and the rings of the timer that are read at once."""
+RING = getattr(signal, "SIGRTMIN", 0) + 9
+"""The timer's signal, one of those that programs may use as they like. Linux alone has them."""
 
 SWITCH = 1e-4
 """Seconds after which the thread that trains hands over the interpreter to a thread that looks. By Python's own 5 ms, a
@@ -53,104 +55,80 @@ WAITS = ", waiting for a loader's worker"
 class StackSampler:
     """Looks at the stack of a thread from `begin` to `end`, or for `longest` seconds; `look` is one look at it.
 
-    A timer says when to look, and whoever gets the interpreter first does. While an operator has let go of it, that is
-    a thread, which sees where the operator was called. While Python runs, it is the main thread between two of its
-    instructions: another thread hardly gets the interpreter then, and least from code that lets go of it for moments
-    (pandas). Another thread than the main one, and a program with a timer of its own, are looked at by a thread alone.
-    A look counts for the time since the last one.
+    When a look is due, whoever gets the interpreter first looks. While an operator has let go of it, that is a thread,
+    which sees where the operator was called. While Python runs, it is the main thread, which a timer's signal has look
+    at itself between two instructions: another thread hardly gets the interpreter then, and least from code that lets
+    go of it for moments (pandas). Looks come at no regular distance, since the steps of training do. Each counts for
+    the time since the last one.
+
+    A thread looks alone where another than the main thread is looked at, where the program uses the signal itself, and
+    where something was compiled, since the compiler would look at what the main thread does.
     """
 
     def __init__(self, thread: int, longest: float = math.inf):
         self._watched, self._longest = thread, longest
-        self._last = self._until = 0.0
+        self._last = self._due = self._until = 0.0
+        self._timer: ThreadTimer | None = None
         self._random = random.Random()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="places", daemon=True)
-        self._told: tuple[int, int] | None = None
-        """The ends of a pipe in which each ring of the timer stands until somebody looks; None without a timer."""
 
     def begin(self) -> None:
         """Begin to look, in the thread that is looked at."""
         self._last = time.monotonic()
-        self._until = self._last + self._longest
+        self._due, self._until = self._last + PERIOD, self._last + self._longest
         self._switch = sys.getswitchinterval()
         if self._can_be_timed():
-            self._told = read, write = os.pipe()
-            os.set_blocking(read, False)
-            os.set_blocking(write, False)
-            signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-            signal.signal(signal.SIGALRM, self._rings)
-            signal.siginterrupt(signal.SIGALRM, False)
-            self._set_timer()
-        else:
+            with suppress(OSError):
+                self._timer = ThreadTimer(RING)
+        if self._timer is None:
             sys.setswitchinterval(min(SWITCH, self._switch))
+            self._thread.start()
+            return
+        signal.signal(RING, self._rings)  # it stays: a ring may come after the end, and would end the process
+        signal.siginterrupt(RING, False)
         self._thread.start()
-
-    def _set_timer(self) -> None:
-        """Have it ring once, at no regular distance, since the steps of training come at one."""
-        signal.setitimer(signal.ITIMER_REAL, PERIOD * self._random.uniform(0.5, 1.5))
+        self._timer.set(PERIOD)
 
     def _can_be_timed(self) -> bool:
-        if not threading.get_ident() == self._watched == threading.main_thread().ident:
+        if not threading.get_ident() == self._watched == threading.main_thread().ident or any_made():
             return False
-        handler, wakes = signal.getsignal(signal.SIGALRM), signal.set_wakeup_fd(-1)
-        if getattr(handler, "__func__", None) is StackSampler._rings:  # inherited: a worker was forked meanwhile
-            return True
-        signal.set_wakeup_fd(wakes)
-        return handler is signal.SIG_DFL and wakes == -1 and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        handler = signal.getsignal(RING) if hasattr(signal, "SIGRTMIN") else None
+        return handler is signal.SIG_DFL or getattr(handler, "__func__", None) is StackSampler._rings
 
     def end(self) -> None:
         """Look no more."""
         self._ended.set()
         self._thread.join()
         sys.setswitchinterval(self._switch)
-        if self._told:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one may be on its way
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.set_wakeup_fd(-1)
-            for descriptor in self._told:
-                os.close(descriptor)
+        if self._timer:
+            self._timer.delete()
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, at the frame where the thread stands; the last look was `since` microseconds ago."""
         raise NotImplementedError
 
     def _rings(self, number: int, frame: FrameType | None) -> None:
-        """Look, in the thread that is looked at, unless the other one has."""
-        if self._is_due():
-            self._look(frame)
+        """Look, in the thread that is looked at."""
+        self._look(frame)
 
     def _run(self) -> None:
         """Look, in a thread beside it."""
-        while self._waited() and self._last < self._until:
-            if self._is_due():
-                self._look(sys._current_frames().get(self._watched))
-
-    def _waited(self) -> bool:
-        """Wait until it is time to look; return False if there is none any more."""
-        if self._told is None:
-            return not self._ended.wait(PERIOD)
-        select([self._told[0]], [], [], ENDS)
-        return not self._ended.is_set()
-
-    def _is_due(self) -> bool:
-        """Return whether the timer has rung and nobody has looked since; True without a timer."""
-        if self._told is None:
-            return True
-        try:
-            rung = signal.SIGALRM in os.read(self._told[0], RINGS)
-        except OSError:
-            return False
-        if rung and self._last < self._until and not self._ended.is_set():
-            self._set_timer()
-        return rung
+        while not self._ended.wait(max(0.0, self._due - time.monotonic())) and self._last < self._until:
+            self._look(sys._current_frames().get(self._watched))
 
     def _look(self, frame: FrameType | None) -> None:
+        """Look if that is due, and say when the next look is. An error in it is none of the program's."""
         now = time.monotonic()
-        if frame is not None and not self._ended.is_set():
-            self.look(frame, round(1e6 * (now - self._last)))
-        self._last = now
+        if now < self._due or self._ended.is_set():
+            return
+        until_next = PERIOD * self._random.uniform(0.5, 1.5)
+        since, self._last, self._due = now - self._last, now, now + until_next
+        with suppress(Exception):
+            if self._timer and now < self._until:
+                self._timer.set(until_next)
+            if frame is not None:
+                self.look(frame, round(1e6 * since))
 
 
 class Places(StackSampler):
@@ -174,9 +152,10 @@ class Places(StackSampler):
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the phase and the place."""
+        mark = self.moment()
         where, own = place_of(frame)
         place = where + WAITS * _called_from(frame, "_try_get_data")
-        self.found[self.moment(), place, own, _package_function(frame) if own else ""] += since
+        self.found[mark, place, own, _package_function(frame) if own else ""] += since
 
 
 def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) -> list[Place]:
@@ -232,7 +211,8 @@ def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
     if own is not None and within and not _called_from(own, within):
         own = None
     found = own or frame
-    return f"{_shown(found.f_code.co_filename)}:{found.f_lineno} in {_function(found)}", own is not None
+    line, function = found.f_lineno, _function(found)  # before anything that lets the thread go on
+    return f"{_shown(found.f_code.co_filename)}:{line} in {function}", own is not None
 
 
 def stack(frame: FrameType | None) -> Iterator[FrameType]:
@@ -260,5 +240,8 @@ def _shown(path: str) -> str:
     for library in sorted(LIBRARIES, key=len, reverse=True):
         if path.startswith(library):
             return path[len(library) :]
-    here = os.getcwd() + os.sep
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # the folder is gone
+        here = os.sep
     return path[len(here) :] if path.startswith(here) else os.sep.join(path.split(os.sep)[-2:])

@@ -90,7 +90,9 @@ class WorkerStacks:
 
     def _looks(self, *_: Any) -> None:
         """Begin to look: in a worker, between two of its instructions."""
-        self._look = self._look or _Look()
+        if self._look is None:
+            self._look = _Look()
+            self._look.begin()
 
     def _tells(self, *_: Any) -> None:
         """Stop looking, and tell what was seen."""
@@ -118,7 +120,6 @@ class _Look(StackSampler):
     def __init__(self) -> None:
         super().__init__(threading.main_thread().ident or 0, LONGEST)
         self.found = Counter[tuple[str, bool]]()
-        self.begin()
 
     def look(self, frame: FrameType, since: int) -> None:
         """Look once, and note the place if a batch is made there."""
