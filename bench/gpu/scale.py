@@ -181,7 +181,7 @@ DRY = Scale(
     name="dry",
     pace=0.02,
     mistral=TINY,
-    language=TINY,
+    language=TINY | {"num_hidden_layers": 1},  # what a compiler takes grows with them
     small=TINY,
     images={
         "num_channels": 3,
