@@ -383,6 +383,18 @@ def test_what_larger_batches_thin_out_comes_before_them() -> None:
     assert [c.factor for c in ranked] == ["detect_anomaly", "larger_batches", "processes", "optim"]
 
 
+@pytest.mark.parametrize(
+    ("batch", "gain", "named"), [(2, 0.8, True), (8, 0.8, True), (32, 0.8, False), (32, 1.2, True)]
+)
+def test_batches_of_many_samples_are_a_cause_only_where_a_step_hardly_depends_on_them(
+    batch: int, gain: float, named: bool
+) -> None:
+    """Such a batch is chosen for what is learned, and what larger ones would bring is told elsewhere."""
+    larger = change("larger_batches", gain, overrides={"training_arguments.per_device_train_batch_size": 4 * batch})
+
+    assert [c.factor for c in causes([larger], [], MINIMUM)] == ["larger_batches"] * named
+
+
 def test_a_limit_that_larger_batches_thin_out_comes_before_them() -> None:
     """Each call of a traced program costs time; what is no part of the gain of larger batches stays last."""
     tracing, cached = (change(n, g, meaning=Meaning.DIAGNOSTIC) for n, g in (("tracing", 0.5), (CEILING, 0.1)))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
+from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
 from slowstep.judgement.shares import together
@@ -30,10 +31,15 @@ One that is shown to take less leaves the name to the loss: its cure is another 
 A_PART = 1 / 3
 """The part of a loss, in log-ratios, that counts as a good part of it: what an estimate must reach to name it."""
 
-WHOLES = ("processes", "larger_batches")
+LARGER = "larger_batches"
+WHOLES = ("processes", LARGER)
 """The factors that explain no phase's loss. Fewer processes do everything else, and have no slow one among them; larger
 batches thin out whatever a step costs beside its samples. What they bring is the whole of all that is lost in such a
 way, so these causes come after those that are a good part of it."""
+
+FEW, HARDLY = 8, 3.0
+"""The most samples that are few, and the speed-up by larger batches from which on a step hardly depends on its own
+batch. One of more samples is mostly chosen for what is learned, so it is a cause only from that speed-up on."""
 
 EVERYWHERE = ("freed_memory", "num_threads", "garbage_collection")
 """Factors that make all of a process faster, work in a wait as well. They name no wait of which something stays."""
@@ -79,6 +85,7 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
+    changes = [v for v in changes if v.factor != LARGER or _is_small(v)]
     limits = best_levels([v for v in known if v.meaning is Meaning.DIAGNOSTIC])
     slow = slow_nodes(against_first(verdicts), minimum)
     there = [s for s in suspects if slow and _lies_there(s, slow, changes)]
@@ -130,6 +137,12 @@ def _whole_after_parts(ranked: Sequence[Cause], limits: Sequence[Cause]) -> list
         parts = [at for at, cause in enumerate(found, 1) if _is_part(cause.ratio, whole.ratio)]
         found.insert(max(parts, default=0), whole)
     return found
+
+
+def _is_small(v: Verdict) -> bool:
+    """Return whether the run's own batches are a cause where larger ones are faster."""
+    larger = v.overrides.get("training_arguments.per_device_train_batch_size", 0)
+    return larger <= FEW * MOST_TIMES or v.effect.ratio >= HARDLY
 
 
 def _takes_part(v: Verdict, suspect: Suspect) -> bool:
