@@ -71,7 +71,7 @@ def sampling(loader: Any) -> str | None:
 
 def sampler_of(loader: Any) -> Any:
     """Return what draws a loader's examples, inside of what makes batches and of what accelerate puts around it."""
-    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    sampler = draws_batches(loader)
     while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
         inner = getattr(sampler, "batch_sampler", None)
         sampler = inner if inner is not None else sampler.sampler
@@ -86,7 +86,7 @@ def batch_size_of(loader: Any) -> int | None:
 def draws_batches(loader: Any) -> Any:
     """Return what draws a loader's batches, inside of what accelerate puts around it to give each process its own."""
     draws = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    while hasattr(draws, "batch_sampler"):
+    while getattr(draws, "batch_sampler", None) is not None:
         draws = draws.batch_sampler
     return draws
 

@@ -372,14 +372,14 @@ def _forth_and_back(forth: Cause, back: Cause, suspect: Suspect) -> Cause:
         f"Going back through that loop takes {share_span(back.share)} more, in the backward pass. Without both the run "
         f"would be {percent(ratio)} faster than today."
     )
-    where = f" ({suspect.consists_of[0]})" if suspect.consists_of else ""
     return replace(
         forth,
         ratio=ratio,
         share=both,
         text=f"{forth.text} {way_back}",
         still_open=f"{forth.still_open} {way_back}",
-        headline=f"A loop in Python{where} and the way back through it take {share_span(both)} of the time; "
+        headline=f"A loop in Python ({suspect.consists_of[0]}) and the way back through it take {share_span(both)} of "
+        "the time; "
         f"without both the run would be about {percent(ratio)} faster.",
     )
 
