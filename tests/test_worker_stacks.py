@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -38,6 +39,11 @@ def decoded(value: float) -> torch.Tensor:
     return torch.tensor(value)
 
 
+def waits() -> torch.Tensor:
+    time.sleep(0.01)
+    return torch.zeros(())
+
+
 @pytest.fixture
 def stacks() -> Iterator[WorkerStacks]:
     before = {number: signal.getsignal(number) for number in (SIGNAL, ENOUGH)}
@@ -67,6 +73,41 @@ def test_the_lines_that_make_batches_are_found_in_workers(stacks: WorkerStacks) 
     assert in_function["read"] > 3 * in_function["decoded"] > 0
     assert next(iterator) is not None  # they go on
     assert workers_of(iterator).number == 2
+
+
+class Deaf(Records):
+    """Its workers do not hear of the end of a look while the file is there, and do something else then."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        is_deaf = self.file.exists()
+        signal.pthread_sigmask(signal.SIG_BLOCK if is_deaf else signal.SIG_UNBLOCK, {ENOUGH})
+        return waits() if is_deaf else super().__getitem__(i)
+
+
+def test_a_late_answer_is_none_to_the_next_question(stacks: WorkerStacks, tmp_path: Path) -> None:
+    """What a worker saw at an earlier time would count for what it does now."""
+    file = tmp_path / "deaf"
+    file.touch()
+    iterator = iter(DataLoader(Deaf(file), batch_size=4, num_workers=1))
+
+    def look() -> set[str]:
+        stacks.begin(workers_of(iterator).pids)
+        for _ in range(20):
+            next(iterator)
+        return {where.rpartition(" in ")[2] for (where, own), _ in stacks.end().items() if own}
+
+    next(iterator)
+    assert look() == set()
+    file.unlink()
+    for _ in range(20):
+        next(iterator)
+    seen = look()
+
+    assert "read" in seen
+    assert seen <= {"read", "decoded", "__getitem__"}
 
 
 def test_a_worker_that_waits_for_an_order_is_not_seen_at_work(stacks: WorkerStacks) -> None:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from select import select
+from selectors import EVENT_READ, DefaultSelector
 from types import FrameType
 from typing import Any
 
@@ -52,7 +52,13 @@ class WorkerStacks:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
+        self._ready = DefaultSelector()
+        self._ready.register(self._read, EVENT_READ)
         self._watched: set[int] = set()
+        self._asked = Counter[int]()
+        """How often each worker was asked to look."""
+        self._number = 0
+        """How often this worker was: a late answer to an earlier question is none to this one."""
         self._look: _Look | None = None
         if hasattr(signal, "SIGRTMIN"):
             for number, act in ((SIGNAL, self._looks), (ENOUGH, self._tells)):
@@ -69,6 +75,7 @@ class WorkerStacks:
         for pid in set(workers) - self._watched:
             if _handles(pid):
                 self._watched.add(pid)
+                self._asked[pid] += 1
                 with contextlib.suppress(OSError):
                     os.kill(pid, SIGNAL)
 
@@ -81,15 +88,17 @@ class WorkerStacks:
                 os.kill(pid, ENOUGH)
                 waiting.add(pid)
         self._watched.clear()
-        while waiting and select([self._read], [], [], PATIENCE)[0]:
+        while waiting and self._ready.select(PATIENCE):
             for line in os.read(self._read, 2**20).splitlines():
                 told = json.loads(line)
-                waiting.discard(told["pid"])
-                found.update({(where, own): count for where, own, count in told["places"]})
+                if told["number"] == self._asked[told["pid"]]:
+                    waiting.discard(told["pid"])
+                    found.update({(where, own): count for where, own, count in told["places"]})
         return found
 
     def _looks(self, *_: Any) -> None:
         """Begin to look: in a worker, between two of its instructions."""
+        self._number += 1
         if self._look is None:
             self._look = _Look()
             self._look.begin()
@@ -102,13 +111,13 @@ class WorkerStacks:
         places = self._look.found.most_common(KEPT)
         self._look = None
         with contextlib.suppress(OSError):
-            os.write(self._write, _message([[where, own, count] for (where, own), count in places]))
+            os.write(self._write, _message(self._number, [[where, own, n] for (where, own), n in places]))
 
 
-def _message(places: list[list[Any]]) -> bytes:
+def _message(number: int, places: list[list[Any]]) -> bytes:
     """Return what a worker tells, in one line of at most `ATOMIC` bytes: the most frequent places."""
     while True:
-        line = json.dumps({"pid": os.getpid(), "places": places}).encode() + b"\n"
+        line = json.dumps({"pid": os.getpid(), "number": number, "places": places}).encode() + b"\n"
         if len(line) <= ATOMIC:
             return line
         places = places[:-1]
