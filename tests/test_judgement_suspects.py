@@ -131,6 +131,18 @@ def test_the_line_that_calls_the_training_is_no_place_of_lost_time() -> None:
     assert [part.partition(" in ")[0] for part in one.consists_of] == ["train.py:22"]
 
 
+def test_lines_of_a_function_that_trains_nothing_count_together() -> None:
+    """None of them takes a good part of the time; the function does."""
+    steps = HEALTHY | {"other": 0.12}
+    seen = profiled(places={"other": {f"average.py:{line} in update": 0.02 for line in (4, 5, 6, 7)}})
+    together = replace(seen, places=[replace(place, within="average.py in update") for place in seen.places])
+    (one,) = suspects(facts(steps, profile=together), MINIMUM)
+
+    assert suspects(facts(steps, profile=seen), MINIMUM) == []
+    assert one.share.mean == pytest.approx(0.08)
+    assert all("in update" in part for part in one.consists_of)
+
+
 def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:
     """A sleep in the forward pass of a model of unknown sizes shows as time in which no operator runs."""
     steps = facts(HEALTHY | {"forward": 0.59, "backward": 0.3}, profile=profiled(pauses={"forward": 0.3}))

@@ -32,7 +32,7 @@ from slowstep_probe.trial.failure import raised
 from slowstep_probe.trial.loops import loops
 from slowstep_probe.trial.messages import Run
 from slowstep_probe.trial.profiling import ANNOTATION, Profiling, covered
-from slowstep_probe.trial.stack_sampler import RING, Places, place_of, placed
+from slowstep_probe.trial.stack_sampler import RING, Places, Seen, place_of, placed
 from workloads_for_tests import Raises
 
 
@@ -507,18 +507,56 @@ def test_time_in_python_is_seen_as_that_of_an_operator(
     assert seen[code.__name__] == pytest.approx(spent[code.__name__] / sum(spent.values()), abs=near)
 
 
+def train_step(at: Callable[[str], None]) -> None:
+    """A step of a program's own: the phases begin where `at` is called with their names."""
+    at("forward")
+    operator()
+    at("other")
+    loss()
+    at("backward")
+    operator()
+    at("optimizer")
+    operator()
+    at("other")
+    average()
+
+
+def loss() -> None:
+    """What a program computes beside its model."""
+    sum(range(200_000))
+
+
+def average() -> None:
+    """What trains nothing: two lines, each in a function of its own."""
+    hashes()
+    loop()
+
+
+def test_lines_that_one_function_runs_are_told_to_be_so() -> None:
+    """It is the outermost that trains nothing: neither the step's own, nor those that the loss is made in."""
+    marks = [""]
+    places = Places(lambda: len(marks) - 1)
+    places.begin()
+    began = time.perf_counter()
+    while time.perf_counter() - began < 1.5:
+        train_step(marks.append)
+    within = {p.where.rpartition(" ")[2]: p.within.rpartition(" ")[2] for p in places.stop(marks) if p.phase == "other"}
+
+    assert {"loss": "", "hashes": "average", "loop": "average"}.items() <= within.items()
+
+
 def test_a_line_that_calls_what_trains_says_what_runs_there() -> None:
     """All phases of a library's loop stand at the line that called it, so its function is told; a line of the user's
     own loop says enough."""
     fit, own = ("train.py:9 in <module>", True), ("data.py:3 in __getitem__", True)
     looks = {
-        (0, *fit, "PIL/ImageFile.py in load"): 50,
-        (0, *fit, ""): 5,
-        (0, *own, "PIL/ImageFile.py in load"): 20,
-        (1, *fit, "fastai/learner.py in one_batch"): 5,
-        (1, *fit, "fastai/layers.py in forward"): 5,
-        (1, *fit, "timm/layers/norm.py in forward"): 5,
-        (1, *fit, ""): 10,
+        Seen(0, *fit, "PIL/ImageFile.py in load"): 50,
+        Seen(0, *fit): 5,
+        Seen(0, *own, "PIL/ImageFile.py in load"): 20,
+        Seen(1, *fit, "fastai/learner.py in one_batch"): 5,
+        Seen(1, *fit, "fastai/layers.py in forward"): 5,
+        Seen(1, *fit, "timm/layers/norm.py in forward"): 5,
+        Seen(1, *fit): 10,
     }
     found = placed(Counter(looks), ["data", "forward"])
 
@@ -538,7 +576,7 @@ def test_the_function_of_a_package_is_seen_under_the_line_that_calls_it() -> Non
         yaml.load("- [1, 2, {a: b}]\n" * 20, Loader=yaml.SafeLoader)
     places.stop(["other"])
     inside = Counter[str]()
-    for (_, _, own, function), count in places.found.items():
-        inside[function.partition("/")[0]] += count * own
+    for seen, count in places.found.items():
+        inside[seen.inside.partition("/")[0]] += count * seen.own
 
     assert inside["yaml"] > inside.total() / 2

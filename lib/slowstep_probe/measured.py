@@ -235,6 +235,9 @@ class Place:
     inside: str = ""
     """The library's function in which most of that time is spent, where a line calls a library that trains by itself:
     `PIL/ImageFile.py in load`."""
+    within: str = ""
+    """The outermost function of the user's own that runs there and trains nothing: `train.py in update`. It is empty
+    in functions that train, and where the loss is made."""
 
 
 @dataclass(frozen=True, kw_only=True)

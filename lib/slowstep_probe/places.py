@@ -170,8 +170,11 @@ def kind_of(file: str) -> str:
     path = real(file)
     if file.startswith("<") or path.startswith(KIT):
         return "none"
-    if path in PROGRAMS:
-        return "user"
+    return "user" if path in PROGRAMS else _kind_of(path)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_of(path: str) -> str:
     parts = path.split(os.sep)
     if path.startswith(LIBRARIES) or any(part in FOLDERS or part.startswith(COMPILED) for part in parts):
         return "library"

@@ -6,6 +6,7 @@ The names are those of ATen, the library that runs them (`aten::addmm`), and of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -110,10 +111,15 @@ def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
 def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     """Return the places in the code where a phase spends at least the share `least` of the time, largest first.
 
+    The lines that a function runs which trains nothing, an update of averages say, count together.
+
     Between the phases, a line at which the training spends more in a pass or an optimizer is none of them: it calls all
     of that, `trainer.fit(model)` say, and the time beside it is the way of a library from one phase to the next.
     """
-    found = [p for p in seen if p.phase == phase and p.share >= least]
+    there, together = [p for p in seen if p.phase == phase], Counter[str]()
+    for one in there:
+        together[one.within or one.where] += one.share
+    found = [p for p in there if together[p.within or p.where] >= least]
     calls = {p.where for p in found if phase == "other" and p.share < _trained_at(seen, p.where)}
     return [Part(what=_named(p), share=p.share) for p in found if p.where not in calls]
 

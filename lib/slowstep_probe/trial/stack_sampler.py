@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from types import FrameType
+from typing import NamedTuple
 
 from slowstep_probe.graphs import any_made
 from slowstep_probe.measured import Place
-from slowstep_probe.places import LIBRARIES, kind_of, nearest, real
+from slowstep_probe.places import LIBRARIES, is_started, kind_of, nearest, real
 from slowstep_probe.trial.thread_timer import ThreadTimer
 
 PERIOD = 0.002
@@ -38,7 +39,10 @@ KEPT = 12
 """The most places that are kept for each phase."""
 
 
-TRAINING = {"data", "forward", "backward", "optimizer"}
+TRAINS = {"forward", "backward", "optimizer"}
+"""The phases that train."""
+
+TRAINING = {"data", *TRAINS}
 """The phases of which a library's loop has several."""
 
 SOME, MOST = 0.01, 0.3
@@ -131,16 +135,30 @@ class StackSampler:
                 self.look(frame, round(1e6 * since))
 
 
+class Seen(NamedTuple):
+    """What one look sees."""
+
+    mark: int
+    """The number of the last mark. The phase that follows the mark is named afterwards."""
+    where: str
+    """The place."""
+    own: bool
+    """True if that is the user's own code."""
+    inside: str = ""
+    """The function of a package there."""
+    functions: tuple[str, ...] = ()
+    """The user's own functions on the stack, outermost first."""
+
+
 class Places(StackSampler):
     """Looks at the stack of the thread that made it, from `begin` to `stop`, which are called there as well."""
 
     def __init__(self, moment: Callable[[], int]):
         super().__init__(threading.get_ident())
         self.moment = moment
-        """A function that returns the number of the last mark. The phase that follows the mark is named afterwards."""
-        self.found: Counter[tuple[int, str, bool, str]] = Counter()
-        """The microseconds that each look counts for, by the last mark, the place, whether that is the user's own, and
-        the function of a package there."""
+        """A function that returns the number of the last mark."""
+        self.found: Counter[Seen] = Counter()
+        """The microseconds that looks count for, by what they saw."""
 
     def stop(self, phases: Sequence[str]) -> list[Place]:
         """Stop looking, and return the places with their shares of the whole time, largest first.
@@ -155,25 +173,52 @@ class Places(StackSampler):
         mark = self.moment()
         where, own = place_of(frame)
         place = where + WAITS * _called_from(frame, "_try_get_data")
-        self.found[mark, place, own, _package_function(frame) if own else ""] += since
+        inside, functions = (_package_function(frame), _own_functions(frame)) if own else ("", ())
+        self.found[Seen(mark, place, own, inside, functions)] += since
 
 
-def placed(found: Counter[tuple[int, str, bool, str]], phases: Sequence[str]) -> list[Place]:
+def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does."""
-    whole = found.total() or 1
-    told, inside = Counter[tuple[str, str, bool]](), defaultdict[tuple[str, str, bool], Counter[str]](Counter)
-    for (mark, where, own, function), time_there in found.items():
-        place = (phases[mark] if mark < len(phases) else "other", where, own)
+    whole, trains = found.total() or 1, _functions_that_train(found, phases)
+    told = Counter[tuple[str, str, bool]]()
+    inside, within = (defaultdict[tuple[str, str, bool], Counter[str]](Counter) for _ in range(2))
+    for seen, time_there in found.items():
+        place = (_phase(phases, seen.mark), seen.where, seen.own)
         told[place] += time_there
-        inside[place][function] += time_there
+        inside[place][seen.inside] += time_there
+        beside = "" if _makes_the_loss(phases, seen.mark) else next((f for f in seen.functions if f not in trains), "")
+        within[place][beside] += time_there
     calling = _calls_what_trains(told, whole)
     number, kept = Counter[str](), []
     for (phase, where, own), time_there in told.most_common():
         number[phase] += 1
         if number[phase] <= KEPT:
-            within = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
-            kept.append(Place(phase=phase, where=where, own=own, share=time_there / whole, inside=within))
+            package = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
+            function = within[phase, where, own].most_common(1)[0][0]
+            share = time_there / whole
+            kept.append(Place(phase=phase, where=where, own=own, share=share, inside=package, within=function))
     return kept
+
+
+def _phase(phases: Sequence[str], mark: int) -> str:
+    return phases[mark] if mark < len(phases) else "other"
+
+
+def _makes_the_loss(phases: Sequence[str], mark: int) -> bool:
+    """Return whether a time between the phases follows a forward pass: the loss is made there, which is training."""
+    if _phase(phases, mark) != "other":
+        return False
+    before = (phases[at] for at in range(min(mark, len(phases)) - 1, -1, -1))
+    return next((phase for phase in before if phase != "other"), "") == "forward"
+
+
+def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[str]:
+    """Return the user's functions that call a pass or an optimizer, or run within one."""
+    taken = Counter[str]()
+    for seen, time_there in found.items():
+        if _phase(phases, seen.mark) in TRAINS:
+            taken.update(dict.fromkeys(seen.functions, time_there))
+    return {function for function, time_there in taken.items() if time_there >= SOME * found.total()}
 
 
 def _calls_what_trains(told: Counter[tuple[str, str, bool]], whole: int) -> set[str]:
@@ -198,6 +243,16 @@ def _package_function(frame: FrameType) -> str:
         if name not in GENERAL and kind_of(one.f_code.co_filename) == "library":
             return f"{_shown(one.f_code.co_filename)} in {_function(one)}"
     return ""
+
+
+def _own_functions(frame: FrameType) -> tuple[str, ...]:
+    """Return the user's own functions on a stack with their files, outermost first: `train.py in update`."""
+    own = [one for one in stack(frame) if _is_own(one.f_code.co_filename)]
+    return tuple(f"{_shown(one.f_code.co_filename)} in {_function(one)}" for one in reversed(own))
+
+
+def _is_own(file: str) -> bool:
+    return (kind := kind_of(file)) == "user" or (kind == "library" and is_started(file))
 
 
 def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:
