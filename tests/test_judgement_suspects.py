@@ -407,6 +407,18 @@ def test_batches_of_many_samples_are_a_cause_only_where_a_step_hardly_depends_on
     assert [c.factor for c in causes([larger], [], MINIMUM)] == ["larger_batches"] * named
 
 
+def test_a_limit_counts_by_its_size_where_the_run_could_do_without() -> None:
+    """A teacher's gradients can be left out; that no data is loaded is no more than the most that loading costs."""
+    compiled = change("torch_compile", 0.1)
+    idle, cached = (change(n, 0.8, meaning=Meaning.DIAGNOSTIC) for n in ("idle_gradients", CEILING))
+
+    assert [c.factor for c in causes([compiled, cached, idle], [], MINIMUM)] == [
+        "idle_gradients",
+        "torch_compile",
+        CEILING,
+    ]
+
+
 def test_a_limit_that_larger_batches_thin_out_comes_before_them() -> None:
     """Each call of a traced program costs time; what is no part of the gain of larger batches stays last."""
     tracing, cached = (change(n, g, meaning=Meaning.DIAGNOSTIC) for n, g in (("tracing", 0.5), (CEILING, 0.1)))

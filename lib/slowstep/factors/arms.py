@@ -257,6 +257,11 @@ def touched_by(factor: str) -> frozenset[str]:
     return CATALOGUE[factor].touches if factor in CATALOGUE else ALL_PHASES
 
 
+def is_undoing(factor: str) -> bool:
+    """Return whether a factor's changes undo what costs time and is seldom needed (`Factor.undoes`), by its name."""
+    return factor in CATALOGUE and CATALOGUE[factor].undoes
+
+
 def limited_by(factor: str) -> str:
     """Return the changes whose limit a factor's diagnostic level shows, in words."""
     return (CATALOGUE[factor].limits if factor in CATALOGUE else "") or "changes of this kind"

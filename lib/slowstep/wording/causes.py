@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slowstep.factors import ALL_PHASES, Meaning, limited_by, touched_by
+from slowstep.factors import ALL_PHASES, Meaning, is_undoing, limited_by, touched_by
 from slowstep.factors.catalogue.gradient_checkpointing import MOST_TIMES
 from slowstep.judgement.intervals import Interval
 from slowstep.judgement.nodes import NODE, SlowNodes, against_first, slow_nodes
@@ -79,9 +79,9 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
     One loss of time is one cause: a phase stands with the supported changes that take a part of it away, and with the
     limit that a diagnostic change shows, and changes that act on one phase alone stand together. A change that takes a
     good part of a loss names it, unless it is shown to take less than half. A loop in Python and its way back through
-    the backward pass are one loss. Limits that nothing else belongs to come last, but wholes (`WHOLES`) come after
-    whatever is a good part of them. Changes are left out that were compared beside settings which this run lacks. A
-    slow node is a cause with what its ranks are seen to take longer.
+    the backward pass are one loss. Limits that nothing else belongs to come last, unless they leave out what the run
+    could do without. Wholes (`WHOLES`) come after whatever is a good part of them. Changes are left out that were
+    compared beside settings which this run lacks. A slow node is a cause with what its ranks are seen to take longer.
     """
     known = [v for v in verdicts if not v.conditional]
     changes = best_levels([v for v in known if v.meaning is not Meaning.DIAGNOSTIC])
@@ -108,17 +108,19 @@ def causes(verdicts: Sequence[Verdict], suspects: Sequence[Suspect], minimum: fl
                 unchanged[suspect.phase] = suspect
         changes, limits = [v for v in changes if v not in parts], [v for v in limits if v is not limit]
     found = _with_ways_back(found, unchanged)
-    alone = []
+    ceilings = []
     for limit in limits:
         within = [v for v in changes if _is_within(v, limit)]
         changes = [v for v in changes if v not in within]
         if within:
             found.append(_cause_within(limit, within, explained))
+        elif is_undoing(limit.factor):
+            found.append(_limit_cause(limit))
         else:
-            alone.append(_limit_cause(limit))
+            ceilings.append(_limit_cause(limit))
     for best, *others in _by_loss(changes):
         found.append(_factor_cause(best, best.effect.ratio, f"{_costs(best, explained)}{_also(others)}"))
-    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), alone)
+    return _whole_after_parts(sorted(found, key=lambda c: -c.ratio), ceilings)
 
 
 def _by_loss(changes: Sequence[Verdict]) -> Iterator[list[Verdict]]:
