@@ -156,6 +156,30 @@ def test_a_command_line_that_can_not_be_meant_is_refused_at_once(
     assert said in capsys.readouterr().err
 
 
+SCRIPT = """#!/bin/sh
+# python is set up by the module
+set -e
+export OMP_NUM_THREADS=2
+python prepare.py
+exec python -u train.py \\
+    --lr 0.1 \\
+    "$@"
+echo done
+"""
+
+
+@pytest.mark.parametrize("words", [["./train.sh", "--epochs", "3"], ["sh", "train.sh"], ["bash", "-e", "train.sh"]])
+def test_a_script_of_a_shell_is_refused_with_the_command_that_it_starts(words: list[str], folder: Path) -> None:
+    """It may change files that nobody protects, and what is to be given instead stands in it."""
+    script = folder / "train.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    with pytest.raises(CommandError, match="name the Python command that it starts") as refused:
+        resolve(words, folder, PATHS)
+
+    assert 'line 6 of train.sh has `exec python -u train.py --lr 0.1 "$@"`' in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("file", "shown"),
     [

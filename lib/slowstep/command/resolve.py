@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,12 @@ WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 SEVERAL = ("mpirun", "mpiexec", "srun", "horovodrun")
 """Launchers of several processes that are no Python programs, and start theirs where nobody can follow."""
+
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+"""Launchers that are Python programs."""
+
+MOST_READ, LONGEST_LINE = 2**16, 200
+"""The bytes of a shell's script that are read, and the letters of a line of it that are told."""
 
 MINIMA = {"python": (3, 10), "torch": (2, 6)}
 
@@ -84,16 +91,37 @@ def _python_of(words: list[str], folder: Path, env: Mapping[str, str]) -> tuple[
         return found, options, arguments
     interpreter = _shebang(found)
     if interpreter is None:
-        raise CommandError(
-            f"{words[0]} is no Python program ({found}); name the Python command that it starts, as in "
-            "`slowstep survey -- python train.py`"
-        )
+        script = next((folder / word for word in words[1:] if (folder / word).is_file()), None)
+        raise CommandError(f"{words[0]} is no Python program ({found}); {_name_instead(script)}")
     python = _executable(interpreter[0], folder, env)
     if not PYTHON.fullmatch(os.path.basename(python)):
-        raise CommandError(
-            f"{words[0]} is run by {interpreter[0]}, which is no Python; name the Python command that it starts"
-        )
+        raise CommandError(f"{words[0]} is run by {interpreter[0]}, which is no Python; {_name_instead(Path(found))}")
     return python, interpreter[1:], [found, *words[1:]]
+
+
+def _name_instead(script: Path | None) -> str:
+    """Return what to do about a script of a shell, which is not run: it may change files that nobody protects."""
+    text = "name the Python command that it starts"
+    started = _starts(script) if script else []
+    if not started:
+        return f"{text}, as in `slowstep survey -- python train.py`"
+    number, line = started[-1]
+    return f"{text}: line {number} of {script.name} has `{textwrap.shorten(line, LONGEST_LINE, placeholder=' …')}`"
+
+
+def _starts(script: Path) -> list[tuple[int, str]]:
+    """Return the lines of a script that start Python programs, by their numbers. A line may go on in the next ones."""
+    try:
+        text = script.read_bytes()[:MOST_READ].decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    found, number = [], 1
+    for line in re.findall(r"(?:[^\n\\]|\\.)*\n?", text, re.DOTALL):
+        words = [os.path.basename(word) for word in line.partition("#")[0].split()]
+        if any(PYTHON.fullmatch(word) or word in LAUNCHERS for word in words):
+            found.append((number, " ".join(line.replace("\\\n", " ").split())))
+        number += line.count("\n")
+    return found
 
 
 def _executable(name: str, folder: Path, env: Mapping[str, str]) -> str:
