@@ -332,6 +332,11 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
             id="idle gradients",
         ),
         pytest.param(
+            ("own_rule.py",),
+            [Change("model.own_rule", False, "own_rule", "optimizer.step()")],
+            id="own rule",
+        ),
+        pytest.param(
             ("traced.py",),
             [Change("process.tracing", False, "tracing", "profiler.enable()")],
             id="tracing",
@@ -670,7 +675,15 @@ def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]
     assert {"double_precision"} == {"trim_padding", "double_precision", "precision"} & proposed("from_numpy.py")
     assert "idle_gradients" in proposed("distils.py")
     assert "tracing" in proposed("traced.py")
-    commands_own = {"trim_padding", "trim_constant_columns", "double_precision", "idle_gradients", "tracing"}
+    assert "own_rule" in proposed("own_rule.py")
+    commands_own = {
+        "trim_padding",
+        "trim_constant_columns",
+        "double_precision",
+        "idle_gradients",
+        "own_rule",
+        "tracing",
+    }
     assert not commands_own & proposed(*PLAIN)
     assert "fused" not in proposed(*PLAIN)  # AdamW's is a level of optim
     assert {"logging_steps", "gradient_checkpointing"} <= proposed(*TRAINER)

@@ -27,6 +27,7 @@ LINES = {
     "dataset.trim_padding": "pad each batch to its longest example  # in the collate_fn",
     "dataset.trim_constant_columns": "pad each batch to its longest example, where that is padding",
     "model.idle_gradients": "requires_grad_(False) on what no optimizer updates, or no_grad around it",
+    "model.own_rule": "an optimizer that updates all weights in few calls (torch._foreach_…, torch.compile)",
     "model.double_precision": "model.float()  # and what it is called with alike",
     "model.sdpa_backend": "torch.nn.attention.sdpa_kernel(...)  # around the training loop",
     "process.num_threads": "torch.set_num_threads({value})",

@@ -150,6 +150,9 @@ NEEDED: Mapping[str, Refuses] = {
     "model.idle_gradients": lambda value, run, objects: (
         "which weights have gradients is the program's own code" if value else None
     ),
+    "model.own_rule": lambda value, run, objects: (
+        "an optimizer with another rule is another program" if value else None
+    ),
     "model.torch_compile_dynamic": _nothing,
 }
 """What speaks against a value of another section."""

@@ -179,7 +179,7 @@ LONG = 200
 """The letters of a value that is no longer told."""
 
 
-COMMANDS_OWN = ("double_precision", "idle_gradients", "padded_columns", "constant_columns", "tracing")
+COMMANDS_OWN = ("double_precision", "idle_gradients", "own_rule", "padded_columns", "constant_columns", "tracing")
 """Facts that only a command's program has, and that change what can be tried with it."""
 
 
@@ -238,7 +238,7 @@ def _seen(survey: SurveyRecord) -> Iterator[tuple[str, Seen]]:
         if key in facts:
             yield f"process.{key}", Seen(value=facts[key], place=places.of_flag(f"process.{key}"))
     yield "garbage_collection_share", Seen(value=training.get("garbage_collection_share", 0.0))
-    for name in ("memory_format", "experts_implementation", "double_precision", "idle_gradients"):
+    for name in ("memory_format", "experts_implementation", "double_precision", "idle_gradients", "own_rule"):
         yield f"model.{name}", Seen(value=facts.get(name))
     for key, value in facts.items():
         if made := MADE.get(key.partition(".")[0]):

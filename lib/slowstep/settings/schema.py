@@ -45,6 +45,8 @@ class Model:
     """False for computing in 32 bits where a command's model has weights of 64. Described runs have none."""
     idle_gradients: bool | None = None
     """False for no gradients of weights that none of a command's optimizers has. Described runs have no such."""
+    own_rule: bool | None = None
+    """False for updates by one kernel where a command's optimizer has a rule of its own. Described runs have none."""
     torch_compile_dynamic: bool | None = None
     """The argument `dynamic` of torch.compile, for which TrainingArguments has no name."""
 

@@ -13,6 +13,7 @@ from slowstep_probe.changing.flags import Flags
 from slowstep_probe.changing.loaders import LoaderArguments
 from slowstep_probe.changing.models import ModelChanges
 from slowstep_probe.changing.optimizers import OptimizerArguments
+from slowstep_probe.changing.own_rule import KernelInItsPlace
 from slowstep_probe.changing.padding import TrimPadding
 from slowstep_probe.changing.sharding import Sharding
 from slowstep_probe.changing.wanted import Wanted
@@ -59,6 +60,7 @@ class Interceptors:
         LoaderArguments(self.wanted, lambda place: not self.by_trainer and self._feeds(place)).attach(patches)
         TrimPadding(self.wanted, self._feeds).attach(patches)
         OptimizerArguments(self.wanted).attach(patches)
+        KernelInItsPlace(self.wanted).attach(patches)
 
     def settle(self, models: Sequence[torch.nn.Module]) -> list[str]:
         """Change models that are known now; return why those changes were not made that have no place in them."""

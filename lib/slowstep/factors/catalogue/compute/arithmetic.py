@@ -338,6 +338,23 @@ FACTORS = (
         accepts=switch,
     ),
     Factor(
+        name="own_rule",
+        title="Optimizer with a rule of its own",
+        hypothesis="The optimizer is none of PyTorch's, and goes over its parameters in Python; one kernel goes once.",
+        cause="Updating by an optimizer that is none of PyTorch's",
+        meaning=Meaning.DIAGNOSTIC,
+        changes="updates weights by one kernel of AdamW at a learning rate of nearly 0, which is another rule; shows "
+        "the most that a faster update can bring",
+        limits="a faster update by the same rule",
+        **section("model.own_rule", default=False),
+        touches=frozenset({"optimizer"}),
+        examples=(False,),
+        bound="optimizer",
+        requires=of_a_command("own_rule", "optimizer that is none of PyTorch's"),
+        accepts=one_of(False),
+        undoes=True,
+    ),
+    Factor(
         name="foreach",
         title="Optimizer over lists of tensors",
         hypothesis="The optimizer goes from parameter to parameter; one call over all of them launches less.",
