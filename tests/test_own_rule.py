@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -21,14 +21,16 @@ def rule() -> type[torch.optim.Optimizer]:
     class Descent(torch.optim.Optimizer):
         def __init__(self, params: object) -> None:
             super().__init__(params, {"lr": 0.1})  # type: ignore[arg-type]
-            self.steps = 0
+            self.steps, self.calls = 0, 1
 
         @torch.no_grad()
-        def step(self, closure: object = None) -> None:
+        def step(self, closure: Callable[[], float] | None = None) -> float | None:
             self.steps += 1
+            losses = [closure() for _ in range(self.calls)] if closure else [None]
             for weight in self.param_groups[0]["params"]:
                 grad = weight.grad.to_dense() if weight.grad.is_sparse else weight.grad
                 weight -= 0.1 * grad
+            return losses[-1]
 
     return Descent
 
@@ -41,14 +43,14 @@ def wanted() -> Iterator[Wanted]:
     patches.remove()
 
 
-def trained(optimizer: torch.optim.Optimizer, *closure: object) -> int:
+def trained(optimizer: torch.optim.Optimizer) -> int:
     """Take two steps; return how many steps PyTorch's own hooks saw."""
     seen = list[int]()
     hook = register_optimizer_step_post_hook(lambda *_: seen.append(1))
     for _ in range(2):
         for weight in optimizer.param_groups[0]["params"]:
             weight.grad = torch.ones_like(weight)
-        optimizer.step(*closure)
+        optimizer.step()
     hook.remove()
     return len(seen)
 
@@ -66,14 +68,21 @@ def test_a_kernel_updates_in_the_place_of_a_rule(wanted: Wanted) -> None:
     assert [one.key for one in wanted.made] == [OWN_RULE]
 
 
-def test_a_rule_that_needs_a_closure_is_left_alone(wanted: Wanted) -> None:
-    """What the closure computes is more than the update."""
-    optimizer = rule()([nn.Parameter(torch.ones(3))])
-    trained(optimizer, lambda: None)
+@pytest.mark.parametrize(("calls", "by_the_rule"), [(1, 1), (2, 3)])
+def test_a_rule_that_calls_a_closure_again_is_left_alone(calls: int, by_the_rule: int, wanted: Wanted) -> None:
+    """What the closure computes there is more than the update. Lightning gives one to each step, to be called once."""
+    optimizer, computed = rule()([nn.Parameter(torch.ones(3))]), list[int]()
+    optimizer.calls = calls
 
-    assert optimizer.steps == 2
-    assert optimizer_facts(optimizer)["own_rule"]
-    assert not wanted.made
+    def closure() -> float:
+        optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
+        computed.append(1)
+        return 0.5
+
+    assert [optimizer.step(closure) for _ in range(3)] == [0.5] * 3
+    assert len(computed) == 3 * calls
+    assert optimizer.steps == by_the_rule
+    assert optimizer_facts(optimizer)["own_rule"] == (calls > 1)
 
 
 def test_sparse_gradients_are_left_to_the_rule(wanted: Wanted) -> None:

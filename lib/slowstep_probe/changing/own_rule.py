@@ -25,14 +25,16 @@ HARDLY = 1e-6
 class KernelInItsPlace:
     """Has weights updated by one kernel of AdamW where the program's optimizer has a rule of its own.
 
-    Weights on other devices than CPUs and CUDA's, complex, sparse or sharded ones, and steps that call a closure are
-    left to the rule.
+    Left to the rule are weights on other devices than CPUs and CUDA's, complex, sparse and sharded ones, and steps that
+    call a closure more than once, since what it computes is more than the update.
     """
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
         self.updated: WeakSet[torch.optim.Optimizer] = WeakSet()
         """The optimizers that it has stood in for."""
+        self._call_once: WeakSet[torch.optim.Optimizer] = WeakSet()
+        """The optimizers that have called a closure once in a step."""
         self._states = WeakTensorKeyDictionary()
         """By weight, the means of its gradients and of their squares, and the number of updates."""
 
@@ -50,19 +52,45 @@ class KernelInItsPlace:
             return step
 
         def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            weights = [w for group in optimizer.param_groups for w in group["params"] if w.grad is not None]
-            if any(one is not None for one in (*args, *kwargs.values())) or not all(map(_has_kernel, weights)):
+            given = [one for one in (*args, *kwargs.values()) if one is not None]
+            if not given:
+                return None if self._updates(optimizer) else step(optimizer)
+            if len(given) > 1 or not callable(given[0]):
                 return step(optimizer, *args, **kwargs)
-            self._update(weights)
-            if optimizer not in self.updated:
-                self.updated.add(optimizer)
-                self.wanted.note_once(OWN_RULE, type(optimizer).__name__, True, False)
-            return None
+            if optimizer not in self._call_once:
+                return self._counted(step, optimizer, given[0])
+            with torch.enable_grad():
+                loss = given[0]()
+            return loss if self._updates(optimizer) else step(optimizer, lambda: loss)
 
         functools.update_wrapper(stepped, step, updated=())
         del stepped.__wrapped__  # it is no wrapper of the rule, which is not called
         setattr(stepped, ONE_IN_ITS_PLACE, self)
         return stepped
+
+    def _counted(self, step: Callable[..., Any], optimizer: Any, closure: Callable[[], Any]) -> Any:
+        """Take a step by the rule, and note whether it calls its closure once."""
+        calls = list[int]()
+
+        def counting() -> Any:
+            calls.append(1)
+            return closure()
+
+        result = step(optimizer, counting)
+        if len(calls) == 1:
+            self._call_once.add(optimizer)
+        return result
+
+    def _updates(self, optimizer: Any) -> bool:
+        """Update the weights that have gradients; return whether there is a kernel for all of them."""
+        weights = [w for group in optimizer.param_groups for w in group["params"] if w.grad is not None]
+        if not all(map(_has_kernel, weights)):
+            return False
+        self._update(weights)
+        if optimizer not in self.updated:
+            self.updated.add(optimizer)
+            self.wanted.note_once(OWN_RULE, type(optimizer).__name__, True, False)
+        return True
 
     @torch.no_grad()
     def _update(self, weights: list[torch.Tensor]) -> None:
