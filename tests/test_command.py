@@ -164,7 +164,8 @@ python prepare.py
 exec python -u train.py \\
     --lr 0.1 \\
     "$@"
-echo done
+if [ $# -gt 9 ]; then python evaluate.py; fi
+echo done with python
 """
 
 
@@ -177,7 +178,16 @@ def test_a_script_of_a_shell_is_refused_with_the_command_that_it_starts(words: l
     with pytest.raises(CommandError, match="name the Python command that it starts") as refused:
         resolve(words, folder, PATHS)
 
-    assert 'line 6 of train.sh has `exec python -u train.py --lr 0.1 "$@"`' in str(refused.value)
+    said = str(refused.value)
+    assert 'line 6 `exec python -u train.py --lr 0.1 "$@"`, line 9 `if [' in said
+    assert "done with" not in said
+
+
+@pytest.mark.parametrize("words", [["bash", "-c", "python train.py " + "x" * 300], ["nice", "python", "train.py"]])
+def test_other_words_of_a_shell_or_a_wrapper_are_no_script(words: list[str], folder: Path) -> None:
+    """Nothing is read, whatever they are."""
+    with pytest.raises(CommandError, match="as in `slowstep survey"):
+        resolve(words, folder, PATHS)
 
 
 @pytest.mark.parametrize(

@@ -135,12 +135,24 @@ def test_lines_of_a_function_that_trains_nothing_count_together() -> None:
     """None of them takes a good part of the time; the function does."""
     steps = HEALTHY | {"other": 0.12}
     seen = profiled(places={"other": {f"average.py:{line} in update": 0.02 for line in (4, 5, 6, 7)}})
-    together = replace(seen, places=[replace(place, within="average.py in update") for place in seen.places])
+    together = replace(seen, places=[replace(p, within="average.py in update", together=0.1) for p in seen.places])
     (one,) = suspects(facts(steps, profile=together), MINIMUM)
 
     assert suspects(facts(steps, profile=seen), MINIMUM) == []
-    assert one.share.mean == pytest.approx(0.08)
-    assert all("in update" in part for part in one.consists_of)
+    assert one.share.mean == pytest.approx(0.1)
+    assert one.consists_of == ["average.py:4 in update and other lines that update runs 10 %"]
+
+
+def test_a_large_line_of_a_function_stands_by_itself() -> None:
+    """What else the function runs stands beside it."""
+    seen = profiled(places={"other": {"average.py:4 in update": 0.06, "average.py:9 in blended": 0.01}})
+    together = replace(seen, places=[replace(p, within="average.py in update", together=0.08) for p in seen.places])
+    (one,) = suspects(facts(HEALTHY | {"other": 0.12}, profile=together), MINIMUM)
+
+    assert one.consists_of == [
+        "average.py:4 in update 6.0 %",
+        "average.py:9 in blended and other lines that update runs 2.0 %",
+    ]
 
 
 def test_a_pause_in_a_pass_is_found_without_its_flops() -> None:

@@ -9,13 +9,12 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from slowstep_probe.changing.own_rule import OWN_RULE, KernelInItsPlace
+from slowstep_probe.changing.own_rule import OWN_RULE, KernelInItsPlace, OneByOne
 from slowstep_probe.changing.wanted import Wanted
-from slowstep_probe.observed import optimizer_facts
 from slowstep_probe.patches import Patches
 
 
-def rule() -> type[torch.optim.Optimizer]:
+def rule(update: Callable[[list[torch.Tensor]], None] | None = None) -> type[torch.optim.Optimizer]:
     """A class of its own, as each program defines one: PyTorch changes it when its first object is made."""
 
     class Descent(torch.optim.Optimizer):
@@ -27,12 +26,27 @@ def rule() -> type[torch.optim.Optimizer]:
         def step(self, closure: Callable[[], float] | None = None) -> float | None:
             self.steps += 1
             losses = [closure() for _ in range(self.calls)] if closure else [None]
-            for weight in self.param_groups[0]["params"]:
-                grad = weight.grad.to_dense() if weight.grad.is_sparse else weight.grad
-                weight -= 0.1 * grad
+            (update or one_by_one)(self.param_groups[0]["params"])
             return losses[-1]
 
     return Descent
+
+
+def one_by_one(weights: list[torch.Tensor]) -> None:
+    """Go from weight to weight."""
+    for weight in weights:
+        weight -= 0.1 * (weight.grad.to_dense() if weight.grad.is_sparse else weight.grad)
+
+
+def all_together(weights: list[torch.Tensor]) -> None:
+    """Go over all of them in one call."""
+    torch._foreach_add_(weights, [weight.grad for weight in weights], alpha=-0.1)
+
+
+def by_products(weights: list[torch.Tensor]) -> None:
+    """Make each gradient orthogonal, by products of matrices that no kernel does without."""
+    for weight in weights:
+        weight -= 0.1 * weight.grad @ weight.grad.T @ weight.grad
 
 
 @pytest.fixture
@@ -60,10 +74,8 @@ def test_a_kernel_updates_in_the_place_of_a_rule(wanted: Wanted) -> None:
     weights = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in (torch.float32, torch.float64)]
     optimizer = rule()(weights)
 
-    assert optimizer_facts(optimizer)["own_rule"]
     assert trained(optimizer) == 2
     assert optimizer.steps == 0
-    assert not optimizer_facts(optimizer)["own_rule"]
     assert all(0 < float((1 - weight).max()) < 1e-4 for weight in weights)
     assert [one.key for one in wanted.made] == [OWN_RULE]
 
@@ -82,7 +94,7 @@ def test_a_rule_that_calls_a_closure_again_is_left_alone(calls: int, by_the_rule
     assert [optimizer.step(closure) for _ in range(3)] == [0.5] * 3
     assert len(computed) == 3 * calls
     assert optimizer.steps == by_the_rule
-    assert optimizer_facts(optimizer)["own_rule"] == (calls > 1)
+    assert bool(wanted.made) == (calls == 1)
 
 
 def test_sparse_gradients_are_left_to_the_rule(wanted: Wanted) -> None:
@@ -95,17 +107,60 @@ def test_sparse_gradients_are_left_to_the_rule(wanted: Wanted) -> None:
     assert (optimizer.steps, wanted.made) == (1, [])
 
 
-def test_an_optimizer_of_pytorch_has_no_rule_of_its_own(wanted: Wanted) -> None:
-    """Nor has a class of the program that inherits its update."""
+class Inherits(torch.optim.SGD):
+    """A class of the program with PyTorch's update."""
 
-    class Mine(torch.optim.SGD):
-        """It changes nothing."""
 
-    for kind in (torch.optim.AdamW, Mine):
-        optimizer = kind([nn.Parameter(torch.ones(3))], lr=0.1)
-        trained(optimizer)
-        assert not optimizer_facts(optimizer)["own_rule"]
-    assert not wanted.made
+@pytest.mark.parametrize(
+    ("kind", "is_own"),
+    [
+        (rule(), True),
+        (rule(all_together), False),
+        (rule(by_products), False),
+        (torch.optim.SGD, False),
+        (Inherits, False),
+    ],
+)
+def test_a_rule_goes_from_weight_to_weight_or_not(kind: type[torch.optim.Optimizer], is_own: bool) -> None:
+    """What is done in few calls, and what is made of products, gains nothing by a kernel."""
+    looks, patches = OneByOne(), Patches()
+    looks.attach(patches)
+    optimizer = kind([nn.Parameter(torch.ones(3, 3)) for _ in range(5)])
+    trained(optimizer)
+    patches.remove()
+
+    assert looks.seen == is_own
+
+
+@pytest.mark.parametrize(("calls", "is_own"), [(1, True), (2, False)])
+def test_what_a_closure_computes_is_no_part_of_a_rule(calls: int, is_own: bool) -> None:
+    """One that is called again computes more than a gradient."""
+    looks, patches, weight = OneByOne(), Patches(), nn.Parameter(torch.ones(3, 3))
+    looks.attach(patches)
+    optimizer = rule()([weight])
+    optimizer.calls = calls
+
+    def closure() -> float:
+        weight.grad = weight.detach() @ weight.detach()
+        return 0.5
+
+    for _ in range(3):
+        optimizer.step(closure)
+    patches.remove()
+
+    assert looks.seen == is_own
+
+
+def test_where_a_kernel_stands_in_no_rule_is_seen(wanted: Wanted) -> None:
+    """That proves the change."""
+    looks, patches = OneByOne(), Patches()
+    looks.attach(patches)
+    optimizer = rule()([nn.Parameter(torch.ones(3)) for _ in range(9)])
+    trained(optimizer)
+    trained(optimizer)
+    patches.remove()
+
+    assert not looks.seen
 
 
 def test_everything_is_put_back() -> None:

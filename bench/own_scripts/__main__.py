@@ -205,7 +205,7 @@ def is_right(row: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
     length must be found within a tenth.
     """
     if "expected" not in scenario:
-        gains = bool(row["truth"]) and row["truth"][0] > 1 and agrees(row["said"], row["truth"])
+        gains = bool(row["truth"]) and row["truth"][1] > 1 and agrees(row["said"], row["truth"])
         return row["first"] == NOTHING or gains
     length = scenario.get("exchange_ms")
     found = row.get("exchange_ms") or [math.inf]

@@ -24,6 +24,9 @@ PHASES = (
 )
 """The phases that a step's time can go to, in the order of a step. Together they are the wall time of a block."""
 
+TRAINS = ("forward", "backward", "optimizer")
+"""The phases that train."""
+
 WHERE_RANKS_WAIT = frozenset({"backward", "communication"})
 """The phases in which ranks wait for each other: gradients are exchanged in the backward pass. Collectives that the
 code calls in another phase make that one of them, too."""
@@ -236,8 +239,10 @@ class Place:
     """The library's function in which most of that time is spent, where a line calls a library that trains by itself:
     `PIL/ImageFile.py in load`."""
     within: str = ""
-    """The outermost function of the user's own that runs there and trains nothing: `train.py in update`. It is empty
-    in functions that train, and where the loss is made."""
+    """The outermost of the user's functions on the stack that trains nothing: `train.py in update`. It is empty where
+    all of them train, and where the loss is made."""
+    together: float = 0.0
+    """The share of the time, 0 to 1, in which the training stood in that function in this phase, at whatever line."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ Nothing here knows the settings, so that no fact can be an echo of what was aske
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -115,27 +114,7 @@ def optimizer_facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         "optimizer_state_bits": numbers.most_common(1)[0][0] if numbers else None,
         **_paging(optimizer, states),
         "foreach": group.get("foreach"),
-        "own_rule": _has_own_rule(optimizer),
     }
-
-
-WITH_KERNELS = {"torch", "bitsandbytes", "torchao", "apex", "deepspeed", "accelerate", "transformer_engine"}
-"""Packages whose optimizers have kernels of their own, or call those of others."""
-
-ONE_IN_ITS_PLACE = "one_kernel"
-"""The attribute of an optimizer's `step` that holds the kernel in its place."""
-
-
-def _has_own_rule(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an optimizer updates weights by a rule of its own, and no kernel has done so in its place."""
-    step = inspect.unwrap(type(optimizer).step)
-    instead = getattr(step, ONE_IN_ITS_PLACE, None)
-    return optimizer not in instead.updated if instead else is_rule_of_its_own(step)
-
-
-def is_rule_of_its_own(step: Callable[..., Any]) -> bool:
-    """Return whether a `step` is none of a package with kernels: the program's, or a package's in Python."""
-    return (getattr(step, "__module__", "") or "").partition(".")[0] not in WITH_KERNELS
 
 
 PAGED_FROM = 100_000

@@ -122,6 +122,12 @@ def from_here(file: str) -> str:
     return real(file).removeprefix(folder)
 
 
+def is_own(file: str) -> bool:
+    """Return whether a file is the user's own, or belongs to the package that a console script starts."""
+    kind = kind_of(file)
+    return kind == "user" or (kind == "library" and is_started(file))
+
+
 def is_started(file: str) -> bool:
     """Return whether a file belongs to the package that a console script starts."""
     return bool(PACKAGES) and real(file).startswith(tuple(PACKAGES))

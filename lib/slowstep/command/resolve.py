@@ -26,8 +26,10 @@ SEVERAL = ("mpirun", "mpiexec", "srun", "horovodrun")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 """Launchers that are Python programs."""
 
-MOST_READ, LONGEST_LINE = 2**16, 200
-"""The bytes of a shell's script that are read, and the letters of a line of it that are told."""
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
+
+MOST_READ, LONGEST_LINE, MOST_LINES = 2**16, 200, 3
+"""The bytes of a shell's script that are read, and the letters of a line of it and the lines that are told."""
 
 MINIMA = {"python": (3, 10), "torch": (2, 6)}
 
@@ -91,12 +93,18 @@ def _python_of(words: list[str], folder: Path, env: Mapping[str, str]) -> tuple[
         return found, options, arguments
     interpreter = _shebang(found)
     if interpreter is None:
-        script = next((folder / word for word in words[1:] if (folder / word).is_file()), None)
-        raise CommandError(f"{words[0]} is no Python program ({found}); {_name_instead(script)}")
+        raise CommandError(f"{words[0]} is no Python program ({found}); {_name_instead(_script_in(words, folder))}")
     python = _executable(interpreter[0], folder, env)
     if not PYTHON.fullmatch(os.path.basename(python)):
         raise CommandError(f"{words[0]} is run by {interpreter[0]}, which is no Python; {_name_instead(Path(found))}")
     return python, interpreter[1:], [found, *words[1:]]
+
+
+def _script_in(words: Sequence[str], folder: Path) -> Path | None:
+    """Return the script that a shell is given; None if the words are none of a shell's with a script."""
+    if os.path.basename(words[0]) not in SHELLS:
+        return None
+    return next((folder / word for word in words[1:] if os.path.isfile(folder / word)), None)
 
 
 def _name_instead(script: Path | None) -> str:
@@ -105,20 +113,21 @@ def _name_instead(script: Path | None) -> str:
     started = _starts(script) if script else []
     if not started:
         return f"{text}, as in `slowstep survey -- python train.py`"
-    number, line = started[-1]
-    return f"{text}: line {number} of {script.name} has `{textwrap.shorten(line, LONGEST_LINE, placeholder=' …')}`"
+    lines = [f"line {number} `{textwrap.shorten(line, LONGEST_LINE, placeholder=' …')}`" for number, line in started]
+    return f"{text}; {script.name} has in {', '.join(lines[-MOST_LINES:])}"
 
 
 def _starts(script: Path) -> list[tuple[int, str]]:
     """Return the lines of a script that start Python programs, by their numbers. A line may go on in the next ones."""
     try:
-        text = script.read_bytes()[:MOST_READ].decode("utf-8", errors="replace")
+        with script.open("rb") as file:
+            text = file.read(MOST_READ).decode("utf-8", errors="replace")
     except OSError:
         return []
     found, number = [], 1
     for line in re.findall(r"(?:[^\n\\]|\\.)*\n?", text, re.DOTALL):
-        words = [os.path.basename(word) for word in line.partition("#")[0].split()]
-        if any(PYTHON.fullmatch(word) or word in LAUNCHERS for word in words):
+        words = [os.path.basename(word) for word in re.split(r"(?:^|\s)#", line, maxsplit=1)[0].split()]
+        if any(PYTHON.fullmatch(word) or word in LAUNCHERS for word in words[:-1]):
             found.append((number, " ".join(line.replace("\\\n", " ").split())))
         number += line.count("\n")
     return found

@@ -6,12 +6,12 @@ The names are those of ATen, the library that runs them (`aten::addmm`), and of 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slowstep.records import Operator, Place, ProfileRecord
 from slowstep.text.numbers import percentage
+from slowstep_probe.measured import TRAINS
 from slowstep_probe.trial.loops import PRODUCTS
 
 ATTENTION = re.compile(r"scaled_dot_product|flash_attention|efficient_attention|::b(addb)?mm|_softmax|sdpa", re.I)
@@ -37,9 +37,6 @@ HINTS = (
 
 PROFILED_TO = 1.5
 """The factor by which a share from a profile of a few steps may be off."""
-
-TRAINS = ("forward", "backward", "optimizer")
-"""The phases that train."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,17 +108,28 @@ def share_of(profile: ProfileRecord, kind: re.Pattern[str]) -> float:
 def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     """Return the places in the code where a phase spends at least the share `least` of the time, largest first.
 
-    The lines that a function runs which trains nothing, an update of averages say, count together.
+    A function that trains nothing, an update of averages say, is one place with all that it runs, but for lines that
+    take so much alone.
 
     Between the phases, a line at which the training spends more in a pass or an optimizer is none of them: it calls all
     of that, `trainer.fit(model)` say, and the time beside it is the way of a library from one phase to the next.
     """
-    there, together = [p for p in seen if p.phase == phase], Counter[str]()
-    for one in there:
-        together[one.within or one.where] += one.share
-    found = [p for p in there if together[p.within or p.where] >= least]
-    calls = {p.where for p in found if phase == "other" and p.share < _trained_at(seen, p.where)}
-    return [Part(what=_named(p), share=p.share) for p in found if p.where not in calls]
+    there = [p for p in seen if p.phase == phase]
+    lines = [p for p in there if p.share >= least]
+    calls = {p.where for p in lines if phase == "other" and p.share < _trained_at(seen, p.where)}
+    found = [Part(what=_named(p), share=p.share) for p in lines if p.where not in calls]
+    functions = {p.within: p.together for p in there if p.within and p.together >= least}
+    for function, share in functions.items():
+        rest = share - sum(p.share for p in lines if p.within == function)
+        small = next((p for p in there if p.within == function and p not in lines), None)
+        if small is not None and rest > 0:
+            found.append(Part(what=f"{_named(small)} and other lines that {_name(function)} runs", share=rest))
+    return sorted(found, key=lambda part: -part.share)
+
+
+def _name(function: str) -> str:
+    """Return the name of a function without its file, `train.py in update`."""
+    return function.rpartition(" ")[2]
 
 
 def _named(place: Place) -> str:

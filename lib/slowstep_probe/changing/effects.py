@@ -12,6 +12,7 @@ from slowstep_probe.changing.double_precision import is_double
 from slowstep_probe.changing.flags import process_facts, sdpa_backend, tf32
 from slowstep_probe.changing.idle_gradients import IdleGradients
 from slowstep_probe.changing.models import configurations_of, experts_of
+from slowstep_probe.changing.own_rule import OneByOne
 from slowstep_probe.changing.padding import PaddedColumns
 from slowstep_probe.observed import adapter_facts
 from slowstep_probe.patches import Patches
@@ -31,6 +32,7 @@ class Effects:
         """True if the backward pass looked for values that are not finite, at any time."""
         self._padding = PaddedColumns()
         self._idle = IdleGradients(models)
+        self._one_by_one = OneByOne()
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -38,6 +40,7 @@ class Effects:
         patches.around(torch.amp.autocast_mode.autocast, "__enter__", self._entered)
         patches.look(torch, "set_anomaly_enabled", self._anomaly_set)
         self._idle.attach(patches)
+        self._one_by_one.attach(patches)
 
     def attach_outside(self, patches: Patches) -> None:
         """Begin to look at batches as the program gets them, after all changes of them were attached."""
@@ -55,6 +58,7 @@ class Effects:
             "double_precision": any(map(is_double, models)),
             **self._padding.facts(loader),
             "idle_gradients": self._idle.seen,
+            "own_rule": self._one_by_one.seen,
             "experts_implementation": _experts(models),
             **process_facts(),
             "detect_anomaly": self.anomaly or torch.is_anomaly_enabled(),

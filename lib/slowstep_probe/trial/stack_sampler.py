@@ -16,13 +16,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 from types import FrameType
 from typing import NamedTuple
 
 from slowstep_probe.graphs import any_made
-from slowstep_probe.measured import Place
-from slowstep_probe.places import LIBRARIES, is_started, kind_of, nearest, real
+from slowstep_probe.measured import TRAINS, Place
+from slowstep_probe.places import LIBRARIES, is_own, kind_of, nearest, real
 from slowstep_probe.trial.thread_timer import ThreadTimer
 
 PERIOD = 0.002
@@ -38,9 +39,6 @@ look would mostly happen where an operator lets go of the interpreter, and loops
 KEPT = 12
 """The most places that are kept for each phase."""
 
-
-TRAINS = {"forward", "backward", "optimizer"}
-"""The phases that train."""
 
 TRAINING = {"data", *TRAINS}
 """The phases of which a library's loop has several."""
@@ -135,6 +133,17 @@ class StackSampler:
                 self.look(frame, round(1e6 * since))
 
 
+class Function(NamedTuple):
+    """A function of the user's own: the file and the line at which it begins, and its name."""
+
+    file: str
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{_shown(self.file)} in {self.name}"
+
+
 class Seen(NamedTuple):
     """What one look sees."""
 
@@ -146,7 +155,7 @@ class Seen(NamedTuple):
     """True if that is the user's own code."""
     inside: str = ""
     """The function of a package there."""
-    functions: tuple[str, ...] = ()
+    functions: tuple[Function, ...] = ()
     """The user's own functions on the stack, outermost first."""
 
 
@@ -180,14 +189,18 @@ class Places(StackSampler):
 def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
     """Return the places of the looks that were `found`, as `Places.stop` does."""
     whole, trains = found.total() or 1, _functions_that_train(found, phases)
-    told = Counter[tuple[str, str, bool]]()
-    inside, within = (defaultdict[tuple[str, str, bool], Counter[str]](Counter) for _ in range(2))
+    told, together = Counter[tuple[str, str, bool]](), Counter[tuple[str, Function | None]]()
+    inside = defaultdict[tuple[str, str, bool], Counter[str]](Counter)
+    within = defaultdict[tuple[str, str, bool], Counter[Function | None]](Counter)
     for seen, time_there in found.items():
-        place = (_phase(phases, seen.mark), seen.where, seen.own)
+        phase = _phase(phases, seen.mark)
+        place = (phase, seen.where, seen.own)
         told[place] += time_there
         inside[place][seen.inside] += time_there
-        beside = "" if _makes_the_loss(phases, seen.mark) else next((f for f in seen.functions if f not in trains), "")
+        beside = next((f for f in seen.functions if f not in trains), None)
+        beside = None if _makes_the_loss(phases, seen.mark) else beside
         within[place][beside] += time_there
+        together[phase, beside] += time_there
     calling = _calls_what_trains(told, whole)
     number, kept = Counter[str](), []
     for (phase, where, own), time_there in told.most_common():
@@ -195,8 +208,10 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
         if number[phase] <= KEPT:
             package = _most(inside[phase, where, own]) if where.removesuffix(WAITS) in calling else ""
             function = within[phase, where, own].most_common(1)[0][0]
-            share = time_there / whole
-            kept.append(Place(phase=phase, where=where, own=own, share=share, inside=package, within=function))
+            place = Place(phase=phase, where=where, own=own, share=time_there / whole, inside=package)
+            if function is not None:
+                place = replace(place, within=str(function), together=together[phase, function] / whole)
+            kept.append(place)
     return kept
 
 
@@ -205,20 +220,27 @@ def _phase(phases: Sequence[str], mark: int) -> str:
 
 
 def _makes_the_loss(phases: Sequence[str], mark: int) -> bool:
-    """Return whether a time between the phases follows a forward pass: the loss is made there, which is training."""
+    """Return whether a time between the phases follows a forward pass, or comes before a backward pass.
+
+    The loss is made there, which is training.
+    """
     if _phase(phases, mark) != "other":
         return False
     before = (phases[at] for at in range(min(mark, len(phases)) - 1, -1, -1))
-    return next((phase for phase in before if phase != "other"), "") == "forward"
+    after = (phases[at] for at in range(mark + 1, len(phases)))
+    last, following = (next((phase for phase in some if phase != "other"), "") for some in (before, after))
+    return last == "forward" or following == "backward"
 
 
-def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[str]:
+def _functions_that_train(found: Counter[Seen], phases: Sequence[str]) -> set[Function]:
     """Return the user's functions that call a pass or an optimizer, or run within one."""
-    taken = Counter[str]()
+    taken = Counter[Function]()
+    whole = 0
     for seen, time_there in found.items():
         if _phase(phases, seen.mark) in TRAINS:
+            whole += time_there
             taken.update(dict.fromkeys(seen.functions, time_there))
-    return {function for function, time_there in taken.items() if time_there >= SOME * found.total()}
+    return {function for function, time_there in taken.items() if time_there >= SOME * whole}
 
 
 def _calls_what_trains(told: Counter[tuple[str, str, bool]], whole: int) -> set[str]:
@@ -245,14 +267,15 @@ def _package_function(frame: FrameType) -> str:
     return ""
 
 
-def _own_functions(frame: FrameType) -> tuple[str, ...]:
-    """Return the user's own functions on a stack with their files, outermost first: `train.py in update`."""
-    own = [one for one in stack(frame) if _is_own(one.f_code.co_filename)]
-    return tuple(f"{_shown(one.f_code.co_filename)} in {_function(one)}" for one in reversed(own))
+def _own_functions(frame: FrameType) -> tuple[Function, ...]:
+    """Return the user's own functions on a stack, outermost first, each once. Lambdas and the like are none."""
+    codes = [one.f_code for one in stack(frame) if is_own(one.f_code.co_filename)]
+    own = [Function(c.co_filename, c.co_firstlineno, c.co_name) for c in reversed(codes) if not _is_nameless(c.co_name)]
+    return tuple(dict.fromkeys(own))
 
 
-def _is_own(file: str) -> bool:
-    return (kind := kind_of(file)) == "user" or (kind == "library" and is_started(file))
+def _is_nameless(name: str) -> bool:
+    return name.startswith("<") and name != "<module>"
 
 
 def place_of(frame: FrameType, within: str = "") -> tuple[str, bool]:

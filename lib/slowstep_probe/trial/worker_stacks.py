@@ -55,10 +55,8 @@ class WorkerStacks:
         self._ready = DefaultSelector()
         self._ready.register(self._read, EVENT_READ)
         self._watched: set[int] = set()
-        self._asked = Counter[int]()
-        """How often each worker was asked to look."""
-        self._number = 0
-        """How often this worker was: a late answer to an earlier question is none to this one."""
+        self._late = set[int]()
+        """Workers that have not told yet what they saw at an earlier time, which is no answer to what is asked now."""
         self._look: _Look | None = None
         if hasattr(signal, "SIGRTMIN"):
             for number, act in ((SIGNAL, self._looks), (ENOUGH, self._tells)):
@@ -72,10 +70,10 @@ class WorkerStacks:
         """
         if signal.getsignal(SIGNAL) != self._looks or signal.getsignal(ENOUGH) != self._tells:
             return
-        for pid in set(workers) - self._watched:
+        self._late -= {told["pid"] for told in self._told(0.0)}
+        for pid in set(workers) - self._watched - self._late:
             if _handles(pid):
                 self._watched.add(pid)
-                self._asked[pid] += 1
                 with contextlib.suppress(OSError):
                     os.kill(pid, SIGNAL)
 
@@ -88,17 +86,23 @@ class WorkerStacks:
                 os.kill(pid, ENOUGH)
                 waiting.add(pid)
         self._watched.clear()
-        while waiting and self._ready.select(PATIENCE):
-            for line in os.read(self._read, 2**20).splitlines():
-                told = json.loads(line)
-                if told["number"] == self._asked[told["pid"]]:
+        while waiting and (every := self._told(PATIENCE)):
+            for told in every:
+                if told["pid"] in waiting:
                     waiting.discard(told["pid"])
                     found.update({(where, own): count for where, own, count in told["places"]})
+                self._late.discard(told["pid"])
+        self._late |= waiting
         return found
+
+    def _told(self, patience: float) -> list[dict[str, Any]]:
+        """Return what workers have told, after at most so many seconds."""
+        if not self._ready.select(patience):
+            return []
+        return [json.loads(line) for line in os.read(self._read, 2**20).splitlines()]
 
     def _looks(self, *_: Any) -> None:
         """Begin to look: in a worker, between two of its instructions."""
-        self._number += 1
         if self._look is None:
             self._look = _Look()
             self._look.begin()
@@ -111,13 +115,13 @@ class WorkerStacks:
         places = self._look.found.most_common(KEPT)
         self._look = None
         with contextlib.suppress(OSError):
-            os.write(self._write, _message(self._number, [[where, own, n] for (where, own), n in places]))
+            os.write(self._write, _message([[where, own, count] for (where, own), count in places]))
 
 
-def _message(number: int, places: list[list[Any]]) -> bytes:
+def _message(places: list[list[Any]]) -> bytes:
     """Return what a worker tells, in one line of at most `ATOMIC` bytes: the most frequent places."""
     while True:
-        line = json.dumps({"pid": os.getpid(), "number": number, "places": places}).encode() + b"\n"
+        line = json.dumps({"pid": os.getpid(), "places": places}).encode() + b"\n"
         if len(line) <= ATOMIC:
             return line
         places = places[:-1]

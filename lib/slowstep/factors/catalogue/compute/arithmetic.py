@@ -340,17 +340,17 @@ FACTORS = (
     Factor(
         name="own_rule",
         title="Optimizer with a rule of its own",
-        hypothesis="The optimizer is none of PyTorch's, and goes over its parameters in Python; one kernel goes once.",
-        cause="Updating by an optimizer that is none of PyTorch's",
+        hypothesis="The optimizer has a rule of its own, and goes from parameter to parameter; one kernel goes once.",
+        cause="Updating one parameter after another by a rule of the optimizer's own",
         meaning=Meaning.DIAGNOSTIC,
-        changes="updates weights by one kernel of AdamW at a learning rate of nearly 0, which is another rule; shows "
-        "the most that a faster update can bring",
+        changes="updates weights by one kernel of AdamW at a learning rate of nearly 0, which is another rule, and "
+        "leaves out what else the step does; shows the most that a faster update can bring",
         limits="a faster update by the same rule",
         **section("model.own_rule", default=False),
         touches=frozenset({"optimizer"}),
         examples=(False,),
         bound="optimizer",
-        requires=of_a_command("own_rule", "optimizer that is none of PyTorch's"),
+        requires=of_a_command("own_rule", "optimizer that updates one parameter after another by a rule of its own"),
         accepts=one_of(False),
         undoes=True,
     ),
