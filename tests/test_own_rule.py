@@ -58,10 +58,10 @@ def wanted() -> Iterator[Wanted]:
 
 
 def trained(optimizer: torch.optim.Optimizer) -> int:
-    """Take two steps; return how many steps PyTorch's own hooks saw."""
+    """Take three steps; return how many steps PyTorch's own hooks saw."""
     seen = list[int]()
     hook = register_optimizer_step_post_hook(lambda *_: seen.append(1))
-    for _ in range(2):
+    for _ in range(3):
         for weight in optimizer.param_groups[0]["params"]:
             weight.grad = torch.ones_like(weight)
         optimizer.step()
@@ -74,7 +74,7 @@ def test_a_kernel_updates_in_the_place_of_a_rule(wanted: Wanted) -> None:
     weights = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in (torch.float32, torch.float64)]
     optimizer = rule()(weights)
 
-    assert trained(optimizer) == 2
+    assert trained(optimizer) == 3
     assert optimizer.steps == 0
     assert all(0 < float((1 - weight).max()) < 1e-4 for weight in weights)
     assert [one.key for one in wanted.made] == [OWN_RULE]
@@ -151,15 +151,25 @@ def test_what_a_closure_computes_is_no_part_of_a_rule(calls: int, is_own: bool) 
     assert looks.seen == is_own
 
 
-def test_where_a_kernel_stands_in_no_rule_is_seen(wanted: Wanted) -> None:
+@pytest.mark.parametrize("by_closure", [False, True])
+def test_where_a_kernel_stands_in_no_rule_is_seen(by_closure: bool) -> None:
     """That proves the change."""
-    looks, patches = OneByOne(), Patches()
+    looks, wanted, patches = OneByOne(), Wanted({OWN_RULE: False}), Patches()
     looks.attach(patches)
+    KernelInItsPlace(wanted).attach(patches)
     optimizer = rule()([nn.Parameter(torch.ones(3)) for _ in range(9)])
-    trained(optimizer)
-    trained(optimizer)
+
+    def closure() -> float:
+        for weight in optimizer.param_groups[0]["params"]:
+            weight.grad = torch.ones_like(weight)
+        return 0.5
+
+    for _ in range(4):
+        closure()
+        optimizer.step(*[closure] * by_closure)
     patches.remove()
 
+    assert wanted.made
     assert not looks.seen
 
 
@@ -172,4 +182,4 @@ def test_everything_is_put_back() -> None:
     trained(optimizer)
 
     assert torch.optim.Optimizer.profile_hook_step is before
-    assert optimizer.steps == 2
+    assert optimizer.steps == 3

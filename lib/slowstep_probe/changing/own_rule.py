@@ -23,8 +23,8 @@ OWN_RULE = "model.own_rule"
 WITH_KERNELS = {"torch", "bitsandbytes", "torchao", "apex", "deepspeed", "accelerate", "transformer_engine"}
 """Packages whose optimizers have kernels of their own, or call those of others."""
 
-LOOKED_AT = 2
-"""The step of an optimizer that is looked at. The first one makes its states."""
+LOOKED_AT = 3
+"""The step of an optimizer that is looked at. The first one makes its states, or the second one those of a kernel."""
 
 HARDLY = 1e-6
 """The learning rate in the kernel's updates. Weights stay near those that the program began with."""
