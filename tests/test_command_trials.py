@@ -333,7 +333,7 @@ def untreated(surveyed: Callable[..., Settings], tmp_path_factory: pytest.TempPa
         ),
         pytest.param(
             ("own_rule.py",),
-            [Change("model.own_rule", False, "own_rule", "optimizer.step()")],
+            [Change("model.own_rule", False, "own_rule", "@torch.no_grad()")],
             id="own rule",
         ),
         pytest.param(

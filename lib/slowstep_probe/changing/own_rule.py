@@ -16,6 +16,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.graphs import any_made
 from slowstep_probe.patches import Patches
+from slowstep_probe.places import CodePlace, real
 from slowstep_probe.trial.loops import PRODUCTS
 
 OWN_RULE = "model.own_rule"
@@ -138,12 +139,12 @@ class KernelInItsPlace:
             if not known:
                 return step(optimizer, *args, **kwargs)
             if closure is None:
-                return None if self._updates(optimizer) else step(optimizer)
+                return None if self._updates(optimizer, step) else step(optimizer)
             if optimizer not in self._call_once:
                 return self._counted(step, optimizer, closure)
             with torch.enable_grad():
                 loss = closure()
-            return loss if self._updates(optimizer) else step(optimizer, lambda: loss)
+            return loss if self._updates(optimizer, step) else step(optimizer, lambda: loss)
 
         return stepped
 
@@ -160,13 +161,14 @@ class KernelInItsPlace:
             self._call_once.add(optimizer)
         return result
 
-    def _updates(self, optimizer: Any) -> bool:
-        """Update the weights that have gradients; return whether there is a kernel for all of them."""
+    def _updates(self, optimizer: Any, step: Step) -> bool:
+        """Update the weights that have gradients in place of `step`; return whether there is a kernel for all."""
         weights = _weights_of(optimizer)
         if not all(_is_alike(weight) if weight in self._states else _has_kernel(weight) for weight in weights):
             return False
         self._update(weights)
-        self.wanted.note_once(OWN_RULE, type(optimizer).__name__, True, False)
+        if OWN_RULE not in {one.key for one in self.wanted.made}:
+            self.wanted.note(OWN_RULE, type(optimizer).__name__, True, False, place=_place_of(step))
         return True
 
     @torch.no_grad()
@@ -195,6 +197,12 @@ class KernelInItsPlace:
                 amsgrad=False,
                 maximize=False,
             )
+
+
+def _place_of(step: Step) -> CodePlace | None:
+    """Return the place of a rule in the code, at which it would be mended; None if it has none."""
+    code = getattr(inspect.unwrap(step), "__code__", None)
+    return code and CodePlace(real(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
 def _closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Closure | None, bool]:
