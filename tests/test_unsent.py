@@ -20,7 +20,7 @@ from slowstep_probe.patches import Patches
 EARLY
 patches, late = Patches(), LateImports()
 unsent.attach(patches, late)
-socket.socket.connect = refused
+socket.socket.connect = socket.getaddrinfo = refused
 BODY
 print("went on")
 patches.remove()
@@ -43,6 +43,11 @@ UPLOADS = {
         from transformers import LlamaConfig, LlamaForCausalLM
         shape = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8)
         LlamaForCausalLM(LlamaConfig(**shape)).push_to_hub("somebody/something", token="t")""",
+    "data": """
+        import datasets
+        data = datasets.Dataset.from_dict({"x": [1, 2]})
+        data.push_to_hub("somebody/something", token="t")
+        datasets.DatasetDict(train=data).push_to_hub("somebody/something", token="t")""",
     "a tracker": """
         import mlflow
         before = mlflow.get_tracking_uri()

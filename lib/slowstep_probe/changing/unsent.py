@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,6 +22,16 @@ READS = re.compile(
 
 OF_FILES = re.compile(r"(?!\w\w+:)|(file|sqlite):", re.IGNORECASE)
 """The beginnings of MLflow's addresses that lead to files: those, and paths."""
+
+PUSHED = {
+    "transformers.utils.hub": ("PushToHubMixin",),
+    "transformers.trainer": ("Trainer",),
+    "diffusers.utils.hub_utils": ("PushToHubMixin",),
+    "datasets.arrow_dataset": ("Dataset",),
+    "datasets.dataset_dict": ("DatasetDict", "IterableDatasetDict"),
+    "datasets.iterable_dataset": ("IterableDataset",),
+}
+"""The classes whose `push_to_hub` asks the Hub before it sends anything, again and again where nobody answers."""
 
 ADDRESS = "https://huggingface.co/"
 
@@ -40,6 +51,8 @@ class Unsent(str):
 def attach(patches: Patches, late: LateImports) -> None:
     """Begin to keep everything here."""
     late.on("huggingface_hub.hf_api", lambda it: _hub(it, patches))
+    for name, kinds in PUSHED.items():
+        late.on(name, lambda it, kinds=kinds: _pushed(it, kinds, patches))
     late.on("mlflow.tracking._tracking_service.utils", lambda it: patches.everywhere(it, "set_tracking_uri", _to_files))
     late.on("mlflow.tracking.client", lambda it: patches.around(it.MlflowClient, "__init__", _client))
     late.on("wandb.sdk.wandb_init", lambda it: patches.everywhere(it, "init", _offline))
@@ -54,6 +67,12 @@ def _hub(module: Any, patches: Patches) -> None:
                 functions[name] = _unsent(names[1:])
             patches.around(module.HfApi, name, _unsent(names))
     patches.all_everywhere(module, functions)
+
+
+def _pushed(module: Any, kinds: Sequence[str], patches: Patches) -> None:
+    for kind in [getattr(module, name) for name in kinds if hasattr(module, name)]:
+        if (function := vars(kind).get("push_to_hub")) is not None:
+            patches.around(kind, "push_to_hub", _unsent(list(inspect.signature(function).parameters)))
 
 
 def _unsent(names: list[str]) -> Any:
