@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from slowstep_probe.changing.own_rule import OWN_RULE, KernelInItsPlace, OneByOne
+from slowstep_probe.changing.own_rule import LOOKED_AT, OWN_RULE, KernelInItsPlace, OneByOne
 from slowstep_probe.changing.wanted import Wanted
 from slowstep_probe.patches import Patches
 
@@ -50,65 +50,126 @@ def by_products(weights: list[torch.Tensor]) -> None:
 
 
 @pytest.fixture
-def wanted() -> Iterator[Wanted]:
+def looks() -> Iterator[OneByOne]:
+    looks, patches = OneByOne(), Patches()
+    looks.attach(patches)
+    yield looks
+    patches.remove()
+
+
+@pytest.fixture
+def wanted(looks: OneByOne) -> Iterator[Wanted]:
     wanted, patches = Wanted({OWN_RULE: False}), Patches()
     KernelInItsPlace(wanted).attach(patches)
     yield wanted
     patches.remove()
 
 
+BY_THE_RULE, STEPS = LOOKED_AT[0], LOOKED_AT[-1] + 1
+"""The steps until a kernel stands in, and those of a test."""
+
+
 def trained(optimizer: torch.optim.Optimizer) -> int:
-    """Take three steps; return how many steps PyTorch's own hooks saw."""
+    """Take some steps; return how many of them PyTorch's own hooks saw."""
     seen = list[int]()
-    hook = register_optimizer_step_post_hook(lambda *_: seen.append(1))
-    for _ in range(3):
+    hook = register_optimizer_step_post_hook(lambda one, *_: seen.append(one is optimizer))
+    for _ in range(STEPS):
         for weight in optimizer.param_groups[0]["params"]:
             weight.grad = torch.ones_like(weight)
         optimizer.step()
     hook.remove()
-    return len(seen)
+    return sum(seen)
 
 
 def test_a_kernel_updates_in_the_place_of_a_rule(wanted: Wanted) -> None:
-    """Each step is seen once, the weights hardly move, and weights of two kinds have a kernel each."""
-    weights = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in (torch.float32, torch.float64)]
+    """Each step is seen once, the weights hardly move any more, and weights of two kinds have a kernel each."""
+    weights = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in (torch.float32, torch.float64) for _ in range(5)]
     optimizer = rule()(weights)
 
-    assert trained(optimizer) == 3
-    assert optimizer.steps == 0
-    assert all(0 < float((1 - weight).max()) < 1e-4 for weight in weights)
+    assert trained(optimizer) == STEPS
+    assert optimizer.steps == BY_THE_RULE
+    assert all(0 < float((1 - 0.1 * BY_THE_RULE - weight).max()) < 1e-4 for weight in weights)
     assert [one.key for one in wanted.made] == [OWN_RULE]
 
 
-@pytest.mark.parametrize(("calls", "by_the_rule"), [(1, 1), (2, 3)])
-def test_a_rule_that_calls_a_closure_again_is_left_alone(calls: int, by_the_rule: int, wanted: Wanted) -> None:
+def test_weights_of_another_kind_get_another_state(wanted: Wanted) -> None:
+    """A program may cast its model once it has trained for a while: the parameters stay the same objects."""
+    layer = nn.Sequential(*(nn.Linear(3, 3) for _ in range(5)))
+    optimizer = rule()(layer.parameters())
+    trained(optimizer)
+    layer.to(torch.bfloat16)
+    trained(optimizer)
+
+    assert optimizer.steps == BY_THE_RULE
+
+
+@pytest.mark.parametrize(("calls", "by_the_rule"), [(1, BY_THE_RULE), (2, STEPS)])
+def test_a_rule_that_calls_a_closure_again_is_left_alone(
+    calls: int, by_the_rule: int, looks: OneByOne, wanted: Wanted
+) -> None:
     """What the closure computes there is more than the update. Lightning gives one to each step, to be called once."""
-    optimizer, computed = rule()([nn.Parameter(torch.ones(3))]), list[int]()
+    weights = [nn.Parameter(torch.ones(3, 3)) for _ in range(9)]
+    optimizer, computed = rule()(weights), list[int]()
     optimizer.calls = calls
 
     def closure() -> float:
-        optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
+        for weight in weights:
+            weight.grad = weight.detach() @ weight.detach()
         computed.append(1)
         return 0.5
 
-    assert [optimizer.step(closure) for _ in range(3)] == [0.5] * 3
-    assert len(computed) == 3 * calls
+    assert [optimizer.step(closure) for _ in range(STEPS)] == [0.5] * STEPS
+    assert len(computed) == STEPS * calls
     assert optimizer.steps == by_the_rule
     assert bool(wanted.made) == (calls == 1)
+    assert not looks.seen
 
 
 def test_sparse_gradients_are_left_to_the_rule(wanted: Wanted) -> None:
     """No kernel of AdamW takes them."""
     table = nn.Embedding(5, 2, sparse=True)
     optimizer = rule()(table.parameters())
-    table(torch.tensor([1])).sum().backward()
-    optimizer.step()
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        table(torch.tensor([1])).sum().backward()
+        optimizer.step()
 
-    assert (optimizer.steps, wanted.made) == (1, [])
+    assert (optimizer.steps, wanted.made) == (STEPS, [])
+
+
+def test_each_optimizer_is_judged_by_itself(wanted: Wanted) -> None:
+    """One that multiplies matrices keeps its rule beside one that goes from weight to weight."""
+    multiplies, goes = (
+        rule(way)([nn.Parameter(torch.ones(3, 3)) for _ in range(9)]) for way in (by_products, one_by_one)
+    )
+    trained(multiplies)
+    trained(goes)
+
+    assert (multiplies.steps, goes.steps) == (STEPS, BY_THE_RULE)
 
 
 class Inherits(torch.optim.SGD):
     """A class of the program with PyTorch's update."""
+
+
+class Clips(torch.optim.SGD):
+    """A class of the program that calls PyTorch's update."""
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        for weight in self.param_groups[0]["params"]:
+            weight.grad.clamp_(-1, 1).mul_(1.0).add_(0.0)
+        super().step(closure)
+
+
+class Wraps(torch.optim.Optimizer):
+    """A class of the program with an optimizer of PyTorch's inside."""
+
+    def __init__(self, params: list[torch.Tensor]) -> None:
+        super().__init__(params, {"lr": 0.1})
+        self.inner = torch.optim.AdamW(params)
+
+    def step(self) -> None:
+        self.inner.step()
 
 
 @pytest.mark.parametrize(
@@ -119,56 +180,26 @@ class Inherits(torch.optim.SGD):
         (rule(by_products), False),
         (torch.optim.SGD, False),
         (Inherits, False),
+        (Clips, False),
+        (Wraps, False),
     ],
 )
-def test_a_rule_goes_from_weight_to_weight_or_not(kind: type[torch.optim.Optimizer], is_own: bool) -> None:
-    """What is done in few calls, and what is made of products, gains nothing by a kernel."""
-    looks, patches = OneByOne(), Patches()
-    looks.attach(patches)
-    optimizer = kind([nn.Parameter(torch.ones(3, 3)) for _ in range(5)])
+def test_a_rule_goes_from_weight_to_weight_or_not(
+    kind: type[torch.optim.Optimizer], is_own: bool, looks: OneByOne
+) -> None:
+    """What is done in few calls, and what is made of products or by PyTorch, gains nothing by a kernel."""
+    optimizer = kind([nn.Parameter(torch.ones(3, 3)) for _ in range(9)])
     trained(optimizer)
-    patches.remove()
 
     assert looks.seen == is_own
 
 
-@pytest.mark.parametrize(("calls", "is_own"), [(1, True), (2, False)])
-def test_what_a_closure_computes_is_no_part_of_a_rule(calls: int, is_own: bool) -> None:
-    """One that is called again computes more than a gradient."""
-    looks, patches, weight = OneByOne(), Patches(), nn.Parameter(torch.ones(3, 3))
-    looks.attach(patches)
-    optimizer = rule()([weight])
-    optimizer.calls = calls
-
-    def closure() -> float:
-        weight.grad = weight.detach() @ weight.detach()
-        return 0.5
-
-    for _ in range(3):
-        optimizer.step(closure)
-    patches.remove()
-
-    assert looks.seen == is_own
-
-
-@pytest.mark.parametrize("by_closure", [False, True])
-def test_where_a_kernel_stands_in_no_rule_is_seen(by_closure: bool) -> None:
+def test_where_a_kernel_stands_in_no_rule_is_seen(looks: OneByOne, wanted: Wanted) -> None:
     """That proves the change."""
-    looks, wanted, patches = OneByOne(), Wanted({OWN_RULE: False}), Patches()
-    looks.attach(patches)
-    KernelInItsPlace(wanted).attach(patches)
     optimizer = rule()([nn.Parameter(torch.ones(3)) for _ in range(9)])
+    trained(optimizer)
 
-    def closure() -> float:
-        for weight in optimizer.param_groups[0]["params"]:
-            weight.grad = torch.ones_like(weight)
-        return 0.5
-
-    for _ in range(4):
-        closure()
-        optimizer.step(*[closure] * by_closure)
-    patches.remove()
-
+    assert optimizer.steps == BY_THE_RULE
     assert wanted.made
     assert not looks.seen
 
@@ -182,4 +213,4 @@ def test_everything_is_put_back() -> None:
     trained(optimizer)
 
     assert torch.optim.Optimizer.profile_hook_step is before
-    assert optimizer.steps == 3
+    assert optimizer.steps == STEPS

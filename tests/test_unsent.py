@@ -42,7 +42,8 @@ UPLOADS = {
     "a model": """
         from transformers import LlamaConfig, LlamaForCausalLM
         shape = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=8)
-        LlamaForCausalLM(LlamaConfig(**shape)).push_to_hub("somebody/something", token="t")""",
+        LlamaForCausalLM(LlamaConfig(**shape)).push_to_hub("somebody/something", token="t")
+        LlamaConfig(**shape).push_to_hub("somebody/something", token="t")""",
     "data": """
         import datasets
         data = datasets.Dataset.from_dict({"x": [1, 2]})

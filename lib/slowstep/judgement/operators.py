@@ -35,6 +35,9 @@ HINTS = (
 """Operators beside the arithmetic, and what they do, in words."""
 
 
+SOME = 0.1
+"""The part of a function's time from which on what it takes beside its large lines is told."""
+
 PROFILED_TO = 1.5
 """The factor by which a share from a profile of a few steps may be off."""
 
@@ -122,7 +125,7 @@ def places(seen: Sequence[Place], phase: str, least: float) -> list[Part]:
     for function, share in functions.items():
         rest = share - sum(p.share for p in lines if p.within == function)
         small = next((p for p in there if p.within == function and p not in lines), None)
-        if small is not None and rest > 0:
+        if small is not None and rest >= SOME * share:
             found.append(Part(what=f"{_named(small)} and other lines that {_name(function)} runs", share=rest))
     return sorted(found, key=lambda part: -part.share)
 

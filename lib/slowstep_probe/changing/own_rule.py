@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -24,8 +25,14 @@ OWN_RULE = "model.own_rule"
 WITH_KERNELS = {"torch", "bitsandbytes", "torchao", "apex", "deepspeed", "accelerate", "transformer_engine"}
 """Packages whose optimizers have kernels of their own, or call those of others."""
 
-LOOKED_AT = 3
-"""The step of an optimizer that is looked at. The first one makes its states, or the second one those of a kernel."""
+LOOKED_AT = 3, 6
+"""The steps of an optimizer that are looked at. The first one makes its states; at the last one a kernel stands in."""
+
+KINDS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""The kinds of numbers that fused kernels take."""
+
+FEW = 8
+"""The most operators that are few for any number of weights: what goes over all of them at once calls some as well."""
 
 HARDLY = 1e-6
 """The learning rate in the kernel's updates. Weights stay near those that the program began with."""
@@ -51,16 +58,19 @@ def _is_own(step: Step) -> bool:
 
 
 class OneByOne:
-    """Looks at one early step of each optimizer with a rule of its own: does it go over its weights one by one?
+    """Looks at early steps of each optimizer with a rule of its own: does it go over its weights one by one?
 
-    It does if it calls at least as many operators as there are weights, none of them a product of matrices, and a
-    closure once at most. No step is looked at in a program that has compiled something.
+    It is attached before what stands in for a rule, so that it looks at that.
     """
 
     def __init__(self) -> None:
-        self.seen = False
-        """True if the optimizer that was looked at last does."""
+        self._found: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._steps: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
+
+    @property
+    def seen(self) -> bool:
+        """True if an optimizer did so when it was looked at last."""
+        return bool(self._found)
 
     def attach(self, patches: Patches) -> None:
         """Begin."""
@@ -69,20 +79,44 @@ class OneByOne:
     def _looking(self, step: Step) -> Step:
         @functools.wraps(step)
         def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            self._steps[optimizer] = number = self._steps.get(optimizer, 0) + 1
-            closure, known = _closure_of(args, kwargs)
-            if number != LOOKED_AT or not known or any_made():
+            if torch.compiler.is_compiling():
                 return step(optimizer, *args, **kwargs)
-            calls = _Calls()
-            given = () if closure is None else (calls.left_out(closure),)
-            with calls:
-                result = step(optimizer, *given)
-            weights = _weights_of(optimizer)
-            one_by_one = 0 < len(weights) <= calls.number and all(map(_has_kernel, weights))
-            self.seen = one_by_one and not calls.products and calls.closures <= 1
+            self._steps[optimizer] = number = self._steps.get(optimizer, 0) + 1
+            if number not in LOOKED_AT:
+                return step(optimizer, *args, **kwargs)
+            result, one_by_one = looked_at(step, optimizer, args, kwargs)
+            (self._found.add if one_by_one else self._found.discard)(optimizer)
             return result
 
         return stepped
+
+
+def looked_at(step: Step, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+    """Take a step; return what it returns, and whether it goes over the weights one by one.
+
+    It does if it calls at least as many operators as there are weights and more than a few, none of them a product of
+    matrices or a collective, no other optimizer, and a closure once at most. No step is looked at where something was
+    compiled.
+    """
+    closure, known = _closure_of(args, kwargs)
+    if not known or any_made() or _inherits_a_kernel(optimizer):
+        return step(optimizer, *args, **kwargs), False
+    calls, others = _Calls(), list[int]()
+    hook = register_optimizer_step_pre_hook(lambda *_: others.append(1))
+    try:
+        with calls:
+            result = step(optimizer, *(() if closure is None else (calls.left_out(closure),)))
+    finally:
+        hook.remove()
+    weights = _weights_of(optimizer)
+    one_by_one = bool(weights) and calls.number > max(FEW, len(weights) - 1) and all(map(_has_kernel, weights))
+    return result, one_by_one and not calls.others and not others and calls.closures <= 1
+
+
+def _inherits_a_kernel(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether an optimizer extends one of a package with kernels, whose step it may call."""
+    kinds = (kind for kind in type(optimizer).__mro__ if kind is not torch.optim.Optimizer)
+    return any("step" in vars(kind) and not _is_own(vars(kind)["step"]) for kind in kinds)
 
 
 class _Calls(TorchDispatchMode):
@@ -90,40 +124,40 @@ class _Calls(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.number = self.products = self.closures = 0
-        self._in_closure = False
+        self.number = self.closures = 0
+        self.others = 0
+        """The products of matrices and the collectives among them."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self._in_closure:
-            self.number += 1
-            self.products += bool(PRODUCTS.search(func._schema.name))
+        self.number += 1
+        name = func._schema.name
+        self.others += bool(PRODUCTS.search(name)) or "c10d" in name.partition("::")[0]
         return func(*args, **(kwargs or {}))
 
     def left_out(self, closure: Closure) -> Closure:
-        """Return a closure that counts itself, and none of what it calls."""
+        """Return a closure that counts itself, and runs as if nobody counted."""
 
         def counted() -> Any:
             self.closures += 1
-            self._in_closure = True
+            self.__exit__(None, None, None)
             try:
                 return closure()
             finally:
-                self._in_closure = False
+                self.__enter__()
 
         return counted
 
 
 class KernelInItsPlace:
-    """Has weights updated by one kernel of AdamW where the program's optimizer has a rule of its own.
+    """Has weights updated by one kernel of AdamW where an optimizer goes over them one by one, by a rule of its own.
 
-    Left to the rule are weights on other devices than CPUs and CUDA's, complex, sparse and sharded ones, and steps that
-    call a closure more than once, since what it computes is more than the update.
+    Left to the rule are weights on other devices than CPUs and CUDA's, complex, sparse and sharded ones.
     """
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
-        self._call_once: WeakSet[torch.optim.Optimizer] = WeakSet()
-        """The optimizers that have called a closure once in a step."""
+        self._steps: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
+        self._stands_in: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._states = WeakTensorKeyDictionary()
         """By weight, the means of its gradients and of their squares, and the number of updates."""
 
@@ -135,56 +169,53 @@ class KernelInItsPlace:
     def _instead_of(self, step: Step) -> Step:
         @functools.wraps(step)
         def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            closure, known = _closure_of(args, kwargs)
-            if not known:
+            if torch.compiler.is_compiling():
                 return step(optimizer, *args, **kwargs)
-            if closure is None:
-                return None if self._updates(optimizer, step) else step(optimizer)
-            if optimizer not in self._call_once:
-                return self._counted(step, optimizer, closure)
-            with torch.enable_grad():
-                loss = closure()
-            return loss if self._updates(optimizer, step) else step(optimizer, lambda: loss)
+            if optimizer in self._stands_in:
+                return self._stepped(step, optimizer, *args, **kwargs)
+            self._steps[optimizer] = number = self._steps.get(optimizer, 0) + 1
+            if number != LOOKED_AT[0]:
+                return step(optimizer, *args, **kwargs)
+            result, one_by_one = looked_at(step, optimizer, args, kwargs)
+            if one_by_one:
+                self._stands_in.add(optimizer)
+            return result
 
         return stepped
 
-    def _counted(self, step: Step, optimizer: Any, closure: Closure) -> Any:
-        """Take a step by the rule, and note whether it calls its closure once."""
-        calls = list[int]()
-
-        def counting() -> Any:
-            calls.append(1)
-            return closure()
-
-        result = step(optimizer, counting)
-        if len(calls) == 1:
-            self._call_once.add(optimizer)
-        return result
-
-    def _updates(self, optimizer: Any, step: Step) -> bool:
-        """Update the weights that have gradients in place of `step`; return whether there is a kernel for all."""
-        weights = _weights_of(optimizer)
-        if not all(_is_alike(weight) if weight in self._states else _has_kernel(weight) for weight in weights):
-            return False
-        self._update(weights)
-        if OWN_RULE not in {one.key for one in self.wanted.made}:
-            self.wanted.note(OWN_RULE, type(optimizer).__name__, True, False, place=_place_of(step))
-        return True
+    def _stepped(self, step: Step, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Take a step by the kernel, or by the rule where there is none for all weights."""
+        closure, known = _closure_of(args, kwargs)
+        if not known:
+            return step(optimizer, *args, **kwargs)
+        if closure is None:
+            return None if self._updates(optimizer, step) else step(optimizer)
+        with torch.enable_grad():
+            loss = closure()
+        return loss if self._updates(optimizer, step) else step(optimizer, lambda: loss)
 
     @torch.no_grad()
-    def _update(self, weights: list[torch.Tensor]) -> None:
-        alike = defaultdict[tuple[torch.device, torch.dtype], list[torch.Tensor]](list)
-        for weight in weights:
-            alike[weight.device, weight.dtype].append(weight)
-            if weight not in self._states:
+    def _updates(self, optimizer: Any, step: Step) -> bool:
+        """Update the weights that have gradients in place of `step`; return whether there is a kernel for all."""
+        alike = defaultdict[tuple[torch.device, torch.dtype], list[tuple[torch.Tensor, ...]]](list)
+        for weight in _weights_of(optimizer):
+            if not _has_kernel(weight):
+                return False
+            state = self._states.get(weight)
+            if state is None or not _is_alike(weight, state[0]):
                 steps = torch.zeros((), device=weight.device)
-                self._states[weight] = torch.zeros_like(weight), torch.zeros_like(weight), steps
+                state = self._states[weight] = torch.zeros_like(weight), torch.zeros_like(weight), steps
+                if state[0].stride() != weight.stride():  # it has gaps
+                    return False
+            alike[weight.device, weight.dtype].append((weight, weight.grad, *state))
+        if not alike:
+            return False
         for group in alike.values():
-            means, squares, steps = map(list, zip(*(self._states[weight] for weight in group), strict=True))
+            weights, grads, means, squares, steps = map(list, zip(*group, strict=True))
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
-                group,
-                [weight.grad for weight in group],
+                weights,
+                grads,
                 means,
                 squares,
                 [],
@@ -197,6 +228,9 @@ class KernelInItsPlace:
                 amsgrad=False,
                 maximize=False,
             )
+        if OWN_RULE not in {one.key for one in self.wanted.made}:
+            self.wanted.note(OWN_RULE, type(optimizer).__name__, True, False, place=_place_of(step))
+        return True
 
 
 def _place_of(step: Step) -> CodePlace | None:
@@ -219,13 +253,13 @@ def _weights_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _has_kernel(weight: torch.Tensor) -> bool:
-    """Return whether a fused kernel takes a weight with its gradient: plain ones, which lie alike and without gaps."""
-    plain = type(weight.data) is torch.Tensor and weight.is_floating_point() and weight.device.type in ("cpu", "cuda")
-    return plain and _is_alike(weight) and torch.empty_like(weight, device="meta").stride() == weight.stride()
+    """Return whether a fused kernel takes a weight with its gradient: plain ones of one kind, which lie alike."""
+    plain = type(weight) in (torch.Tensor, torch.nn.Parameter)
+    kind = plain and weight.dtype in KINDS and weight.device.type in ("cpu", "cuda")
+    return kind and type(weight.grad) is torch.Tensor and _is_alike(weight, weight.grad)
 
 
-def _is_alike(weight: torch.Tensor) -> bool:
-    """Return whether a gradient is of the kind of its weight, and lies alike."""
-    grad = weight.grad
-    kind = type(grad) is torch.Tensor and grad.dtype == weight.dtype and grad.layout == weight.layout == torch.strided
-    return kind and grad.stride() == weight.stride()
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors are of one kind, and lie alike."""
+    kind = one.dtype == other.dtype and one.device == other.device and one.shape == other.shape
+    return kind and one.layout == other.layout == torch.strided and one.stride() == other.stride()

@@ -70,7 +70,9 @@ def _hub(module: Any, patches: Patches) -> None:
 
 
 def _pushed(module: Any, kinds: Sequence[str], patches: Patches) -> None:
-    for kind in [getattr(module, name) for name in kinds if hasattr(module, name)]:
+    found = [getattr(module, name) for name in kinds if hasattr(module, name)]
+    for kind in found:  # classes of transformers hold copies of the function
+        found += [one for one in kind.__subclasses__() if one not in found]
         if (function := vars(kind).get("push_to_hub")) is not None:
             patches.around(kind, "push_to_hub", _unsent(list(inspect.signature(function).parameters)))
 

@@ -32,7 +32,8 @@ MOSTLY = 0.5
 """The least share of a loop's time that lies within the calls of its modules."""
 
 UNUSUAL = 50
-"""Of so many times between two calls, the longest one counts for nothing."""
+"""Of so many times between two calls one counts for nothing, and one more: the longest ones, unless they are longer
+than all calls together. The machine may have done something else for once."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def _loop(together: Sequence[Sequence[Call]], clock: float) -> list[Repeated]:
     begin, end = every[0].begin, max(call.end for call in every)
     within = sum(call.end - call.begin for call in every)
     beside = sorted(max(0, b.begin - a.end) for a, b in pairwise(every))
-    beside = beside[: -1 - len(beside) // UNUSUAL]  # the machine may have done something else for once
+    fewest = len(beside) - 1 - len(beside) // UNUSUAL
+    beside = [gap for at, gap in enumerate(beside) if at < fewest or gap > within]
     if within < MOSTLY * (within + sum(beside)):
         return []
     of_kind = Counter[object]()

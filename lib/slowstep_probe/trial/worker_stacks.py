@@ -104,16 +104,17 @@ class WorkerStacks:
     def _looks(self, *_: Any) -> None:
         """Begin to look: in a worker, between two of its instructions."""
         if self._look is None:
-            self._look = _Look()
-            self._look.begin()
+            look = _Look()
+            with contextlib.suppress(Exception):  # no thread can be started, say
+                look.begin()
+                self._look = look
 
     def _tells(self, *_: Any) -> None:
-        """Stop looking, and tell what was seen."""
-        if self._look is None:
-            return
-        self._look.end()
-        places = self._look.found.most_common(KEPT)
-        self._look = None
+        """Stop looking, and tell what was seen; nothing if there was no look."""
+        look, self._look = self._look, None
+        if look is not None:
+            look.end()
+        places = look.found.most_common(KEPT) if look is not None else []
         with contextlib.suppress(OSError):
             os.write(self._write, _message([[where, own, count] for (where, own), count in places]))
 
