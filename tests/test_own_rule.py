@@ -50,7 +50,7 @@ def by_products(weights: list[torch.Tensor]) -> None:
 
 
 @pytest.fixture
-def looks() -> Iterator[OneByOne]:
+def looks(nothing_compiled: None) -> Iterator[OneByOne]:
     looks, patches = OneByOne(), Patches()
     looks.attach(patches)
     yield looks
