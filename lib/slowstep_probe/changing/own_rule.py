@@ -38,15 +38,28 @@ HARDLY = 1e-6
 """The learning rate in the kernel's updates. Weights stay near those that the program began with."""
 
 Step = Callable[..., Any]
+Given = tuple[tuple[Any, ...], dict[str, Any]]
+"""The arguments of a step: those by their places, and those by name."""
 Closure = Callable[[], Any]
 
 
-def make_steps(by: Callable[[Step], Step], patches: Patches) -> None:
-    """Have `by` make the step of each class of optimizers from that of the class, if that is a rule of its own."""
+def make_steps(by: Callable[[Step, int, Any, Given], Any], patches: Patches) -> None:
+    """Have `by(step, number, optimizer, given)` called for each step of an optimizer whose rule is its own.
+
+    `number` counts the optimizer's steps from 1. Steps that torch.compile makes a graph of are left alone.
+    """
     original = torch.optim.Optimizer.profile_hook_step  # it is called once for each class, with its `step`
+    steps: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
 
     def hooked(step: Step) -> Any:
-        return original(by(step) if _is_own(step) else step)
+        @functools.wraps(step)
+        def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return step(optimizer, *args, **kwargs)
+            steps[optimizer] = number = steps.get(optimizer, 0) + 1
+            return by(step, number, optimizer, (args, kwargs))
+
+        return original(stepped if _is_own(step) else step)
 
     torch.optim.Optimizer.profile_hook_step = staticmethod(hooked)  # type: ignore[method-assign]
     patches.on_removal(lambda: setattr(torch.optim.Optimizer, "profile_hook_step", staticmethod(original)))
@@ -65,7 +78,6 @@ class OneByOne:
 
     def __init__(self) -> None:
         self._found: WeakSet[torch.optim.Optimizer] = WeakSet()
-        self._steps: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
 
     @property
     def seen(self) -> bool:
@@ -76,31 +88,29 @@ class OneByOne:
         """Begin."""
         make_steps(self._looking, patches)
 
-    def _looking(self, step: Step) -> Step:
-        @functools.wraps(step)
-        def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return step(optimizer, *args, **kwargs)
-            self._steps[optimizer] = number = self._steps.get(optimizer, 0) + 1
-            if number not in LOOKED_AT:
-                return step(optimizer, *args, **kwargs)
-            result, one_by_one = looked_at(step, optimizer, args, kwargs)
-            (self._found.add if one_by_one else self._found.discard)(optimizer)
-            return result
-
-        return stepped
+    def _looking(self, step: Step, number: int, optimizer: Any, given: Given) -> Any:
+        if number not in LOOKED_AT:
+            return _take(step, optimizer, given)
+        result, one_by_one = looked_at(step, optimizer, given)
+        (self._found.add if one_by_one else self._found.discard)(optimizer)
+        return result
 
 
-def looked_at(step: Step, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+def _take(step: Step, optimizer: Any, given: Given) -> Any:
+    args, kwargs = given
+    return step(optimizer, *args, **kwargs)
+
+
+def looked_at(step: Step, optimizer: Any, given: Given) -> tuple[Any, bool]:
     """Take a step; return what it returns, and whether it goes over the weights one by one.
 
     It does if it calls at least as many operators as there are weights and more than a few, none of them a product of
     matrices or a collective, no other optimizer, and a closure once at most. No step is looked at where something was
     compiled.
     """
-    closure, known = _closure_of(args, kwargs)
+    closure, known = _closure_of(given)
     if not known or any_made() or _inherits_a_kernel(optimizer):
-        return step(optimizer, *args, **kwargs), False
+        return _take(step, optimizer, given), False
     calls, others = _Calls(), list[int]()
     hook = register_optimizer_step_pre_hook(lambda *_: others.append(1))
     try:
@@ -156,7 +166,6 @@ class KernelInItsPlace:
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
-        self._steps: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
         self._stands_in: WeakSet[torch.optim.Optimizer] = WeakSet()
         self._states = WeakTensorKeyDictionary()
         """By weight, the means of its gradients and of their squares, and the number of updates."""
@@ -166,28 +175,19 @@ class KernelInItsPlace:
         if self.wanted.values.get(OWN_RULE) is False:
             make_steps(self._instead_of, patches)
 
-    def _instead_of(self, step: Step) -> Step:
-        @functools.wraps(step)
-        def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return step(optimizer, *args, **kwargs)
-            if optimizer in self._stands_in:
-                return self._stepped(step, optimizer, *args, **kwargs)
-            self._steps[optimizer] = number = self._steps.get(optimizer, 0) + 1
-            if number != LOOKED_AT[0]:
-                return step(optimizer, *args, **kwargs)
-            result, one_by_one = looked_at(step, optimizer, args, kwargs)
+    def _instead_of(self, step: Step, number: int, optimizer: Any, given: Given) -> Any:
+        if number == LOOKED_AT[0]:
+            result, one_by_one = looked_at(step, optimizer, given)
             if one_by_one:
                 self._stands_in.add(optimizer)
             return result
+        return (self._stepped if optimizer in self._stands_in else _take)(step, optimizer, given)
 
-        return stepped
-
-    def _stepped(self, step: Step, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def _stepped(self, step: Step, optimizer: Any, given: Given) -> Any:
         """Take a step by the kernel, or by the rule where there is none for all weights."""
-        closure, known = _closure_of(args, kwargs)
+        closure, known = _closure_of(given)
         if not known:
-            return step(optimizer, *args, **kwargs)
+            return _take(step, optimizer, given)
         if closure is None:
             return None if self._updates(optimizer, step) else step(optimizer)
         with torch.enable_grad():
@@ -228,8 +228,7 @@ class KernelInItsPlace:
                 amsgrad=False,
                 maximize=False,
             )
-        if OWN_RULE not in {one.key for one in self.wanted.made}:
-            self.wanted.note(OWN_RULE, type(optimizer).__name__, True, False, place=_place_of(step))
+        self.wanted.note_once(OWN_RULE, type(optimizer).__name__, True, False, _place_of(step))
         return True
 
 
@@ -239,12 +238,13 @@ def _place_of(step: Step) -> CodePlace | None:
     return code and CodePlace(real(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
-def _closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Closure | None, bool]:
+def _closure_of(given: Given) -> tuple[Closure | None, bool]:
     """Return the closure that a step is given, or None, and whether it is given nothing else."""
-    given = [one for one in (*args, *kwargs.values()) if one is not None]
-    if not given:
+    args, kwargs = given
+    found = [one for one in (*args, *kwargs.values()) if one is not None]
+    if not found:
         return None, True
-    return (given[0], True) if len(given) == 1 and callable(given[0]) else (None, False)
+    return (found[0], True) if len(found) == 1 and callable(found[0]) else (None, False)
 
 
 def _weights_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

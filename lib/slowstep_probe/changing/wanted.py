@@ -68,10 +68,10 @@ class Wanted:
             at = place or here()
             self.made.append(Made(key, name, shown(before), shown(after), at, argument, position, slot))
 
-    def note_once(self, key: str, name: str, before: Any, after: Any) -> None:
+    def note_once(self, key: str, name: str, before: Any, after: Any, place: CodePlace | None = None) -> None:
         """Note a change that is made again and again, the first time."""
         if all(one.key != key for one in self.made):
-            self.note(key, name, before, after)
+            self.note(key, name, before, after, place=place)
 
 
 def position_of(argument: str, names: Sequence[str], args: Sequence[Any]) -> int | None:

@@ -198,7 +198,8 @@ def placed(found: Counter[Seen], phases: Sequence[str]) -> list[Place]:
         told[place] += time_there
         inside[place][seen.inside] += time_there
         beside = next((f for f in seen.functions if f not in trains), None)
-        beside = None if _makes_the_loss(phases, seen.mark) else beside
+        if beside and _makes_the_loss(phases, seen.mark):
+            beside = None
         within[place][beside] += time_there
         together[phase, beside] += time_there
     calling = _calls_what_trains(told, whole)
