@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from slowstep_probe.batch_work import count
+from slowstep_probe.batch_work import UNKNOWN, count, total
+from slowstep_probe.measured import Work
 
 IDS = torch.ones(2, 6, dtype=torch.int64)
 KEPT = torch.tensor([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])
@@ -74,3 +75,18 @@ TARGETS = tuple({"boxes": torch.zeros(i % 4, 4), "labels": torch.zeros(i % 4)} f
 def test_examples_that_nobody_stacked_are_counted_one_by_one(batch: object, samples: int) -> None:
     """A detector's images come as a tuple, each of 3 channels: the batch is as many as there are, and not 3."""
     assert count(batch).samples == samples
+
+
+def test_nothing_is_read_of_a_batch_on_a_device_while_it_is_trained_on() -> None:
+    """To read it would make the program wait for all that it has launched. A meta tensor can't be read at all."""
+    found = count({"input_ids": IDS.to("meta"), "attention_mask": KEPT.to("meta"), "labels": IDS.to("meta")})
+
+    assert (found.samples, found.padded_tokens) == (2, 12)
+
+
+@pytest.mark.parametrize(("counts", "useful"), [((9, 3), 12), ((9, UNKNOWN), None)])
+def test_counts_on_a_device_are_read_when_a_block_has_ended(counts: tuple[int, int], useful: int | None) -> None:
+    """One that is not known in a batch is not known in the block."""
+    works = [Work(samples=2, useful_tokens=torch.tensor(one)) for one in counts]
+
+    assert Work(samples=4, useful_tokens=useful) == total(works)

@@ -103,6 +103,28 @@ def test_a_program_trains_beyond_its_own_end(
     assert measured.block.work.samples == pytest.approx(60 * samples, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["evaluated", "in a child"])
+def test_one_process_is_measured_whatever_is_forked(
+    kind: str, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """A child that looks at batches does not speak for its program, and one that the program waits for does."""
+    measured = block(started(surveyed("beside_a_child.py", kind)), 120)
+
+    assert measured.block.steps == 120
+    assert measured.block.work.samples == 8 * 120
+
+
+def test_an_epoch_that_is_kept_and_repeated_is_loaded_once(
+    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """What `itertools.cycle` asks for ends as it does without the kit; an endless one would fill the memory."""
+    trial = started(surveyed("cycled.py"))
+    measured = block(trial, 60)
+
+    assert measured.block.steps == 60
+    assert {"asked 40 times"} == set(re.findall(r"asked \d+ times", printed(trial)))
+
+
 @pytest.mark.parametrize(
     ("kind", "steps_a_round", "samples_a_step"),
     [("whole_gradient", 1, 32), ("closure", 1, 64), ("rollouts", 4, 8), ("clients", 12, 8)],
@@ -535,12 +557,13 @@ def test_a_trainer_is_made_to_save_and_nothing_comes_of_it(
     assert was == content(home)
 
 
+@pytest.mark.parametrize("kind", [[], ["bare"]], ids=["mappings", "tensors"])
 def test_a_change_that_can_not_be_made_is_told(
-    surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+    kind: list[str], surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
 ) -> None:
     """Batches that the loop edits can't be used again. The program, which catches everything, can't go on either."""
     with pytest.raises(TrialEnded) as ended:
-        block(started(surveyed("edits_batches.py"), dataset__cached_batches=4), 40)
+        block(started(surveyed("edits_batches.py", *kind), dataset__cached_batches=4), 40)
 
     assert ended.value.failed.status is Status.NOT_TESTABLE
     assert "in place" in ended.value.failed.reason

@@ -16,8 +16,10 @@ from slowstep.launch.surveyor import SurveyOrder, survey
 from slowstep.settings import load, override
 
 TRAINING = """
-import io, sqlite3, torch, zipfile
+import io, numpy, random, sqlite3, torch, zipfile
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
+
+DRAWS = random.Random(0)
 
 class Rows(Dataset):
     def __init__(self):
@@ -46,6 +48,7 @@ epochs(Rows(), model, torch.optim.SGD(model.parameters(), lr=0.1))
 
 ITEM = "self.file = self.file or open(__file__)"
 ARRAYS = "import numpy; numpy.savez('a.npz', x=1); self.x = numpy.load('a.npz')"
+NUMPY = "self.rng = numpy.random.default_rng(0)"
 OPEN = "self.file = open(__file__)"
 CASES = {
     "nothing of the kind": ({}, True, True),
@@ -56,6 +59,20 @@ CASES = {
         False,
         True,
     ),
+    "a generator": ({"BEGIN": NUMPY, "EACH": "self.rng.random()"}, False, True),
+    "a generator of the module": ({"EACH": "DRAWS.random()"}, False, True),
+    "PyTorch's generator, further in": (
+        {"BEGIN": "self.own = [torch.Generator()]", "EACH": "torch.rand(2, generator=self.own[0])"},
+        False,
+        True,
+    ),
+    "a generator for the beginning": ({"BEGIN": NUMPY + "; self.x = self.rng.random()"}, True, True),
+    "a generator that each worker seeds": (
+        {"BEGIN": NUMPY, "EACH": "self.rng.random()", "MORE": "worker_init_fn=print"},
+        True,
+        True,
+    ),
+    "the generators of all": ({"EACH": "random.random(); torch.rand(1); numpy.random.rand()"}, True, True),
     "a file that was closed": ({"BEGIN": OPEN + "; self.file.close()"}, True, True),
     "a file that each worker opens": ({"BEGIN": OPEN, "MORE": "worker_init_fn=print"}, True, True),
     "a file that an item opens": ({"BEGIN": "self.file = None", "EACH": ITEM}, True, True),

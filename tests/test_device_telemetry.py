@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +29,7 @@ class Driver:
     reasons: int = 0
     pids: tuple[int, ...] = (OWN,)
     used: dict[int, int] = field(default_factory=dict)
+    kind: str = "GPU"
     silent: frozenset[str] = frozenset()
     """Parts of the names of functions that this device does not support."""
     asked: threading.Event = field(default_factory=threading.Event)
@@ -65,7 +66,7 @@ ASKED = (
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
-    """Watches a block of no length on devices, one for each rank."""
+    """Watches a block of no length on the devices that are `used`, by their numbers as the driver has them."""
 
     def refuse(*_: Any) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -73,24 +74,19 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watched]]:
     def asking(name: str) -> Callable[..., Any]:
         return lambda device, *_: device.answers().get(name, refuse)()
 
-    def once(*drivers: Driver, visible: str | None = "0", ranks: int = 1) -> Watched:
-        device_telemetry.the_devices.cache_clear()
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        if visible is not None:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    def once(*drivers: Driver, used: Sequence[int] = (0,)) -> Watched:
+        device_telemetry.known.cache_clear()
+        by_name = {f"{kind}-{number:08x}": one for number, one in enumerate(drivers) for kind in [one.kind]}
         monkeypatch.setattr(pynvml, "nvmlInit", refuse if "nvmlInit" in drivers[0].silent else lambda: None)
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: len(drivers))
-        monkeypatch.setattr(
-            pynvml, "nvmlDeviceGetHandleByIndex", lambda i: drivers[i] if i < len(drivers) else refuse()
-        )
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda name: by_name.get(name) or refuse())
         for name in ASKED:
             monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", asking(name))
-        with watched(lambda: {OWN}, ranks) as seen:
+        with watched(lambda: {OWN}, [f"{number:08x}" for number in used]) as seen:
             pass
         return seen
 
     yield once
-    device_telemetry.the_devices.cache_clear()
+    device_telemetry.known.cache_clear()
 
 
 def test_a_block_alone_on_a_healthy_device_counts(watch: Callable[[Driver], Watched]) -> None:
@@ -141,12 +137,12 @@ def test_a_device_that_tells_little_leaves_gaps(watch: Callable[[Driver], Watche
     assert Watched(telemetry=Telemetry()) == seen
 
 
-@pytest.mark.parametrize(("visible", "ranks"), [(None, 2), ("0,1", 2), ("1,0", 4), ("1,0,-1,2", 2)])
-def test_ranks_are_watched_on_all_their_devices(visible: str | None, ranks: int, watch: Callable[..., Watched]) -> None:
+@pytest.mark.parametrize("used", [(0, 1), (1, 0), (1, 0, 7)], ids=["in order", "turned", "and another node's"])
+def test_ranks_are_watched_on_all_their_devices(used: tuple[int, ...], watch: Callable[..., Watched]) -> None:
     """The power of all, the slowest clock, and whatever interrupts one of them."""
     hot = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
     one = watch(Driver(joules=5.0))
-    seen = watch(Driver(joules=5.0), Driver(joules=5.0, clock=900, reasons=hot), visible=visible, ranks=ranks)
+    seen = watch(Driver(joules=5.0), Driver(joules=5.0, clock=900, reasons=hot), used=used)
 
     assert seen.telemetry.sm_mhz == 900 < one.telemetry.sm_mhz
     assert seen.telemetry.throttled == ["heat, by the hardware"]
@@ -154,12 +150,13 @@ def test_ranks_are_watched_on_all_their_devices(visible: str | None, ranks: int,
     assert "heat" in seen.interrupted
 
 
-def test_a_single_process_is_watched_on_its_own_device(watch: Callable[..., Watched]) -> None:
-    """What happens on a device that it does not use is not its affair."""
-    hot = Driver(clock=900, reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown)
+@pytest.mark.parametrize("kind", ["GPU", "MIG"])
+def test_a_program_is_watched_on_the_device_that_it_uses(kind: str, watch: Callable[..., Watched]) -> None:
+    """What happens on a device that it does not use is not its affair, whichever of them is the first."""
+    hot = Driver(clock=900, reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown, kind=kind)
 
-    assert watch(Driver(), hot, visible=None).interrupted is None
-    assert watch(Driver(), hot, visible="1,0").telemetry.sm_mhz == 900
+    assert watch(Driver(), hot, used=[0]).interrupted is None
+    assert watch(Driver(), hot, used=[1]).telemetry.sm_mhz == 900
 
 
 def test_without_a_driver_nothing_is_told(watch: Callable[[Driver], Watched]) -> None:

@@ -22,6 +22,7 @@ from slowstep.factors import (
 from slowstep.factors.arms import CROSSED
 from slowstep.settings import LEVEL_SECTIONS, Settings, load, override
 from slowstep.settings.convert import to_plain
+from slowstep.settings.run import Run
 
 PARAMS = sorted((Path(__file__).resolve().parents[1] / "params").glob("*.yaml"))
 QUICK = load(Path(__file__).resolve().parents[1] / "params" / "quick.yaml").settings
@@ -309,3 +310,11 @@ def test_what_a_run_has_switched_on_is_tried_without_it(
 
     assert wanted in proposed(on, GPU)
     assert never not in [one for one in proposed(without, GPU) if type(one) is type(never)]
+
+
+@pytest.mark.parametrize(("objects", "meaning"), [((), Meaning.EXACT), (("batch_norm",), Meaning.SEMANTICS)])
+def test_layers_that_are_computed_twice_count_their_batch_twice(objects: tuple[str, ...], meaning: Meaning) -> None:
+    """Statistics of batch normalisation are updated in each forward pass, the second one of checkpointing too."""
+    factor, run = CATALOGUE["gradient_checkpointing"], Run(values={}, objects=frozenset({"model", *objects}))
+
+    assert meaning is factor.meaning_of(factor.level(False, run))

@@ -22,11 +22,13 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from recording import HandClock, record
 from slowstep.records import PHASES
-from slowstep_probe.clock import CudaClock, device_of
+from slowstep_probe.clock import CudaClock, HostClock, device_of
 from slowstep_probe.loader_workers import Workers
 from slowstep_probe.measured import WHY_NOT
 from slowstep_probe.observed import optimizer_facts
 from slowstep_probe.probe import Probe
+from slowstep_probe.step_losses import StepLosses
+from slowstep_probe.tape import Tape
 
 EXAMPLES, BATCH, LENGTH, VOCABULARY = 16, 2, 12, 11
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -685,3 +687,59 @@ def test_a_program_that_has_not_touched_its_device_yet_is_timed_on_it(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
 
     assert device_of(expected) == device
+
+
+class OtherClock(HandClock):
+    """A clock whose marks mean nothing to another one, as events of a device and moments of the host do."""
+
+    def mark(self) -> tuple[float]:
+        """Return a mark of this moment."""
+        return (self.now,)
+
+    def gaps(self, marks: list[tuple[float]]) -> list[float]:
+        """Return the seconds between successive marks."""
+        return super().gaps([moment for (moment,) in marks])
+
+
+def test_a_block_may_begin_by_another_clock() -> None:
+    """Ranks on a device train a step by the host's clock, before they wait for the first request."""
+    first, other = HandClock(), OtherClock()
+    tape = Tape(first, set())
+    tape.mark("forward")
+    tape.end_step()
+    tape.clock = other
+    passed = tape.open()
+    tape.mark("forward")
+    other.pass_second()
+    tape.end_step()
+    block, _ = tape.close(step_is_due=False)
+
+    assert (0, 1, 1.0) == (len(passed), block.steps, block.phases["forward"])
+
+
+@pytest.mark.parametrize(
+    ("place", "device"), [(None, None), (torch.device("cpu"), None), (torch.device("cuda", 1), 1)], ids=str
+)
+def test_marks_lie_on_the_device_of_the_losses(place: torch.device | None, device: int | None) -> None:
+    """A program need not train on the current device, and what it launches on another one is not seen there."""
+    assert CudaClock().on(place).device == device
+    assert type(HostClock().on(place)) is HostClock
+
+
+def test_a_loss_is_kept_as_it_was() -> None:
+    """The memory of a loss is the program's: a CUDA graph uses it again in its next run."""
+    losses, loss = StepLosses(), torch.tensor(2.0, requires_grad=True)
+    losses.add(loss)
+    losses.step_ended()
+    loss.data.fill_(7.0)
+
+    assert [2.0] == losses.first
+
+
+def test_losses_of_a_step_may_lie_on_several_devices() -> None:
+    """The step's loss lies on the device of the last of them."""
+    losses = StepLosses()
+    for device in ("cpu", "meta"):
+        losses.add(torch.zeros((), device=device))
+
+    assert torch.device("meta") == losses.step_ended()

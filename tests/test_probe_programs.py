@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import queue
 import threading
@@ -14,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from recording import HandClock, record
+from slowstep_probe import devices
 from slowstep_probe.probe import Probe
 
 BATCH, BATCHES = 4, 10
@@ -212,6 +214,72 @@ def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
                 optimizer.zero_grad()
 
     assert watched(train, 4).batches == 2
+
+
+def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
+    """Those of a critic between micro-batches: a step ends where its own weights lose theirs."""
+    model, critic = nn.Linear(3, 1), nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for number, inputs in enumerate(for_ever(batches()), 1):
+            critic(model(inputs)).square().mean().backward()
+            critic.zero_grad()
+            if number % 5 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    found = watched(train, 8)
+
+    assert (found.micro_batches, found.batches) == (5, 5)
+
+
+def test_weights_may_be_updated_within_the_backward_pass() -> None:
+    """Each by an optimizer of its own, as soon as it has its gradient: on a device in a thread that autograd has."""
+    model = nn.Linear(3, 1)
+    optimizers = {weight: torch.optim.SGD([weight], lr=0.01) for weight in model.parameters()}
+
+    def update(weight: torch.Tensor) -> None:
+        done = threading.Event()
+
+        def step() -> None:
+            optimizers[weight].step()
+            optimizers[weight].zero_grad()
+            done.set()
+
+        _thread.start_new_thread(step, ())
+        done.wait()
+
+    for weight in model.parameters():
+        weight.register_post_accumulate_grad_hook(update)
+
+    def train() -> None:
+        for inputs in itertools.islice(for_ever(batches()), 40):
+            model(inputs).square().mean().backward()
+
+    found = watched(train, 30)
+
+    assert type(found.optimizer) is torch.optim.SGD
+    assert (found.micro_batches, found.position) == (1, 30 * BATCH)
+
+
+def test_what_is_recorded_to_be_run_later_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark would become a part of what a CUDA graph runs, and a wait would break the recording off."""
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        monkeypatch.setattr(devices, "is_capturing", lambda: True)
+        for _ in range(200):
+            torch.autograd.grad(model(torch.ones(2, 3)).sum(), list(model.parameters()))
+            optimizer.step()
+        monkeypatch.setattr(devices, "is_capturing", lambda: False)
+        for inputs in for_ever(batches()):
+            two_passes(model, inputs, optimizer)
+
+    found = watched(train, 4)
+
+    assert (found.updates, found.position) == (4, 4 * BATCH)
 
 
 def test_training_may_run_in_another_thread() -> None:

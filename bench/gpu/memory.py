@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pynvml
+import torch
 
 from bench.gpu.limits import within
 from bench.gpu.part import Bench, Cell, Cells, Figures, Goal, NotYet, Part
 from bench.gpu.runs import LANGUAGE, settings_of_run
 from bench.gpu.scale import Scale
 from bench.gpu.trials import arm_of, measurer_of, once
-from slowstep.measure.device_telemetry import the_devices
+from slowstep.measure.device_telemetry import known
 from slowstep.records import Status
 from slowstep.settings import Settings
 
@@ -166,7 +167,9 @@ def _nvml() -> int | None:
 
     The first version of the call counts what the driver keeps for itself, too: 0.5 GB on an H100.
     """
-    device = next(iter(the_devices()), None)
+    if not torch.cuda.is_available():
+        return None
+    device = known(str(torch.cuda.get_device_properties(0).uuid))
     if device is None:
         return None
     return pynvml.nvmlDeviceGetMemoryInfo(device, version=pynvml.nvmlMemory_v2).used

@@ -1,4 +1,8 @@
-"""The amount of work in a batch, read from the batch as it leaves the loader."""
+"""The amount of work in a batch, read from the batch as it leaves the loader.
+
+Tokens of a batch that lies on a device are counted there, and read when a block has ended: to read them at once would
+make the program wait for all that it has launched.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +29,34 @@ def count(batch: Any) -> Work:
         samples=getattr(batch, "samples", None) or (ids.shape[0] if ids.dim() > 1 else 1),
         padded_tokens=ids.numel(),
         useful_tokens=ids.numel() if mask is None else _kept(mask, ids),
-        loss_tokens=None if labels is None else int((labels != -100).sum()),
+        loss_tokens=None if labels is None else _here((labels != -100).sum()),
         cut_tokens=getattr(batch, "cut_tokens", None),
     )
 
 
-def _kept(mask: Any, ids: torch.Tensor) -> int | None:
-    """Return the tokens that an attention mask keeps; None if it does not say that of each token.
+UNKNOWN = -1
+"""Stands for tokens that are not known, in a count that lies on a device."""
+
+
+def _kept(mask: Any, ids: torch.Tensor) -> Any:
+    """Return the tokens that an attention mask keeps; None or `UNKNOWN` if it does not say that of each token.
 
     A mask that is added to scores, or one of each two tokens, says something else. One that keeps nothing marks what is
     padding.
     """
-    if not isinstance(mask, torch.Tensor) or mask.shape != ids.shape or bool((mask < 0).any()):
+    if not isinstance(mask, torch.Tensor) or mask.shape != ids.shape:
         return None
-    return int(torch.count_nonzero(mask)) or None
+    kept = torch.count_nonzero(mask)
+    return _here(torch.where((mask < 0).any() | (kept == 0), UNKNOWN, kept))
+
+
+def _here(count: torch.Tensor) -> Any:
+    """Return a count as a number, or as it is if it lies on a device."""
+    return _known(int(count)) if count.device.type == "cpu" else count
+
+
+def _known(count: int | None) -> int | None:
+    return None if count == UNKNOWN else count
 
 
 def count_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
@@ -64,13 +82,20 @@ def unwrapped(value: Any) -> Any:
 
 
 def total(works: list[Work]) -> Work:
-    """Return the sum of `works`. A count that is missing in one batch is missing in the sum."""
+    """Return the sum of `works`. A count that is missing in one batch is missing in the sum.
+
+    Counts that lie on a device are read here.
+    """
     if not works:
         return Work()
     names = ("padded_tokens", "useful_tokens", "loss_tokens", "cut_tokens")
-    columns = {name: [getattr(w, name) for w in works] for name in names}
+    columns = {name: [_read(getattr(w, name)) for w in works] for name in names}
     sums = {name: None if None in column else sum(column) for name, column in columns.items()}
     return Work(samples=sum(w.samples for w in works), **sums)
+
+
+def _read(count: Any) -> int | None:
+    return _known(int(count)) if isinstance(count, torch.Tensor) else count
 
 
 CHANNELS = (1, 3, 4)

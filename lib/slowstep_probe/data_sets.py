@@ -1,11 +1,13 @@
-"""What the workers of a loader could not share of a data set: open files, and what the program changes in it."""
+"""What the workers of a loader could not share of a data set: open files, generators, and what the program changes."""
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
+import pickle
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -27,6 +29,14 @@ FILES: dict[tuple[str, str], Callable[[Any], bool]] = {
 }
 """Classes whose objects stand for a file with a place in it, each with a function that tells whether it is open."""
 
+GENERATORS: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("numpy", "Generator"): lambda one: one.bit_generator.state,
+    ("numpy", "RandomState"): lambda one: one.get_state(),
+    ("random", "Random"): lambda one: one.getstate(),
+    ("torch", "Generator"): lambda one: one.get_state().numpy(),
+}
+"""Classes whose objects give random numbers, each with a function that returns their state."""
+
 WHOLE = ("datasets.", "pyarrow.", "numpy", "torch", "pandas.")
 """Packages whose objects are not looked into; but the data sets that PyTorch makes of others are."""
 
@@ -40,17 +50,25 @@ def opened(data: Any) -> str:
 
     Processes that are forked share the file's place: what one reads moves it for all (fork(2)).
     """
+    return next((name for name, one in _held(data) if _is_open(one)), "")
+
+
+def _held(data: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a data set holds, from the outside in, by the words that lead to it."""
     waiting, seen = deque([("", data, 0)]), set[int]()
     while waiting and len(seen) < MOST:
         name, one, depth = waiting.popleft()
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if _is_open(one):
-            return name
+        yield name, one
         if depth < DEPTH:
             waiting.extend((name + inner, value, depth + 1) for inner, value in _parts(one))
-    return ""
+
+
+def _kind(one: Any) -> tuple[str, str]:
+    """Return the package and the name of an object's class."""
+    return type(one).__module__.lstrip("_").partition(".")[0], type(one).__name__
 
 
 def _parts(one: Any) -> Iterator[tuple[str, Any]]:
@@ -76,11 +94,58 @@ def _is_open(one: Any) -> bool:
             return not one.closed and one.readable() and stat.S_ISREG(os.fstat(one.fileno()).st_mode)
         except (OSError, ValueError):
             return False
-    is_open = FILES.get((type(one).__module__.lstrip("_").partition(".")[0], type(one).__name__))
+    is_open = FILES.get(_kind(one))
     try:
         return is_open is not None and is_open(one)
     except Exception:  # it was closed, and says so
         return False
+
+
+class OwnDraws:
+    """Notes which data sets draw from a generator of their own while they make a batch.
+
+    Each worker has a copy of the data set, and so of its generator: workers would draw the same numbers.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, str] = {}
+        """The attribute or the name by which a data set has the generator, by the data set's identity."""
+        self._generators: dict[int, list[tuple[str, Any]]] = {}
+        self._states: dict[int, list[bytes]] = {}
+        self._batches: Counter[int] = Counter()
+
+    def asked(self, data: Any) -> None:
+        """Look at a data set before one of its first batches is made."""
+        self._batches[id(data)] += 1
+        if id(data) in self.found or self._batches[id(data)] > LOOKED_AT:
+            return
+        if id(data) not in self._generators:
+            held = [*_held(data), *_named(innermost(data))]
+            self._generators[id(data)] = [(name, one) for name, one in held if _kind(one) in GENERATORS]
+        self._states[id(data)] = self._now(data)
+
+    def made(self, data: Any) -> None:
+        """Look at it after a batch was made."""
+        before = self._states.pop(id(data), [])
+        drawn = [was != now for was, now in zip(before, self._now(data) if before else [], strict=True)]
+        names = [name for name, _ in self._generators.get(id(data), [])]
+        if any(drawn):
+            self.found[id(data)] = names[drawn.index(True)]
+
+    def _now(self, data: Any) -> list[bytes]:
+        return [pickle.dumps(GENERATORS[_kind(one)](one)) for _, one in self._generators[id(data)]]
+
+
+LOOKED_AT = 3
+"""The batches of a data set of which it is looked at whether random numbers are drawn for them."""
+
+
+def _named(data: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the global variables that a data set's code for an item names."""
+    for method in ("__getitem__", "__getitems__", "__iter__"):
+        function = inspect.unwrap(getattr(type(data), method, None) or data)
+        code, variables = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+        yield from ((name, variables[name]) for name in getattr(code, "co_names", ()) if name in variables)
 
 
 class ChangesBetween:

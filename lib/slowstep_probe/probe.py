@@ -21,6 +21,8 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
   makes no other; beside one they are a part of it, as a penalty on gradients is.
 - What an optimizer's closure computes is no part of the optimizer.
+- One process trains: this one, or one that it forks (`slowstep_probe.children`). A child of one that trains already
+  does not, and neither does a child before it has made a step.
 - One thread trains: that in which backward passes and optimizer steps are made. Of what runs beside it in another one,
   only the batches count that are fetched there and trained on here.
 - Where backward passes go on and neither a loader is asked nor a module called (functions over bare parameters, or all
@@ -39,8 +41,9 @@ import torch
 import torch.utils.data.dataloader as loading
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from slowstep_probe import batch_work
+from slowstep_probe import batch_work, devices
 from slowstep_probe.batches import Batches
+from slowstep_probe.children import Forked, TheOneThatTrains
 from slowstep_probe.clock import Clock, HostClock
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.loader_workers import Workers
@@ -59,6 +62,12 @@ WITHOUT_ASKING = 8
 
 
 _count_inputs = looking(batch_work.count_inputs)
+
+
+def _weights(owner: torch.nn.Module | torch.optim.Optimizer) -> list[Any]:
+    if isinstance(owner, torch.nn.Module):
+        return list(owner.parameters())
+    return [one for group in owner.param_groups for one in group["params"]]
 
 
 class Probe:
@@ -87,8 +96,8 @@ class Probe:
         """Batches that the last optimizer step took from a loader."""
         self._met = 0
         """Such batches in the step under way."""
-        self.device: str | None = None
-        """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
+        self.place: torch.device | None = None
+        """The device that the loss of the last step lies on."""
         self._backwards = False
         """True if a backward pass was made; gradients can also be asked for by themselves."""
         self._thread: int | None = None
@@ -110,6 +119,10 @@ class Probe:
         self._unannounced = 0
         """Backward passes since a loader was asked or a model was called, either of which can begin a step."""
         self._late = LateImports()
+        self._right = TheOneThatTrains()
+        self._forked = Forked(self._is_child)
+        self._aside = False
+        """True in a process that does not train, beside the one that does."""
         self._depth = 0
         self.annotation: Callable[[str], Any] | None = None
         """A function that returns a context, which names a phase in the profile; None while nothing is profiled."""
@@ -121,12 +134,17 @@ class Probe:
 
     @property
     def clock(self) -> Clock:
-        """The clock of the marks. Another one is taken before the first block is opened."""
+        """The clock of the marks. Where another one is taken, a block begins when it is opened."""
         return self.tape.clock
 
     @clock.setter
     def clock(self, clock: Clock) -> None:
         self.tape.clock = clock
+
+    @property
+    def device(self) -> str | None:
+        """The kind of device that the loss lies on: 'cpu' or 'cuda'."""
+        return None if self.place is None else self.place.type
 
     @property
     def models(self) -> list[torch.nn.Module]:
@@ -170,7 +188,11 @@ class Probe:
     # -- blocks --
 
     def open(self) -> Steps:
-        """Begin a block at this moment, and return the steps since the last one ended."""
+        """Begin a block at this moment, and return the steps since the last one ended.
+
+        By now the program may have been seen to train on another device than the one whose clock was read so far.
+        """
+        self.clock = self.clock.on(self.place)
         return self.tape.open()
 
     def close(self) -> tuple[Block, Steps]:
@@ -219,6 +241,9 @@ class Probe:
         """Call `at_step_boundary` before the first step or after an optimizer step, as soon as no phase is open."""
         if self._boundary_due and self._depth == 0 and not self._at_boundary:
             self._boundary_due = False
+            if not self._right.taken():
+                self._aside = True
+                return
             if self._trained:
                 self.tape.end_step()
                 self._outermost.step_ended()
@@ -229,6 +254,11 @@ class Probe:
                 self._at_boundary = False
             if not self.tape.marks:
                 self.tape.mark("other")
+
+    def _is_child(self) -> None:
+        """Begin anew in a process that was forked. It may feed the training, evaluate, or be the one that trains."""
+        self._aside = self._aside or self._trained or self._backwards
+        self._boundary_due, self._thread = False, None
 
     # -- places --
 
@@ -315,7 +345,12 @@ class Probe:
             self._thread = threading.get_ident()
 
     def _beside(self, fetching: bool = False) -> bool:
-        """Return whether this thread is not the one that trains. Until that is known, one that only fetches is not."""
+        """Return whether this thread is not the one that trains, or only records what another one will run.
+
+        Until the thread is known that trains, one that only fetches is not.
+        """
+        if self._aside or devices.is_capturing():
+            return True
         if self._thread is None:
             return fetching and threading.current_thread() is not threading.main_thread()
         return self._thread != threading.get_ident()
@@ -413,19 +448,44 @@ class Probe:
 
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         if self._beside():
+            if self._is_by_autograd():
+                self._update(optimizer)
             return
         if self._optimizers:
             self._optimizers.pop()
             self._leave()
+        self._update(optimizer)
+
+    def _is_by_autograd(self) -> bool:
+        """Return whether this is a thread of autograd's for a device, which calls hooks of the backward pass under way.
+
+        An optimizer for each weight steps there, as soon as the weight has its gradient.
+        """
+        of_python = not isinstance(threading.current_thread(), threading._DummyThread)  # type: ignore[attr-defined]
+        return not of_python and not self._aside and self._depth > 0 and self.tape.phase == "backward"
+
+    def _update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note that an optimizer has stepped, which ends a step."""
         self.optimizer = optimizer
         self._signed()
         self._step_ended()
 
-    def _gradients_dropped(self, *_: Any) -> None:
-        """Take gradients that were dropped without having been used by an optimizer for the end of a step."""
-        if self.losses and not self._in_closure and self._depth == 0:
+    def _gradients_dropped(self, _: Any, owner: Any, *__: Any) -> None:
+        """Take gradients that were dropped without having been used by an optimizer for the end of a step.
+
+        Once an optimizer is known, they have to be those of its weights: a loop may drop those of another model (a
+        teacher, a critic) between micro-batches.
+        """
+        if self.losses and not self._in_closure and self._depth == 0 and self._is_trained(owner):
             self._signed()
             self._step_ended()
+
+    def _is_trained(self, owner: torch.nn.Module | torch.optim.Optimizer) -> bool:
+        """Return whether a module or an optimizer has weights of the optimizer that stepped last, if one has."""
+        if self.optimizer is None:
+            return True
+        known = {id(one) for one in _weights(self.optimizer)}
+        return any(id(one) in known for one in _weights(owner))
 
     def _signed(self) -> None:
         """Note that an optimizer, or dropped gradients, end a step."""
@@ -436,7 +496,7 @@ class Probe:
     def _step_ended(self) -> None:
         self._boundary_due = self._batch_begins = True
         if self.losses:
-            self.micro_batches, self.device = self._passes, self.losses.step_ended()
+            self.micro_batches, self.place = self._passes, self.losses.step_ended()
             self._passes = 0
         self.batches, self._met = max(1, self._met), 0
         if self._unannounced > WITHOUT_ASKING:

@@ -40,21 +40,30 @@ class StepLosses:
         self._unscaled = outputs
 
     def add(self, loss: Any) -> None:
-        """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean."""
+        """Add the loss of a backward pass to the step under way: a tensor, or a nest of them; of each its mean.
+
+        It is copied: the memory of a loss that a CUDA graph gives is used again by the graph's next run.
+        """
         true, self._unscaled = loss if self._unscaled is None else self._unscaled, None
-        means = [one.detach() if one.numel() == 1 else one.detach().float().mean() for one in _tensors(true)]
-        self._parts.append(sum(means[1:], means[0]) if means else torch.zeros(()))
+        means = [one.detach().clone() if one.numel() == 1 else one.detach().float().mean() for one in _tensors(true)]
+        self._parts.append(_sum(means) if means else torch.zeros(()))
 
     def forget(self) -> None:
         """Drop what was added to the step under way."""
         self._parts = []
 
-    def step_ended(self) -> str:
-        """Put the losses of the step together, at least one, and return the kind of device that they lie on."""
-        self._last = self._parts[0] if len(self._parts) == 1 else sum(self._parts)
+    def step_ended(self) -> torch.device:
+        """Put the losses of the step together, at least one, and return the device that they lie on."""
+        self._last = _sum(self._parts)
         self._kept += [self._last] * (len(self._kept) < KEPT)
         self._parts = []
-        return self._last.device.type
+        return self._last.device
+
+
+def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
+    """Return the sum of single numbers, on the device of the last one; they may lie on several."""
+    first, *others = [one.to(losses[-1].device, non_blocking=True) for one in losses]
+    return sum(others, first)
 
 
 def _tensors(nest: Any) -> list[torch.Tensor]:

@@ -26,7 +26,7 @@ from slowstep_probe.changing import unsent
 from slowstep_probe.changing.configurations import LIGHTNING
 from slowstep_probe.changing.flags import FLAGS
 from slowstep_probe.changing.sharding import FSDP1
-from slowstep_probe.data_sets import ChangesBetween, innermost, opened
+from slowstep_probe.data_sets import ChangesBetween, OwnDraws, innermost, opened
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.looks import looking, seen, with_size
 from slowstep_probe.observed import batch_size_of, length_of, sampler_of
@@ -106,7 +106,9 @@ class Survey:
         self._builds = False
         """True while one is."""
         self._changes = ChangesBetween()
-        self._asked, self._item_made = looking(self._changes.asked), looking(self._changes.made)
+        self._draws = OwnDraws()
+        self._before = [looking(self._changes.asked), looking(self._draws.asked)]
+        self._afterwards = [looking(self._draws.made), looking(self._changes.made)]
         self._opened: dict[int, str] = {}
         """The attribute by which a data set held an open file before its first batch, by the data set's identity."""
         self._patches, self._late = Patches(), LateImports()
@@ -202,20 +204,24 @@ class Survey:
     def data_set_facts(self, loader: Any) -> dict[str, str]:
         """Return what workers could not share of a loader's data set: an open file, and what the program changes."""
         data = loader.dataset
-        # what was open before its first batch: worker_init_fn may open it anew, and an item may where it is asked for
-        file = self._opened.get(id(data), "") if loader.worker_init_fn is None else ""
+        # what was open before its first batch: worker_init_fn may open it anew, and an item may where it is asked for;
+        # it may also give each worker's generator a seed of its own
+        alike = loader.worker_init_fn is None
         return {
-            "opened_by_data_set": file,
+            "opened_by_data_set": self._opened.get(id(data), "") if alike else "",
+            "drawn_by_data_set": self._draws.found.get(id(data), "") if alike else "",
             "changed_within_epochs": self._changes.within.get(id(innermost(data)), ""),
             "changed_between_epochs": self._changes.between.get(id(innermost(data)), ""),
         }
 
     def _batch_asked(self, original: Any, iterator: Any) -> Any:
-        self._asked(iterator._dataset)
+        for look in self._before:
+            look(iterator._dataset)
         try:
             return original(iterator)
         finally:
-            self._item_made(iterator._dataset)
+            for look in self._afterwards:
+                look(iterator._dataset)
 
     def _epoch_asked(self, original: Any, loader: Any) -> Any:
         if id(loader.dataset) not in self._opened:

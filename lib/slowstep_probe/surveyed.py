@@ -169,7 +169,9 @@ class Watched:
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
+        from slowstep_probe.clock import clock_for
 
+        self._clock_for = clock_for
         self.effects = Effects(lambda: self.probe.models if self.probe else [])
         self.configurations = Configurations(Wanted({}), OF_TRIAL)
         self._collector = Collector()
@@ -200,6 +202,7 @@ class Watched:
         if self.boundaries == 2 and not late:
             # what a program does once, before its first step, may have fallen into that
             self.probe.close()
+            self.probe.clock = self._clock_for(self.probe.device or "cpu")
             self.probe.open()
             self._collector.seconds = 0.0
         if self.boundaries > self.stop_at or late or (self.boundaries > self.asked["steps"] and self._epoch_is_far):
@@ -346,6 +349,10 @@ class Watched:
                 "dtypes": kinds,
                 "attention": any(hasattr(m, "set_attn_implementation") for m in model.modules()),
                 "blocks": any(isinstance(m, torch.nn.ModuleList) for m in model.modules()),
+                "batch_norm": any(
+                    isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats
+                    for m in model.modules()
+                ),
                 "convolutions": any(isinstance(m, torch.nn.Conv2d) for m in model.modules()),
             }
         return found

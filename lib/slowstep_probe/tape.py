@@ -17,7 +17,7 @@ class Tape:
     """
 
     def __init__(self, clock: Clock, training: Collection[int]):
-        self.clock, self.training = clock, training
+        self._clock, self.training = clock, training
         self.marks: list[Mark] = []
         """Marks since the last block ended, or since the open one began."""
         self._starts: list[int] = [0]
@@ -27,6 +27,17 @@ class Tape:
         """Samples trained on. A step whose batch doesn't tell its samples counts as one."""
         self._samples = self._counted = 0
         """Samples of the batches that met a forward pass, and how many of them lie before the last step boundary."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the marks. Where another one is taken, the marks so far are dropped, since no gap spans both."""
+        return self._clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        if clock is not self._clock:
+            self._clock = clock
+            self._begin()
 
     def open(self) -> Steps:
         """Begin a block at this moment, and return the steps since the last one ended."""

@@ -58,6 +58,11 @@ def _not_for_workers(key: str, value: Any, run: Run) -> str | None:
             f"its data set holds an open file ({name}), and all workers would move its place for each other; open it "
             "in the worker, where the first item is asked for"
         )
+    if first and (name := run["drawn_by_data_set"]):
+        return (
+            f"its data set draws from a random generator of its own ({name}), of which each worker would have a copy, "
+            "so that all draw the same numbers; seed it anew in a worker_init_fn, by torch.initial_seed()"
+        )
     if first and (name := run["changed_within_epochs"]):
         return f"the program changes its data set between batches ({name}), which workers would not see"
     changed = run["changed_within_epochs"] or run["changed_between_epochs"]

@@ -201,6 +201,8 @@ def _objects(survey: SurveyRecord) -> Iterator[str]:
         yield "blocks"
     if model.get("convolutions"):
         yield "convolutions"
+    if model.get("batch_norm"):
+        yield "batch_norm"
     facts = training.get("facts") or {}
     yield from (name for name in COMMANDS_OWN if facts.get(name))
     if training.get("batches", 0) == training.get("micro_batches", 1) > 1:  # two losses of one batch are none
@@ -282,6 +284,7 @@ OF_DATA_SET = (
     "repeated_by_workers",
     "iterable_dataset",
     "opened_by_data_set",
+    "drawn_by_data_set",
     "changed_within_epochs",
     "changed_between_epochs",
     "loaders_by_turns",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import statistics
 import threading
 import time
@@ -103,9 +102,13 @@ class Reading:
 
 
 @contextlib.contextmanager
-def watched(own: Callable[[], Collection[int]], ranks: int = 1) -> Iterator[Watched]:
-    """Watch the devices of so many ranks while the body runs. `own` returns the numbers of the trials' processes."""
-    seen, readings = Watched(), [Reading(device) for device in the_devices()[: max(1, ranks)]]
+def watched(own: Callable[[], Collection[int]], devices: Sequence[str]) -> Iterator[Watched]:
+    """Watch devices, named by their UUIDs, while the body runs. `own` returns the numbers of the trials' processes.
+
+    Numbers would mean other devices here than in a trial, whose program may hide some, and CUDA's order is not NVML's.
+    """
+    found = [device for device in map(known, devices) if device is not None]
+    seen, readings = Watched(), [Reading(device) for device in found]
     if not readings:
         yield seen
         return
@@ -141,32 +144,19 @@ def together(devices: Sequence[Telemetry]) -> Telemetry:
     )
 
 
+KINDS = ("GPU-", "MIG-")
+"""What NVML writes before the UUID of a whole device, and of a part of one."""
+
+
 @functools.cache
-def the_devices() -> tuple[Any, ...]:
-    """Return NVML's handles of the devices that trials see, in their order; none without NVML or without a device."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+def known(uuid: str) -> Any:
+    """Return NVML's handle of a device; None without NVML, or for a device of another node."""
     try:
         pynvml.nvmlInit()
-        if names is None:
-            return tuple(pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount()))
     except pynvml.NVMLError:
-        return ()
-    return tuple(_handles(names))
-
-
-def _handles(names: str) -> Iterator[Any]:
-    """Yield the devices of `CUDA_VISIBLE_DEVICES` up to the first that is none, as CUDA does."""
-    for name in [part.strip() for part in names.split(",")]:
-        if not name or name == "-1":
-            return
-        try:
-            yield (
-                pynvml.nvmlDeviceGetHandleByIndex(int(name))
-                if name.isdigit()
-                else pynvml.nvmlDeviceGetHandleByUUID(name)
-            )
-        except pynvml.NVMLError:
-            return
+        return None
+    handles = (_told(pynvml.nvmlDeviceGetHandleByUUID, kind + uuid) for kind in KINDS)
+    return next((handle for handle in handles if handle is not None), None)
 
 
 def _read(readings: Sequence[Reading], over: threading.Event) -> None:

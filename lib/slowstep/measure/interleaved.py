@@ -177,7 +177,7 @@ class InterleavedComparison:
         try:
             self._launch(1)
         except TrialEnded as ended:
-            if ended.failed.status is not Status.OUT_OF_MEMORY or self.by_turns:
+            if not ended.failed.may_fit_alone or self.by_turns:
                 raise self._note(1, ended) from None
             self.by_turns = True
             self._trial(1)
@@ -336,7 +336,7 @@ class InterleavedComparison:
 
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
         before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
-        with device_telemetry.watched(self._own_processes, self.arms[side].settings.on_nodes[0]) as device:
+        with device_telemetry.watched(self._own_processes, trial.devices) as device:
             block = trial.block(samples, start)
         after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
@@ -374,7 +374,7 @@ class InterleavedComparison:
                 other = self.pool.live.get(self.keys[0])
                 goes_on = side == 1 and other is not None and other.trained > trial.trained
                 self.pool.end(self.keys[side])
-                if ended.failed.status is Status.OUT_OF_MEMORY and not self.by_turns:
+                if ended.failed.may_fit_alone and not self.by_turns:
                     self.by_turns = True
                     continue
                 if ended.failed.status is Status.ENDED:

@@ -45,6 +45,8 @@ class LiveTrial:
     """The time of the launch, by `time.perf_counter()`."""
     trained: int
     """Optimizer steps since the launch."""
+    devices: list[str] = field(default_factory=list)
+    """The UUIDs of the devices that it trains on."""
     timed: list[Steps] = field(default_factory=list)
     """The steady steps that no record holds yet, answer by answer."""
 
@@ -100,7 +102,7 @@ class LiveTrial:
         measured: BlockDone = self.process.ask(request, timeout)
         spent = time.perf_counter() - asked
         self.trained += measured.trained
-        self.position = measured.position
+        self.position, self.devices = measured.position, measured.devices
         self.timed.append(measured.steps)
         wall = Counter(self.record.wall)
         wall.update({DISCARDED: spent - measured.block.seconds})

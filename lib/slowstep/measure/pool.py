@@ -21,7 +21,7 @@ from slowstep.launch.trial_process import TrialEnded, TrialProcess
 from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.warm_up import warmed_up
 from slowstep.processes import signals
-from slowstep.records import Status, Steps, TrialRecord
+from slowstep.records import Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.schema import Budget
 from slowstep_probe.processes.scratch import folder_prefix, remove_abandoned_folders
@@ -93,7 +93,7 @@ class TrialPool:
             self._keep_bases(() if alone else [arm])
             return self._warm(self._process(arm, key, alone), key)
         except TrialEnded as ended:
-            if ended.failed.status is not Status.OUT_OF_MEMORY or not self._make_room():
+            if not ended.failed.may_fit_alone or not self._make_room():
                 raise
         return self._warm(self._process(arm, key, alone=alone or not self.live), key)
 
@@ -146,7 +146,7 @@ class TrialPool:
             yield
         except TrialEnded as ended:
             self._started.pop(key, None)
-            if ended.failed.status is not Status.OUT_OF_MEMORY:
+            if not ended.failed.may_fit_alone:
                 self._refused[key] = ended
 
     def _keep_bases(self, arms: Collection[Arm]) -> None:

@@ -75,6 +75,7 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         warm=chunk.position + (workers + 1) * step_samples,
         began=process.started,
         trained=trained,
+        devices=chunk.devices,
     )
 
 

@@ -37,11 +37,9 @@ def tf32() -> bool:
 
 
 def _set_tf32(value: bool) -> None:
-    products = torch.backends.cuda.matmul
-    if hasattr(products, "fp32_precision"):
-        products.fp32_precision = "tf32" if value else "ieee"
-        return
-    products.allow_tf32 = torch.backends.cudnn.allow_tf32 = value
+    """Set it by the names that older code reads, too: what is set by new names alone makes the old ones raise."""
+    torch.set_float32_matmul_precision("high" if value else "highest")
+    torch.backends.cudnn.allow_tf32 = value
 
 
 def sdpa_backend() -> str | None:
@@ -97,6 +95,17 @@ def _end_tracing(_: bool) -> None:
         sys.monitoring.set_events(tool, 0)  # type: ignore[attr-defined]
 
 
+def _traced_briefly(start: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Start to trace and end it at once, so that a program which asks for what was seen gets an answer."""
+    start(*args, **kwargs)
+    _end_tracing(False)
+
+
+def _snapshot(take: Callable[[], Any]) -> Any:
+    """Return the traces of allocations; none of them where nothing is traced, where Python itself raises an error."""
+    return take() if tracemalloc.is_tracing() else tracemalloc.Snapshot((), 1)
+
+
 def _set_benchmark(value: bool) -> None:
     torch.backends.cudnn.benchmark = value
 
@@ -118,6 +127,7 @@ def _set_expandable_segments(value: bool) -> None:
 
 
 PROCESS = "process."
+TRACING = "process.tracing"
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,8 @@ class Flag:
     """The functions by which a program sets it, each as its owner and its name."""
     said: Callable[[Any], Any] = lambda given: given
     """Tells the value that a program gives to such a function."""
+    instead: Callable[..., Any] = lambda original, *args, **kwargs: None
+    """Does what is done where a program calls such a function, with the function and its arguments."""
     grows: bool = False
     """True if setting it acts on what exists then, so that it is set again when training begins."""
 
@@ -159,12 +171,13 @@ FLAGS: dict[str, Flag] = {
         lambda: torch.backends.cudnn.benchmark, _set_benchmark, "torch.backends.cudnn.benchmark"
     ),
     "process.expandable_segments": Flag(expandable_segments, _set_expandable_segments, "PYTORCH_CUDA_ALLOC_CONF"),
-    "process.tracing": Flag(
+    TRACING: Flag(
         tracing,
         _end_tracing,
         "tracemalloc.start",
         ((tracemalloc, "start"), (cProfile.Profile, "enable")),
         said=lambda given: True,
+        instead=_traced_briefly,
     ),
     "process.garbage_collection": Flag(collecting, _set_collecting, "gc.freeze", grows=True),
 }
@@ -188,6 +201,8 @@ class Flags:
         """Begin."""
         for key in self._asked():
             flag = FLAGS[key]
+            if key == TRACING:
+                patches.around(tracemalloc, "take_snapshot", _snapshot)
             for owner, name in flag.setters:
                 called = flag.call if len(flag.setters) == 1 else f"{owner.__name__}.{name}"
                 patches.around(owner, name, self._overruled(key, called))
@@ -214,7 +229,7 @@ class Flags:
                 given = [*args, *kwargs.values()]
                 before = FLAGS[key].said(given[0]) if given else True
                 self.wanted.note(key, name, before, self.wanted[key])
-            return None
+            return FLAGS[key].instead(original, *args, **kwargs)
 
         return called
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -135,6 +137,8 @@ class CachedBatches:
         if _versions(batch) != versions:
             self.give_up(NotTestable("the loop edits its batches in place, so none can be used again"))
         self.given += 1
+        if isinstance(batch, torch.Tensor):
+            return batch  # a copy would have edits of its own, which do reach the numbers
         return copy.copy(batch)  # the loop may pop keys from it
 
     def _filled(self, original: Callable[..., Any], iterator: Any) -> list[tuple[Any, list[int]]]:
@@ -156,7 +160,9 @@ class EndlessEpochs:
     """Lets the loop over a loader that feeds training go on after the loader's last batch, with the next epoch's.
 
     The loader itself is asked for the iterator of the next epoch, so what its epochs begin with (workers to start, an
-    order to draw) happens as it would. A loop ends as it should where `goes_on` says so of its iterator.
+    order to draw) happens as it would. A loop ends as it should where `goes_on` says so of its iterator, and so does an
+    epoch that `itertools.cycle` keeps: it gives the same batches again without asking, and would keep those of an
+    endless epoch until the memory is full.
     """
 
     def __init__(self, goes_on: Callable[[Any], bool]):
@@ -192,13 +198,18 @@ class _Endless:
         try:
             return next(self._inner)
         except StopIteration:
-            if not self._epochs.goes_on(self._inner):
+            if not self._epochs.goes_on(self._inner) or _is_kept(self):
                 raise
         self._epochs.epochs += 1
         if hasattr(self._loader.sampler, "set_epoch"):
             self._loader.sampler.set_epoch(self._epochs.epochs)
         self._inner = self._begin()
         return next(self._inner)
+
+
+def _is_kept(iterator: Any) -> bool:
+    """Return whether `itertools.cycle` draws from an iterator."""
+    return any(type(one) is itertools.cycle for one in gc.get_referrers(iterator))
 
 
 def _versions(batch: Any) -> list[int]:

@@ -53,6 +53,7 @@ def block_done(answers: Sequence[BlockDone]) -> BlockDone:
         ),
         queued=max(one.queued for one in answers),
         recompilations=max(one.recompilations for one in answers),
+        devices=list(dict.fromkeys(device for one in answers for device in one.devices)),
     )
 
 

@@ -27,6 +27,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch.profiler import record_function
 
+from slowstep_probe import devices
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
 from slowstep_probe.clock import clock_for, device_of
@@ -284,7 +285,8 @@ class Trial:
         self.device = told.device or device_of(self.launch.on_device)
         self.probe.clock = clock_for(self.device)
         if torch.cuda.is_initialized():
-            torch.cuda.reset_peak_memory_stats()  # the peak of training, not of building
+            for number in devices.used():
+                torch.cuda.reset_peak_memory_stats(number)  # the peak of training, not of building
         self._send(Ready(startup=self.startup, device=self.device, periodic_events=list(told.periodic_events())))
 
     def _send_block(self) -> None:
@@ -304,6 +306,7 @@ class Trial:
             queued=self.probe.workers.ready,
             collectives=collectives,
             recompilations=recompilations(),
+            devices=devices.identities(),
         )
         self._send(measured)
 
@@ -416,20 +419,24 @@ def end(status: int = 0) -> NoReturn:
 
 
 def memory() -> Memory:
-    """Return the memory peaks of this process so far. The guard knows those of the host with pages of files."""
+    """Return the memory peaks of this process so far, on the device that it fills most.
+
+    The guard knows those of the host with pages of files.
+    """
     host = most_held_alone()
-    if not torch.cuda.is_initialized():
-        return Memory(host=host)
     try:
-        free, total = torch.cuda.mem_get_info()
+        number = devices.fullest()
+        if number is None:
+            return Memory(host=host)
+        free, total = torch.cuda.mem_get_info(number)
     except RuntimeError:  # after some device errors nothing more can be asked
         return Memory(host=host)
     mapped = on_device.size()  # it counts as if this process had it alone, as it will in the real job
     return Memory(
-        allocated=torch.cuda.max_memory_allocated() + mapped,
-        reserved=torch.cuda.max_memory_reserved() + mapped,
+        allocated=torch.cuda.max_memory_allocated(number) + mapped,
+        reserved=torch.cuda.max_memory_reserved(number) + mapped,
         device=total - free,
         host=host,
         limit=total,
-        retries=torch.cuda.memory_stats().get("num_alloc_retries"),
+        retries=torch.cuda.memory_stats(number).get("num_alloc_retries"),
     )

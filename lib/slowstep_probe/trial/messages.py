@@ -11,6 +11,9 @@ from slowstep_probe.plain import from_plain, to_plain
 from slowstep_probe.program import Program
 from slowstep_probe.ranks.rank import Group
 
+DEVICE_TAKEN = "busy or unavailable"
+"""Part of CUDA's error where a device is in the mode "exclusive process", and another process has it."""
+
 ROUNDING = 1e-6
 """The part of a sample that counts as rounding, since whole numbers of samples are computed from means."""
 
@@ -115,6 +118,8 @@ class BlockDone:
     """Seconds of the block in calls of collectives, by the phase in which they were called."""
     recompilations: int = 0
     """Graphs that torch.compile made since the start because no earlier one fitted; it remembers the last 64 graphs."""
+    devices: list[str] = field(default_factory=list)
+    """The UUIDs of the devices that are trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +145,11 @@ class Failed:
     status: Status
     reason: str
     memory: Memory = Memory()
+
+    @property
+    def may_fit_alone(self) -> bool:
+        """True if it lacked memory, or a device that takes one process at a time, which another trial may have held."""
+        return self.status is Status.OUT_OF_MEMORY or DEVICE_TAKEN in self.reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from slowstep.environment.machine import Machine
@@ -104,6 +105,21 @@ def _larger_batches(value: Any, run: Run) -> Level:
     )
 
 
+def _recomputation() -> dict[str, Any]:
+    """Make `current` and `level` for checkpointing. A layer that is computed twice counts its batch's statistics twice.
+
+    A model with batch normalisation then evaluates otherwise than one that computes each layer once.
+    """
+    plain = argument("gradient_checkpointing")
+
+    def level(value: Any, run: Run) -> Level:
+        found = plain["level"](value, run)
+        normalises = run.objects is not None and "batch_norm" in run.objects
+        return replace(found, meaning=Meaning.SEMANTICS) if normalises else found
+
+    return {"current": lambda run: bool(run["gradient_checkpointing"]), "level": level}  # what is not said is off
+
+
 FACTORS = (
     Factor(
         name="gradient_checkpointing",
@@ -112,8 +128,7 @@ FACTORS = (
         cause=switched("Keeping all activations", "Computing the forward pass again in the backward pass"),
         meaning=Meaning.EXACT,
         changes="nothing in training; without it the activations of all layers stay in memory",
-        **argument("gradient_checkpointing")
-        | {"current": lambda run: bool(run["gradient_checkpointing"])},  # what is not said is off
+        **_recomputation(),
         touches=COMPUTE,
         examples=(True, False),
         bound="recomputation",

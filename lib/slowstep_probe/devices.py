@@ -1,0 +1,31 @@
+"""The devices that this process trains on, as CUDA tells of them. Nothing here initialises one."""
+
+from __future__ import annotations
+
+import torch
+
+
+def used() -> list[int]:
+    """Return the numbers of the devices on which this process holds memory; the current one if it holds none."""
+    if not torch.cuda.is_initialized():
+        return []
+    holding = [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
+    return holding or [torch.cuda.current_device()]
+
+
+def fullest() -> int | None:
+    """Return the number of the device of which this process held the most memory; None without a device."""
+    return max(used(), key=torch.cuda.max_memory_reserved, default=None)
+
+
+def identities() -> list[str]:
+    """Return the UUIDs of the used devices, as the driver tells them. A number means another device to each process."""
+    return [str(torch.cuda.get_device_properties(number).uuid) for number in used()]
+
+
+def is_capturing() -> bool:
+    """Return whether what is launched now is not run but recorded, to be run later (CUDA graphs).
+
+    Nothing may be marked or waited for meanwhile: the mark would become a part of what is recorded.
+    """
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
