@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from slowstep_probe import devices
+
 
 class RandomDraws:
     """Looks at the states of the random number generators that everybody shares."""
@@ -29,6 +31,4 @@ def _states() -> list[Any]:
     if "numpy" in sys.modules:
         kind, keys, *rest = sys.modules["numpy"].random.get_state(legacy=True)
         states.append((kind, keys.tolist(), rest))
-    if torch.cuda.is_initialized():
-        states.append(torch.cuda.get_rng_state().tolist())
-    return states
+    return states + [torch.cuda.get_rng_state(number).tolist() for number in devices.used()]
