@@ -672,6 +672,25 @@ def test_steps_that_grow_longer_are_told_with_their_line(
     assert placed(found, profile).where == f"growing.py:{line} in <module>"
 
 
+def test_batches_of_a_trainer_with_several_devices_are_those_of_each(
+    home: Path, surveyed: Callable[..., Settings], started: Callable[..., TrialProcess]
+) -> None:
+    """Its loader gives the batches of all devices at once. Four times as many samples in each are not sixteen times."""
+    program = (home / "with_trainer.py").read_text().replace("OwnLoss(model", "arguments._n_gpu = 2\nOwnLoss(model")
+    (home / "two_devices.py").write_text(program.replace("gradient_accumulation_steps=2, ", ""))
+    settings = surveyed("two_devices.py", "out")
+    (made,) = (c for c in plan(override(settings, LARGER), "gradient_checkpointing", this_machine()) if c.levels)
+    trial = started(settings, **made.overrides)
+    measured = block(trial, 8)
+    observed = trial.ask(Observe(), SOON).facts
+
+    assert (settings.run["per_device_train_batch_size"], measured.block.work.samples) == (4, 8 * 32)
+    assert made.expects.items() <= observed.items()
+
+
+LARGER = {"gradient_checkpointing": {"larger_batches": [4]}}
+
+
 def test_only_what_the_program_has_is_proposed(surveyed: Callable[..., Settings]) -> None:
     """A loop that makes its batches itself has no loader; one without an optimizer of PyTorch's has no fused one."""
     machine = this_machine()

@@ -219,7 +219,22 @@ def _values(survey: SurveyRecord) -> dict[str, Seen]:
     given = ((survey.training or {}).get("arguments") or {}).items() if by_trainer else ()
     told = {name: Seen(value=value, place=place) for name, value in given}
     seen = dict(_seen(survey))
-    return told | {name: one for name, one in seen.items() if name not in told or name not in NAMED}
+    found = told | {name: one for name, one in seen.items() if name not in told or name not in NAMED}
+    return found | _of_argument(told.get(BATCH), seen.get(BATCH))
+
+
+BATCH = "per_device_train_batch_size"
+
+
+def _of_argument(told: Seen | None, seen: Seen | None) -> dict[str, Seen]:
+    """Return the size of a batch by a Trainer's argument, where the loader's own batches hold several such ones.
+
+    A Trainer that feeds several devices of one process gives its loader the batches of all, and one that generates what
+    it trains on those of several steps.
+    """
+    if told is None or seen is None or not told.value or seen.value % told.value or seen.value == told.value:
+        return {}
+    return {BATCH: told, "batches_together": replace(seen, value=seen.value // told.value)}
 
 
 NAMED = ("optim", "torch_compile", "torch_compile_mode")

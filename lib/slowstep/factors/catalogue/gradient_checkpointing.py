@@ -29,13 +29,19 @@ COMPUTE = frozenset({"forward", "backward"})
 checkpointing = having(gradient_checkpointing=True)
 
 
-def _accumulation_level(value: Any, run: Run) -> Level:
-    batch = run.batch_of_process // value
+def _batch_level(value: Any, run: Run, batch: int, **more: Any) -> Level:
+    """Return a level with batches of a size, beside more arguments that are changed. The loader's batch is observed."""
+    together = run["batches_together"] if run.objects is not None else None
+    changed = {"per_device_train_batch_size": batch} | more
     return Level(
         value=value,
-        overrides={TRAINING + "gradient_accumulation_steps": value, TRAINING + "per_device_train_batch_size": batch},
-        expects={"gradient_accumulation_steps": value, "per_device_train_batch_size": batch},
+        overrides={TRAINING + name: one for name, one in changed.items()},
+        expects=changed | {"per_device_train_batch_size": batch * (together or 1)},
     )
+
+
+def _accumulation_level(value: Any, run: Run) -> Level:
+    return _batch_level(value, run, run.batch_of_process // value, gradient_accumulation_steps=value)
 
 
 def _divides(value: Any, run: Run) -> str | None:
@@ -97,12 +103,7 @@ def _fills_few(value: Any, run: Run) -> str | None:
 
 
 def _larger_batches(value: Any, run: Run) -> Level:
-    batch = (run["per_device_train_batch_size"] or 1) * value
-    return Level(
-        value=value,
-        overrides={TRAINING + "per_device_train_batch_size": batch},
-        expects={"per_device_train_batch_size": batch},
-    )
+    return _batch_level(value, run, (run["per_device_train_batch_size"] or 1) * value)
 
 
 def _recomputation() -> dict[str, Any]:
@@ -183,7 +184,8 @@ FACTORS = (
         cause=changed("The part of a step that does not grow with its batch", "The size of this batch"),
         meaning=Meaning.SEMANTICS,
         changes="another effective batch size: other gradients, fewer steps an epoch, and a learning rate to match",
-        **argument("per_device_train_batch_size"),
+        current=lambda run: run["per_device_train_batch_size"],
+        level=lambda value, run: _batch_level(value, run, value),
         touches=ALL_PHASES,
         examples=(8,),
         bound="peak",
