@@ -333,6 +333,31 @@ def test_what_a_parser_makes_of_a_value_is_the_value(option: str, how: dict, wor
 
 
 @pytest.mark.parametrize(
+    ("now", "held"),
+    [
+        (32, 32),  # a program that takes a rounder number, or its own
+        (16, 16),
+        ("16 rows", 16),  # made of it, and not put in its place
+    ],
+)
+def test_a_number_that_the_program_replaces_is_not_in_effect(now: Any, held: Any) -> None:
+    """Else both arms would train alike, and a change that was never made would count as one that brings nothing."""
+    seen, patches = Given({"given[--size]": 16}), Patches()
+    seen.attach(patches, LateImports())
+    try:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--size", type=int)
+        given = parser.parse_args(["--size", "16"])
+        given.size = now
+        del given
+        seen.look(None)
+    finally:
+        patches.remove()
+
+    assert {"given[--size]": held} == {key: int(value) for key, value in seen.facts().items()}
+
+
+@pytest.mark.parametrize(
     ("words", "batch", "said"),
     [
         (["--batch", "8"], {"--batch": {"levels": [16]}}, ["num_workers=0", "--batch 8"]),

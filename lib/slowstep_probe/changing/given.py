@@ -30,13 +30,33 @@ MOST = 20_000
 """The most values that are looked at."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Parsed:
+    """What a parser found."""
+
+    values: Mapping[str, Any]
+    """The values by option as it is written, and by the name it has in the program."""
+    held: Any = None
+    """The namespace that the program got, in which it may put other values."""
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The name of each option in that namespace."""
+
+    def now(self, option: str) -> Any:
+        """Return the value of an option as the program has it now: another number, if it has put one in its place.
+
+        What it has made of a text (a list of a text with commas) still is what was given.
+        """
+        then = self.values[option]
+        now = getattr(self.held, self.names.get(option, option), then)
+        return now if type(now) is type(then) and isinstance(now, bool | int | float) else then
+
+
 class Given:
     """Keeps what parsers return, and looks for values when it is asked."""
 
     def __init__(self, values: Mapping[str, Any]):
         self.wanted = {key: value for key, value in values.items() if given_name(key)}
-        self._parsed: list[dict[str, Any]] = []
-        """The values that a parser found, by option as it is written and by the name it has in the program."""
+        self._parsed: list[Parsed] = []
         self._actions: dict[str, argparse.Action] = {}
         """What argparse does with each option."""
         self._held: dict[str, Any] = {}
@@ -69,7 +89,7 @@ class Given:
         """
         fits = [o for o in self._actions if made.argument and o.lstrip("-").replace("-", "_") == made.argument]
         option = max(fits, key=len, default="")
-        values = [space[option] for space in self._parsed if option in space]
+        values = [one.values[option] for one in self._parsed if option in one.values]
         if not option or not any(same(value, made.before) for value in values):
             return made
         action = self._actions[option]
@@ -96,24 +116,25 @@ class Given:
             return False
 
     def _from_parsers(self, option: str, name: str) -> Iterator[Any]:
-        for space in reversed(self._parsed):
-            yield from (space[one] for one in (option, name) if one in space)
+        for parsed in reversed(self._parsed):
+            yield from (parsed.now(one) for one in (option, name) if one in parsed.values)
 
     def _argparse(self, result: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
         space, _ = result
-        values = dict(vars(space))
+        values, names = dict(vars(space)), {}
         for action in parser._actions:
             if action.dest in values:
                 values |= dict.fromkeys(action.option_strings, values[action.dest])
+                names |= dict.fromkeys(action.option_strings, action.dest)
                 self._actions |= dict.fromkeys(action.option_strings, action)
-        self._parsed.append(values)
+        self._parsed.append(Parsed(values, space, names))
 
     def _click(self, _: Any, command: Any, context: Any, *args: Any, **kwargs: Any) -> None:
         values = dict(context.params)
         for parameter in command.params:
             if parameter.name in values:
                 values |= dict.fromkeys(parameter.opts, values[parameter.name])
-        self._parsed.append(values)
+        self._parsed.append(Parsed(values))
 
 
 def same(found: Any, wanted: Any) -> bool:
