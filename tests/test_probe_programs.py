@@ -217,11 +217,11 @@ def test_several_losses_of_a_batch_make_an_epoch_no_shorter() -> None:
 
 
 def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
-    """Those of a critic between micro-batches: a step ends where its own weights lose theirs."""
+    """Those of a critic between micro-batches: a step ends where the optimizer's does."""
     model, critic = nn.Linear(3, 1), nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
     def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for number, inputs in enumerate(for_ever(batches()), 1):
             critic(model(inputs)).square().mean().backward()
             critic.zero_grad()
@@ -232,6 +232,44 @@ def test_gradients_of_another_model_may_be_dropped_within_a_step() -> None:
     found = watched(train, 8)
 
     assert (found.micro_batches, found.batches) == (5, 5)
+
+
+def test_gradients_of_single_samples_make_one_step() -> None:
+    """Each is clipped and dropped, and the optimizer gets their sum, as in training with differential privacy."""
+    model = nn.Linear(3, 1)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for inputs in for_ever(batches()):
+            total = torch.zeros_like(model.weight)
+            for sample in inputs:
+                model.zero_grad()
+                model(sample[None]).square().mean().backward()
+                total += model.weight.grad
+            model.weight.grad = total
+            optimizer.step()
+
+    found = watched(train, 6)
+
+    assert (found.micro_batches, found.batches, found.position) == (BATCH, 1, 6 * BATCH)
+
+
+def test_a_step_that_a_scaler_leaves_out_is_one() -> None:
+    """Its gradients overflowed, and the next step has a batch of its own."""
+    model = nn.Linear(3, 1)
+
+    def train() -> None:
+        scaler, optimizer = torch.amp.GradScaler("cpu"), torch.optim.SGD(model.parameters(), lr=0.01)
+        for number, inputs in enumerate(for_ever(batches())):
+            loss = model(inputs).square().mean()
+            scaler.scale(loss * torch.inf if number % 2 else loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+    found = watched(train, 8)
+
+    assert (found.micro_batches, found.position) == (1, 8 * BATCH)
 
 
 def test_weights_may_be_updated_within_the_backward_pass() -> None:

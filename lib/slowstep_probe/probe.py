@@ -16,8 +16,9 @@ for the built-in workload, for a Trainer script and for a plain loop. It relies 
 - A step ends where the next one asks for data, so that logging, saving and evaluating, which Trainer does after
   `on_step_end`, belong to the step they follow. Training that draws from no loader begins its next step with a forward
   pass. Several optimizers that step on one batch make one step.
-- Gradients that are dropped by `zero_grad` after a backward pass end a step, too: loops that update their parameters by
-  hand have no optimizer, and a GradScaler leaves steps out. Where neither is ever seen, each backward pass ends a step.
+- A GradScaler's step ends one also where it leaves the optimizer's out. Loops that update their parameters by hand have
+  no optimizer: there gradients that are dropped by `zero_grad` after a backward pass end a step. Where nothing of this
+  is ever seen, each backward pass ends a step.
 - Gradients that are asked for (torch.autograd.grad, on which torch.func rests) are a backward pass where a program
   makes no other; beside one they are a part of it, as a penalty on gradients is.
 - What an optimizer's closure computes is no part of the optimizer.
@@ -64,12 +65,6 @@ WITHOUT_ASKING = 8
 _count_inputs = looking(batch_work.count_inputs)
 
 
-def _weights(owner: torch.nn.Module | torch.optim.Optimizer) -> list[Any]:
-    if isinstance(owner, torch.nn.Module):
-        return list(owner.parameters())
-    return [one for group in owner.param_groups for one in group["params"]]
-
-
 class Probe:
     """Marks phases and counts work while it is attached, and gathers them into blocks.
 
@@ -106,8 +101,10 @@ class Probe:
         """True if the batches are fetched in another thread."""
         self._in_closure = False
         """True while an optimizer calls its closure."""
-        self._optimizers: list[int] = []
-        """The depths at which optimizers were entered that have not been left. One that raised an error stays."""
+        self._optimizers = 0
+        """The optimizers that were entered and have not been left. One that raised an error stays."""
+        self._has_optimizer = False
+        """True once the program has made an optimizer."""
         self._stepped = False
         """True if a step was ever ended by an optimizer or by dropped gradients."""
         self._unsigned = False
@@ -280,6 +277,7 @@ class Probe:
         self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
         self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
+        self._wrap(torch.amp.GradScaler, "step", "optimizer", after=self._not_used)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -289,12 +287,25 @@ class Probe:
         # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside of Trainer's own
         self._late.on("transformers.trainer_callback", lambda it: self._wrap(it.CallbackHandler, "on_save", "save"))
         self._undo.append(self._late.remove)
+        self._undo.append(self._watch_for_optimizers())
         hooks = (
             register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
         )
         self._undo += [hook.remove for hook in hooks] + [self._outermost.remove]
         self._outermost.attach()
+
+    def _watch_for_optimizers(self) -> Callable[[], None]:
+        """Note when the program makes its first optimizer; returns what ends that."""
+        made = torch.optim.Optimizer.__init__
+
+        @functools.wraps(made)
+        def noted(*args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            made(*args, **kwargs)
+
+        torch.optim.Optimizer.__init__ = noted  # type: ignore[method-assign]
+        return lambda: setattr(torch.optim.Optimizer, "__init__", made)
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")
@@ -420,7 +431,8 @@ class Probe:
         if self._beside():
             return None
         self._outermost.goes_on()
-        self._optimizers.append(self._depth)
+        self._has_optimizer = True
+        self._optimizers += 1
         self._enter("optimizer")
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if not callable(closure):
@@ -441,9 +453,9 @@ class Probe:
     def _leave_failed_optimizer(self) -> None:
         """Leave optimizers whose step raised an error, and end that step: the program caught the error, and goes on."""
         if self._optimizers and not self._in_closure:
-            self._depth = self._optimizers[0] + 1
-            self._optimizers.clear()
-            self._leave()
+            for _ in range(self._optimizers):
+                self._leave()
+            self._optimizers = 0
             self._step_ended()
 
     def _optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -452,7 +464,7 @@ class Probe:
                 self._update(optimizer)
             return
         if self._optimizers:
-            self._optimizers.pop()
+            self._optimizers -= 1
             self._leave()
         self._update(optimizer)
 
@@ -470,22 +482,20 @@ class Probe:
         self._signed()
         self._step_ended()
 
-    def _gradients_dropped(self, _: Any, owner: Any, *__: Any) -> None:
-        """Take gradients that were dropped without having been used by an optimizer for the end of a step.
+    def _gradients_dropped(self, *_: Any) -> None:
+        """Take gradients that were dropped for the end of a step, in a program without optimizers.
 
-        Once an optimizer is known, they have to be those of its weights: a loop may drop those of another model (a
-        teacher, a critic) between micro-batches.
+        Where there is one, they may be dropped within a step: after each sample whose gradient is clipped, or those of
+        a critic between micro-batches.
         """
-        if self.losses and not self._in_closure and self._depth == 0 and self._is_trained(owner):
+        if not self._has_optimizer:
+            self._not_used()
+
+    def _not_used(self, *_: Any) -> None:
+        """End a step whose gradients no optimizer has used, if any are left: a GradScaler leaves such steps out."""
+        if self.losses and not self._in_closure and self._depth == 0:
             self._signed()
             self._step_ended()
-
-    def _is_trained(self, owner: torch.nn.Module | torch.optim.Optimizer) -> bool:
-        """Return whether a module or an optimizer has weights of the optimizer that stepped last, if one has."""
-        if self.optimizer is None:
-            return True
-        known = {id(one) for one in _weights(self.optimizer)}
-        return any(id(one) in known for one in _weights(owner))
 
     def _signed(self) -> None:
         """Note that an optimizer, or dropped gradients, end a step."""
