@@ -277,7 +277,6 @@ class Probe:
         self._wrap(torch.autograd, "backward", "backward", before=self._backward)  # Tensor.backward calls it
         self._wrap(torch.autograd, "grad", "backward", before=self._gradients_asked)
         self._wrap(torch.amp.GradScaler, "scale", "backward", before=self.losses.before_scaling)
-        self._wrap(torch.amp.GradScaler, "step", "optimizer", after=self._not_used)
         self._wrap(torch.optim.Optimizer, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.Module, "zero_grad", "optimizer", after=self._gradients_dropped)
         self._wrap(torch.nn.utils, "clip_grad_norm_", "optimizer")
@@ -287,7 +286,8 @@ class Probe:
         # callbacks that copy a checkpoint elsewhere; those on log and evaluate are called inside of Trainer's own
         self._late.on("transformers.trainer_callback", lambda it: self._wrap(it.CallbackHandler, "on_save", "save"))
         self._undo.append(self._late.remove)
-        self._undo.append(self._watch_for_optimizers())
+        self._after(torch.amp.GradScaler, "step", self._not_used)
+        self._after(torch.optim.Optimizer, "__init__", self._optimizer_made)
         hooks = (
             register_optimizer_step_pre_hook(self._optimizer_steps),
             register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizer_stepped(optimizer)),
@@ -295,17 +295,21 @@ class Probe:
         self._undo += [hook.remove for hook in hooks] + [self._outermost.remove]
         self._outermost.attach()
 
-    def _watch_for_optimizers(self) -> Callable[[], None]:
-        """Note when the program makes its first optimizer; returns what ends that."""
-        made = torch.optim.Optimizer.__init__
+    def _after(self, owner: Any, name: str, then: Callable[[], None]) -> None:
+        """Have a function called after each call of a method, outside of any phase."""
+        original = owner.__dict__[name]
 
-        @functools.wraps(made)
-        def noted(*args: Any, **kwargs: Any) -> None:
-            self._has_optimizer = True
-            made(*args, **kwargs)
+        @functools.wraps(original)
+        def followed(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            then()
+            return result
 
-        torch.optim.Optimizer.__init__ = noted  # type: ignore[method-assign]
-        return lambda: setattr(torch.optim.Optimizer, "__init__", made)
+        setattr(owner, name, followed)
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def _optimizer_made(self) -> None:
+        self._has_optimizer = True
 
     def _attach_trainer(self, module: Any) -> None:
         self._wrap(module.Trainer, "log", "log")
@@ -491,9 +495,9 @@ class Probe:
         if not self._has_optimizer:
             self._not_used()
 
-    def _not_used(self, *_: Any) -> None:
+    def _not_used(self) -> None:
         """End a step whose gradients no optimizer has used, if any are left: a GradScaler leaves such steps out."""
-        if self.losses and not self._in_closure and self._depth == 0:
+        if self.losses and not self._in_closure and self._depth == 0 and not self._beside():
             self._signed()
             self._step_ended()
 
