@@ -27,6 +27,9 @@ class HandClock:
     def synchronize(self) -> None:
         """Nothing is under way."""
 
+    def follow(self) -> None:
+        """There is one place to compute at."""
+
     def on(self, device: object) -> HandClock:
         """It is the same everywhere."""
         return self

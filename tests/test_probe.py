@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import accelerate.data_loader
@@ -723,7 +724,23 @@ def test_a_block_may_begin_by_another_clock() -> None:
 def test_marks_lie_on_the_device_of_the_losses(place: torch.device | None, device: int | None) -> None:
     """A program need not train on the current device, and what it launches on another one is not seen there."""
     assert CudaClock().on(place).device == device
-    assert type(HostClock().on(place)) is HostClock
+    assert getattr(HostClock().on(place), "device", None) == device
+
+
+def test_marks_lie_on_the_stream_that_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prefetcher fetches within a stream of its own, which runs ahead of what is computed."""
+    current, recorded = ["side"], []
+    event = SimpleNamespace(record=recorded.append)
+    monkeypatch.setattr(torch.cuda, "Event", lambda enable_timing: event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current[0])
+    clock = CudaClock(0)
+    clock.mark()
+    for current[0] in ("main", "side"):
+        if current[0] == "main":
+            clock.follow()
+        clock.mark()
+
+    assert ["side", "main", "main"] == recorded
 
 
 def test_a_loss_is_kept_as_it_was() -> None:

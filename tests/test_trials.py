@@ -764,6 +764,20 @@ def test_arms_too_big_together_are_relaunched_by_turns(arm: Make, budget: Budget
     assert max(resident) == 1
 
 
+@pytest.mark.parametrize("ways", ["together", "one by one"])
+def test_a_device_for_one_process_at_a_time_is_taken_by_turns(ways: str, measurer: LocalMeasurer, arm: Make) -> None:
+    """That another arm has it is no failure of the one that comes second."""
+    baseline, treatment = arm(w.WantsDevice), arm(w.WantsDeviceToo)
+    with LocalMeasurer(measurer.budget, measurer.logs) as own:
+        if ways == "together":
+            (record, _) = together(own, baseline, [treatment, arm(w.Twin)], pairs=2)
+        else:
+            record = compare(own, baseline, treatment, pairs=2)
+
+    assert healthy(record, 2)
+    assert record.by_turns
+
+
 def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None:
     """Small arms take turns without being built again."""
     resident = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,22 @@ class FillsDevice(Tiny):
 
     def fail(self) -> None:
         raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+class WantsDevice(Tiny):
+    """Takes a device that one process at a time may have (CUDA's mode "exclusive process"), in the error's own words."""
+
+    def during(self, step: int) -> None:
+        if step == 1:
+            self.taken = socket.socket(socket.AF_UNIX)
+            try:
+                self.taken.bind("\0a device of slowstep's tests")  # a name that the kernel gives back with the process
+            except OSError:
+                raise RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable") from None
+
+
+class WantsDeviceToo(WantsDevice):
+    """The same again under another name."""
 
 
 class Eats(Tiny):

@@ -24,24 +24,34 @@ class Clock(Protocol):
         """Return the seconds between successive marks, n - 1 of them for n marks. Call it after `synchronize`."""
 
     def on(self, device: torch.device | None) -> Clock:
-        """Return the clock of this kind that is right for a program whose losses lie on `device`, if that is known."""
+        """Return the clock that is right for a program whose losses lie on `device`; this one if that is not known."""
+
+    def follow(self) -> None:
+        """Note that the program computes here and now: a backward pass begins."""
 
 
 class HostClock:
-    """The processor's clock, for devices on which a call returns when its computation has ended."""
+    """The processor's clock, for devices on which a call returns when its computation has ended.
+
+    A program that has not been seen to train on another device yet goes by it, too.
+    """
 
     mark = staticmethod(time.perf_counter)
 
     def synchronize(self) -> None:
-        """Do nothing, since nothing is under way."""
+        """Wait for devices, if the program has begun to use some."""
+        devices.synchronize()
 
     def gaps(self, marks: list[float]) -> list[float]:
         """Return the differences of the marks, in seconds."""
         return [b - a for a, b in pairwise(marks)]
 
-    def on(self, device: torch.device | None) -> HostClock:
-        """Return this clock, since there is one processor."""
-        return self
+    def on(self, device: torch.device | None) -> Clock:
+        """Return the clock of a device that runs CUDA; of others this one."""
+        return self if device is None or device.type != "cuda" else CudaClock(device.index)
+
+    def follow(self) -> None:
+        """Do nothing, since there is one processor."""
 
 
 class CudaClock:
@@ -49,21 +59,27 @@ class CudaClock:
 
     Nothing is synchronised between the marks, since a synchronisation per phase would change what is measured. A wait
     of the host counts only if the device waited, too: it then lies between two events. A program that trains on several
-    devices is marked on the one where its losses lie, and all of them are waited for.
+    devices is marked on the one where its losses lie, and all of them are waited for. One that has several streams (a
+    prefetcher copies in its own) is marked on the stream that trains, wherever the mark is made: others run ahead.
     """
 
     def __init__(self, device: int | None = None):
         self.device = device
         """The number of the device whose stream is marked; None for the current one."""
+        self.stream: torch.cuda.Stream | None = None
+        """The stream that trains; None while that is not known, for the current one."""
 
     def mark(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self.device))
+        event.record(self.stream or torch.cuda.current_stream(self.device))
         return event
 
+    def follow(self) -> None:
+        """Take the current stream for the one that trains."""
+        self.stream = torch.cuda.current_stream(self.device)
+
     def synchronize(self) -> None:
-        for number in devices.used():
-            torch.cuda.synchronize(number)
+        devices.synchronize()
 
     def gaps(self, marks: list[torch.cuda.Event]) -> list[float]:
         return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marks)]

@@ -6,16 +6,28 @@ import torch
 
 
 def used() -> list[int]:
-    """Return the numbers of the devices on which this process holds memory; the current one if it holds none."""
+    """Return the numbers of the devices on which this process holds memory, as PyTorch's allocator tells it.
+
+    Another allocator (RMM) may tell nothing: then it is the current one.
+    """
     if not torch.cuda.is_initialized():
         return []
-    holding = [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
-    return holding or [torch.cuda.current_device()]
+    try:
+        return [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
+    except RuntimeError:
+        return [torch.cuda.current_device()]
 
 
 def fullest() -> int | None:
-    """Return the number of the device of which this process held the most memory; None without a device."""
-    return max(used(), key=torch.cuda.max_memory_reserved, default=None)
+    """Return the number of the device of which this process held the most memory; None if it holds none of any."""
+    numbers = used()
+    return max(numbers, key=torch.cuda.max_memory_reserved) if len(numbers) > 1 else next(iter(numbers), None)
+
+
+def synchronize() -> None:
+    """Wait until the devices have ended what this process has launched."""
+    for number in used():
+        torch.cuda.synchronize(number)
 
 
 def identities() -> list[str]:

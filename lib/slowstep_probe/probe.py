@@ -419,6 +419,7 @@ class Probe:
                 self._keep_loss(loss.detach().float().mean())
 
     def _keep_loss(self, loss: Any) -> None:
+        self.clock.follow()
         self._unannounced += 1
         self._passes += not (self._in_closure and self._passes)
         self.losses.add(loss)

@@ -169,9 +169,7 @@ class Watched:
         from slowstep_probe.changing.configurations import OF_TRIAL, Configurations
         from slowstep_probe.changing.effects import Effects
         from slowstep_probe.changing.wanted import Wanted
-        from slowstep_probe.clock import clock_for
 
-        self._clock_for = clock_for
         self.effects = Effects(lambda: self.probe.models if self.probe else [])
         self.configurations = Configurations(Wanted({}), OF_TRIAL)
         self._collector = Collector()
@@ -202,7 +200,6 @@ class Watched:
         if self.boundaries == 2 and not late:
             # what a program does once, before its first step, may have fallen into that
             self.probe.close()
-            self.probe.clock = self._clock_for(self.probe.device or "cpu")
             self.probe.open()
             self._collector.seconds = 0.0
         if self.boundaries > self.stop_at or late or (self.boundaries > self.asked["steps"] and self._epoch_is_far):

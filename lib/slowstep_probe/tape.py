@@ -52,13 +52,13 @@ class Tape:
 
         A step whose boundary is due has ended.
         """
-        self.clock.synchronize()
         if self.marks[-1].phase != STEP:
             if step_is_due:  # the last one of a loop, which asks for nothing any more
                 self.mark(STEP)
                 self._starts.append(self.position)
             else:
                 self._leave_out_unfinished()
+        self.clock.synchronize()
         steps = self._steps()
         seconds = steps.seconds
         self._begin()

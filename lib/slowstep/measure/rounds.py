@@ -249,7 +249,7 @@ class Rounds:
         status = ended.failed.status
         if status is Status.ENDED and not self._fresh:
             raise _Over from None
-        if status in (Status.OUT_OF_MEMORY, Status.ENDED):
+        if status is Status.ENDED or ended.failed.may_fit_alone:
             self._leave(member)
         else:
             member.fail(ended)

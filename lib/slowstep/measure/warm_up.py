@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from statistics import fmean, median_high
 
 from slowstep.launch.trial_process import TrialProcess
@@ -16,6 +17,10 @@ CHUNK, CHUNKS_MAX = 3, 12
 
 SETTLED = 1.05
 """The ratio by which a chunk of steps has to be faster than the one before; else the warm-up ends."""
+
+ONCE = 3.0
+"""The ratio by which a chunk is slower than the fastest one if something may have happened in it that happens once: a
+model is compiled after its first step. If the next one is as slow, that is the pace."""
 
 
 def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
@@ -34,14 +39,15 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         mean = chunk.block.seconds / CHUNK
         steps, spent = steps + CHUNK, spent + chunk.block.seconds
         held.append(_samples_a_step(chunk.block))
-        settled = fastest / mean < SETTLED or mean / SETTLED < known_pace
+        happened = mean > ONCE * fastest and not means
+        settled = not happened and (fastest / mean < SETTLED or mean / SETTLED < known_pace)
         fastest = min(fastest, mean)
         means.append(mean)
         if settled:
             break
     seen = process.ask(Observe(), budget.step_timeout_seconds)
     workers = seen.facts.get("dataloader_num_workers") or 0
-    trained, pace = steps, fmean(means[-2:])  # where some steps are long ones, one chunk may hold none
+    trained, pace = steps, _pace(means)
     if workers:  # what they made while the first steps were slow would feed the next ones
         request = Run(steps=CHUNK, discard=workers + 1, drain=True)
         expected = (CHUNK + 2 * (workers + 1)) * pace
@@ -77,6 +83,12 @@ def warmed_up(process: TrialProcess, known_pace: float = 0.0) -> LiveTrial:
         trained=trained,
         devices=chunk.devices,
     )
+
+
+def _pace(means: Sequence[float]) -> float:
+    """Return the pace, in seconds a step, by the last two chunks: where some steps are long, one may hold none."""
+    before, last = means[-2:][0], means[-1]
+    return last if before > ONCE * last else fmean((before, last))
 
 
 def period(events: int, workers: int) -> int:

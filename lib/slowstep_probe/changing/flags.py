@@ -112,7 +112,7 @@ def _set_benchmark(value: bool) -> None:
 
 def expandable_segments() -> bool:
     """Return whether device memory is kept in segments that grow, as the allocator itself tells."""
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized() or torch.cuda.get_allocator_backend() != "native":  # others have no segments
         return False
     return bool(torch.cuda.memory._snapshot().get("allocator_settings", {}).get("expandable_segments", False))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from slowstep_probe import devices
 from slowstep_probe.patches import Patches
 from slowstep_probe.probe import Probe
 
@@ -63,7 +64,8 @@ class Collectives:
 
     def _called(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         elsewhere = threading.current_thread() is not threading.main_thread()
-        if self._inside or elsewhere or torch.compiler.is_compiling():  # some are made of others
+        unseen = torch.compiler.is_compiling() or devices.is_capturing()
+        if self._inside or elsewhere or unseen:  # some are made of others
             return original(*args, **kwargs)
         self._inside = True
         began = time.perf_counter()

@@ -22,8 +22,9 @@ from slowstep_probe.trial.told import NotTestable
 
 OUT_OF_MEMORY_TEXTS = (
     "out of memory",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "CUBLAS_STATUS_ALLOC_FAILED",
+    "_STATUS_NOT_INITIALIZED",  # CUDA's libraries make themselves room where they begin
+    "_STATUS_ALLOC_FAILED",
+    "_ALLOCATION_FAILED",
     "can't allocate memory",
     "not enough memory",
     "Cannot allocate memory",
@@ -36,6 +37,14 @@ it. The words are PyTorch's when it makes, resizes or maps a file there, or the 
 
 NO_SEMAPHORES = "loader workers need a /dev/shm that can be written ({room}), or set dataloader_num_workers to 0: "
 """The advice where multiprocessing finds no /dev/shm to make its semaphores in."""
+
+OF_NCCL = re.compile(r"/dev/shm/nccl-\S*.*No space left", re.DOTALL)
+"""NCCL's text where the ranks of a group find no room in /dev/shm for what they send each other."""
+
+NCCL_MEMORY = (
+    "the shared memory of NCCL ran out ({room}), by which the processes of a host send each other gradients; enlarge "
+    "it (`docker run --shm-size=8g`, `mount -o remount,size=8G /dev/shm`): "
+)
 
 SHARED_MEMORY = (
     "the shared memory of the loader workers ran out ({room}); enlarge it (`docker run --shm-size=8g`, "
@@ -94,6 +103,8 @@ def failure(
     if (broken or _of_loader(error)) and (numbers := killed(WORKER_SECONDS if broken else 0.0)):
         whole += f" is killed by signal: {SIGNAL_TEXTS.get(numbers[0], numbers[0].name)}"
         reason = f"a worker was ended by {numbers[0].name}: {reason}"
+    if OF_NCCL.search(whole):
+        return Failed(status=Status.OUT_OF_MEMORY, reason=NCCL_MEMORY.format(room=_room()) + reason, memory=memory)
     if any(t in whole for t in SHARED_MEMORY_TEXTS):
         return Failed(status=Status.CRASHED, reason=SHARED_MEMORY.format(room=_room()) + reason, memory=memory)
     if isinstance(error, OSError) and _raised_in(error, "multiprocessing/synchronize.py"):

@@ -30,7 +30,7 @@ from torch.profiler import record_function
 from slowstep_probe import devices
 from slowstep_probe.changing.changes import Changes
 from slowstep_probe.changing.data_parallel import GradientExchange
-from slowstep_probe.clock import clock_for, device_of
+from slowstep_probe.clock import CudaClock, device_of
 from slowstep_probe.graphs import recompilations
 from slowstep_probe.measured import Memory, Status, Steps, no_profile
 from slowstep_probe.observed import observed
@@ -283,7 +283,8 @@ class Trial:
         self.startup["first step boundary"] = time.perf_counter() - self.began - sum(told.seconds.values())
         self.startup |= told.beforehand
         self.device = told.device or device_of(self.launch.on_device)
-        self.probe.clock = clock_for(self.device)
+        if (number := devices.fullest()) is not None:
+            self.probe.clock = CudaClock(number)
         if torch.cuda.is_initialized():
             for number in devices.used():
                 torch.cuda.reset_peak_memory_stats(number)  # the peak of training, not of building

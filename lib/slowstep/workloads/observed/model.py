@@ -8,7 +8,7 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from slowstep.workloads import model
-from slowstep_probe.changing.flags import sdpa_backend
+from slowstep_probe.changing.flags import sdpa_backend, tf32
 from slowstep_probe.changing.models import NUMBERS_OF_EXPERTS
 from slowstep_probe.observed import adapter_facts
 
@@ -84,8 +84,7 @@ def _numerics(module: torch.nn.Module) -> dict[str, Any]:
     weight, dtype = getattr(four_bit, "weight", None), getattr(four_bit, "compute_dtype", None)
     return {
         "weight_bits": model.weight_bits(module),
-        # PyTorch refuses to tell by the older name once the newer was set
-        "tf32": torch.backends.cuda.matmul.fp32_precision == "tf32" if torch.cuda.is_available() else None,
+        "tf32": tf32() if torch.cuda.is_available() else None,
         "bnb_4bit_quant_type": getattr(weight, "quant_type", None),
         "bnb_4bit_use_double_quant": getattr(weight, "compress_statistics", None),
         "bnb_4bit_compute_dtype": str(dtype).removeprefix("torch.") if dtype else None,

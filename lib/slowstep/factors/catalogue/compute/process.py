@@ -30,6 +30,13 @@ NOTICED = 0.01
 CONVOLUTIONS = of_a_command("convolutions", "model with convolutions")
 
 
+def _convolutions_of_one(value: Any, run: Run, machine: Machine) -> str | None:
+    """a command's model with convolutions, in one process: several have buckets of gradients in the older order"""
+    if (run["processes"] or 1) > 1:
+        return "it needs one process: the buckets of several were made for the weights' older order, and stay"
+    return CONVOLUTIONS(value, run, machine)
+
+
 def _threads(run: Run, machine: Machine) -> Sequence[Any]:
     """Return the threads that the machine has room for, if the run has others. A GPU's host needs few."""
     beside = math.ceil(int(run["processes"] or 1) / int(run["nodes"] or 1))
@@ -142,7 +149,7 @@ FACTORS = (
         **section("model.memory_format"),
         touches=COMPUTE | {"optimizer"},
         examples=("channels_last",),
-        requires=CONVOLUTIONS,
+        requires=_convolutions_of_one,
         accepts=one_of("channels_last"),
     ),
     Factor(
