@@ -28,7 +28,7 @@ from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches, same_devices
+from slowstep.audit.run import Run, batches, same_devices, unknown_differences
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
@@ -86,6 +86,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     left_open = dispute or (_left_open(gain, stated, by_repeats) if gain and stated else "")
     contradicted = bool(gain and stated and not dispute and _contradicts(gain, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
+    if judgement is Judgement.HOLDS and unknown_differences(a, b):
+        reason += f"; the two also differ in {unknown_differences(a, b)}, which was not read"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -184,6 +186,11 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if factor and not same_devices(a, b):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    unknown = unknown_differences(a, b)
+    if factor and unknown:
+        also = "also differ" if differ else "differ"
+        text = f"'{a.label}' and '{b.label}' {also} in {unknown}, which was not read"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
@@ -367,7 +374,7 @@ def _padded(a: Run, b: Run) -> str:
 
 def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
-    if claim.factor and not changed(a.settings, b.settings):
+    if claim.factor and not changed(a.settings, b.settings) and not unknown_differences(a, b):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from slowstep.audit.differences import changed
@@ -71,15 +71,16 @@ def _starting(runs: Sequence[Run]) -> list[str]:
 
 def _alike(runs: Sequence[Run]) -> list[str]:
     """Ask about equal figures under different settings: one of the two was not measured."""
-    found = []
-    for i, a in enumerate(runs):
-        for b in runs[:i]:
-            if len(a.given) > 1 and a.given == b.given and changed(a.settings, b.settings) and not a.projected:
-                found.append(
-                    f"'{b.label}' and '{a.label}' have the same figures under different settings: which of them was "
-                    "measured?"
-                )
-    return found
+    alike: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        if len(run.given) > 1:
+            alike.setdefault(frozenset(run.given.items()), []).append(run)
+    return [
+        f"'{b.label}' and '{a.label}' have the same figures under different settings: which of them was measured?"
+        for group in alike.values()
+        for b, a in pairwise(group)
+        if changed(a.settings, b.settings) and not a.projected
+    ]
 
 
 def _devices(runs: Sequence[Run]) -> list[str]:

@@ -23,6 +23,8 @@ class Row:
     """True if the run ended out of memory: a result without a speed."""
     unread: list[str] = field(default_factory=list)
     """Columns of its table whose numbers could not be read."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Cells of its table that may say how it was made and were not read, by column."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import copy
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,8 +86,8 @@ def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
     A written row may add settings that a log does not say. SettingsError where the two say different things, or where a
     written row without figures has no such partner.
     """
-    said = [row.label for row in written]
-    partners = {row.label: row for row in read if said.count(row.label) == 1}
+    said = Counter(row.label for row in written)
+    partners = {row.label: row for row in read if said[row.label] == 1}
     problems = []
     for i, own in enumerate(written):
         other = partners.get(own.label)
@@ -119,14 +120,22 @@ def _distinct(found: list[Row]) -> list[Row]:
 
     Rows of the parameter file keep their names.
     """
+    files: dict[str, set[str]] = {}
+    for row in found:
+        files.setdefault(row.label, set()).add(_file(row))
     named: list[Row] = []
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
     for row in found:
         label = row.label
-        if row.place and any(other.label == label and _file(other) != _file(row) for other in found):
+        if row.place and len(files[label]) > 1:
             label = "/".join(filter(None, (Path(row.place).parent.name, label)))
-        taken = [other.label for other in named]
-        number = next(n for n in itertools.count(1) if _numbered(label, n) not in taken)
-        named.append(replace(row, label=_numbered(label, number) if row.place else row.label))
+        if row.place:
+            counted = itertools.count(numbers.get(label, 1))
+            numbers[label] = next(n for n in counted if _numbered(label, n) not in taken)
+            label = _numbered(label, numbers[label])
+        named.append(replace(row, label=label))
+        taken.add(label)
     return named
 
 

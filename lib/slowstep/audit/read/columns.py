@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -61,6 +62,11 @@ RUN_NAMES = {"run name", "run_name"}
 
 NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
 """Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
+
+LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
+    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len")
+}
+"""Headers that name the most tokens of a sample (`max_length`) in other words."""
 
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
@@ -143,6 +149,8 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("ignored")
     if _named(text):
         return Column("figure", _named(text))
+    if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
+        return Column("setting", "max_length")
     if name in settings:
         return Column("setting", name)
     bracketed = _bracketed(text)
@@ -202,6 +210,7 @@ def _timed(unit: str, words: list[str]) -> Unit | None:
     return found if found and found.quantity.startswith("seconds_per") else None
 
 
+@functools.lru_cache(maxsize=4096)
 def figure(cell: str, held: Column) -> tuple[str, str] | None:
     """Return quantity and number of a cell, in the kit's units; None for an empty cell or words.
 
@@ -298,6 +307,7 @@ def _measured(name: str, number: str, scale: float, inverted: bool = False) -> t
     return name, " - ".join(format(Decimal(repr(end)), "f") for end in ends)
 
 
+@functools.lru_cache(maxsize=4096)  # a large table repeats its headers and cells
 def plain(text: str) -> str:
     """Return a text without the marks of Markdown and without decoration."""
     return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()

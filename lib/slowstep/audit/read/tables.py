@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ from slowstep.audit.read.columns import (
     plain,
     text_of,
 )
+from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.unit_grammar import TIMES
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
@@ -56,6 +60,21 @@ EACH_ITS_OWN = re.compile(
     re.IGNORECASE,
 )
 """Words in the headers of columns that differ between repeats of one measurement."""
+
+MEASURED_BESIDE = re.compile(
+    r"loss|\bacc(?:uracy)?\b|ppl|perplex|bleu|rouge|score|flop|grad.?norm|\btemp|power|watt|energy|duration|elapsed|"
+    r"latency|mem|vram|step|epoch|iter|^rank$|index|^#|^no\.?$|repeat|trial|attempt|fold|speed|faster|slower|gain\b|"
+    r"\bdiff|relative|^vs|improve|overhead|ratio|saving|verdict|result|conclusion|finding|observ|summary|descr|reason|"
+    r"why|util|[%Δ$€]",
+    re.IGNORECASE,
+)
+"""Words in the headers of columns that hold what a run came to, or number the rows."""
+
+SHARE_OR_TIME = re.compile(r"[-+~≈]?[\d.,]+\s*([%x×]|[a-zµμ]+)", re.IGNORECASE)
+"""A cell that holds a percentage, a ratio or a time (`+50%`, `1.9x`, `1.2h`), by its unit."""
+
+OF_A_TRACKER = re.compile(r"(metrics\.|train/|eval/|test/|system/|perf/|_)", re.IGNORECASE)
+"""The first letters of a tracker's columns of metrics."""
 
 DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 """The line under the header of a Markdown table; a cell of it has one hyphen at least."""
@@ -95,43 +114,63 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
-    found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
+    position = position_of([_bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
+    if position is not None:
+        along = [i == position or _bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
+        held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
+    found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
-    return _repeated([row | {"unread": unread} for row in _told_apart(found)])
+    if position is not None:
+        found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
+    own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
+    return _repeated([row | {"unread": unread} for row in own])
+
+
+def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:
+    """Yield the rows, each with an empty first cell as the one above it: people merge cells of one device."""
+    above = ""
+    for cells in body:
+        if cells and held[0].kind in ("ignored", "open"):
+            text, *place = cells[0]
+            above = text if plain(text) else above
+            cells = [(above, *place), *cells[1:]]
+        yield cells
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Name rows of one name by the words in which they differ as well, which stand in columns that are not read."""
+    alike: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        for name, text in row["unknown"].items():
+            alike.setdefault(row["label"], {}).setdefault(name, set()).add(text)
+    counts = Counter(row["label"] for row in rows)
+    said = Counter((row["label"], name) for row in rows for name in row["unknown"])
     found = []
     for row in rows:
-        alike = [other["words"] for other in rows if other["label"] == row["label"]]
-        names = [name for name in row["words"] if len({words.get(name, "") for words in alike}) > 1]
-        label = " ".join([row["label"], *(row["words"][name] for name in names if row["words"][name])])
-        found.append({name: value for name, value in row.items() if name != "words"} | {"label": label})
+        label, words = row["label"], {name: text for name, text in row["unknown"].items() if _is_word(text)}
+        differ = [n for n in words if len(alike[label][n]) > 1 or said[label, n] < counts[label]]
+        found.append(row | {"label": " ".join([label, *(words[name] for name in differ)])})
     return found
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        known = next((r for r in found if _repeat_key(r) == _repeat_key(row)), None)
-        if not known or not known["figures"]:
-            found.append(row)
-            continue
-        for kind in ("figures", "phases"):
-            for name, value in row[kind].items():
-                held = known[kind][name]
-                known[kind][name] = [*(held if isinstance(held, list) else [held]), value]
-    return found
+    groups: dict[Hashable, list[dict[str, Any]]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(repeat_key(row) if row["figures"] else i, []).append(row)
+    return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
 
 
-def _repeat_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
+def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the repeats of one measurement as one row, with what is the same in all of them."""
+    first = group[0]
+    whole = {part: {name: [row[part][name] for row in group] for name in first[part]} for part in ("figures", "phases")}
+    same = {name: text for name, text in first["unknown"].items() if all(r["unknown"].get(name) == text for r in group)}
+    return first | whole | {"unknown": same}
 
 
 def _bare(header: str) -> str:
@@ -168,12 +207,12 @@ def _row(
         line = cells[0][1] if cells else header[0][1] + number
         raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
-    words: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind in ("ignored", "open") and not EACH_ITS_OWN.search(plain(name)) and _is_word(plain(text)):
-            words[plain(name)] = plain(text)
+        elif one.kind in ("ignored", "open") and _may_be_setting(plain(name), plain(text)):
+            unknown[plain(name)] = plain(text)
         if one.kind in ("label", "ignored"):
             continue
         setting = one.kind == "setting"
@@ -188,8 +227,28 @@ def _row(
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
+    known |= {"named": any(labels), "unknown": unknown}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
-    return known | {"words": words, "place": f"{source}:{cells[0][1]}", "cells": places}
+    return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
+
+
+def _may_be_setting(header: str, text: str) -> bool:
+    """Return whether a cell that was not read may say how the run was made: words, or a whole number.
+
+    Other numbers are measured, and so is what a header calls a result.
+    """
+    if not text or _of_a_result(header):
+        return False
+    measured = SHARE_OR_TIME.fullmatch(text)
+    if measured and measured[1].lower() in {"%", "x", "×", *TIMES}:
+        return False
+    return _is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header))
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_a_result(header: str) -> bool:
+    """Return whether a column may differ between repeats of one measurement, or holds what a run came to."""
+    return bool(EACH_ITS_OWN.search(header) or MEASURED_BESIDE.search(header))
 
 
 def _is_word(text: str) -> bool:
