@@ -230,10 +230,10 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     if held.kind in MEASURED:
         percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
         inverted = held.inverted and not (tail and unit)
-        name, said = _measured(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
+        name, said = in_own_unit(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
         return name, said + percent
     if unit:
-        return _measured(unit.quantity, number, unit.scale, unit.inverted)
+        return in_own_unit(unit.quantity, number, unit.scale, unit.inverted)
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
@@ -293,7 +293,7 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
     raise ValueError(f"the column holds {(TITLES | BESIDE).get(held.name, held.name)}, and the cell says '{tail}'")
 
 
-def _measured(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
+def in_own_unit(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
     """Return a quantity and its number in the kit's unit, with as many digits as it had; ValueError for 0 or less."""
     found = parse(number, counted=name in COUNTS)
     if (inverted or name.startswith(TIMED)) and found.low <= 0 and (inverted or found.high <= 0):

@@ -13,8 +13,11 @@ from typing import Any
 
 from slowstep.audit.figures import figure
 from slowstep.audit.read.columns import ELSEWHERE, Unreadable
-from slowstep.audit.read.progress_bars import Pace, Said, Stretch, scan
+from slowstep.audit.read.nested_bars import is_full, outer_bars
+from slowstep.audit.read.paces import settled
+from slowstep.audit.read.progress_bars import BEHIND, Said, Stretch, scan
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
+from slowstep.audit.relations import TITLES
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
@@ -26,27 +29,19 @@ EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc
 BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
 """Words in the names of bars over what comes before training."""
 
+BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
+"""The names of bars that may be over epochs."""
+
 OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
 
 MANY = 5
 """The most totals that a message names."""
 
-APART = 0.05
-"""The share of a training by which the bars of its processes may be apart in a log that all of them write to."""
-
-SETTLED = 0.5
-"""The share of the bars, from the first on, that does not count, since the first ones include the start."""
-
 
 def begins_again(last: Stretch, stretch: Stretch) -> bool:
     """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
-    return last.last - stretch.first > max(0, APART * stretch.total)
-
-
-def is_full(stretch: Stretch) -> bool:
-    """Return whether a bar goes from its beginning to its end."""
-    return stretch.first <= 1 + APART * stretch.total and stretch.total - stretch.last <= max(1, OFF * stretch.total)
+    return last.last - stretch.first > max(0, BEHIND * stretch.total)
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,8 @@ class Training:
     """The bars of one training: one for each epoch, or one for all steps, perhaps with interruptions."""
 
     stretches: list[Stretch]
+    nested: bool = False
+    """True if another bar counts its epochs."""
 
     @property
     def at(self) -> int:
@@ -80,6 +77,16 @@ class Training:
             found[-1].append(stretch)
         return found
 
+    @property
+    def parts(self) -> list[list[Stretch]]:
+        """Return the bars from each start of the program to the next: one that resumed has a new clock."""
+        found: list[list[Stretch]] = []
+        for stretch in self.stretches:
+            if not found or not found[-1][-1].began_before(stretch.elapsed[0]):
+                found.append([])
+            found[-1].append(stretch)
+        return found
+
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return a row for each training: the median pace of its later bars, or without bars Trainer's last words.
@@ -90,6 +97,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     log = scan(path)
     ends = [(at, figures) for at, figures in (_end(said, path) for said in log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
+    _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     rows = [
@@ -105,9 +113,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
-    by_steps = [s for s in stretches if s.counts == "step"]
-    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name)]
-    own = own or [s for s in stretches if _of_training(s.name)]  # of samples, as are those that map a data set
+    outer = outer_bars(stretches)
+    inner = [s for s in stretches if (s.name, s.total) not in outer]
+    by_steps = [s for s in inner if s.counts == "step"]
+    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name, bool(outer))]
+    own = own or [s for s in inner if _of_training(s.name)]  # of samples, as are those that map a data set
+    own = own or [s for s in inner if s.counts == "token" and not s.name]
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
@@ -124,16 +135,34 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     for stretch in _without_evaluations([s for s in own if s.total in chosen]):
         last = found[-1].stretches[-1] if found else None
         again = last is None or begins_again(last, stretch) or stretch.total != last.total
-        if again and (last is None or not last.name):  # a named bar that begins again is the next epoch
-            found.append(Training([]))
+        # a named bar that begins again is the next epoch, and so is one whose runs another bar counts
+        if again and (last is None or not (last.name or outer)):
+            found.append(Training([], bool(outer)))
         found[-1].stretches.append(stretch)
     return found
 
 
-def _of_training(name: str) -> bool:
-    """Return whether a bar of this name is over training steps."""
+def _refuse_bare_epochs(trainings: Sequence[Training], path: Path) -> None:
+    """Raise Unreadable for a bar `Epoch` that runs once: it may count epochs, or the steps of a single one."""
+    for training in trainings:
+        last = training.stretches[-1]
+        if BARE_EPOCHS.fullmatch(last.name) and last.counts == "step" and not training.nested and training.total > 1:
+            if len(training.epochs) > 1:
+                continue
+            why = (
+                f"the bar '{last.name}' goes up to {last.total} once: does it count epochs, or the steps of one epoch? "
+            )
+            what = "Leave the log out, and write its pace as the figure of a row, seconds_per_epoch or seconds_per_step"
+            raise Unreadable(str(path), 1, 1, why + what)
+
+
+def _of_training(name: str, nested: bool = False) -> bool:
+    """Return whether a bar of this name is over training steps.
+
+    One whose runs another bar counts needs no such name.
+    """
     evaluates = EVALUATION.search(name) and "train" not in name.lower()
-    return bool(TRAINING.search(name)) and not evaluates and not BEFOREHAND.search(name)
+    return (nested or bool(TRAINING.search(name))) and not evaluates and not BEFOREHAND.search(name)
 
 
 def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
@@ -147,9 +176,9 @@ def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
     for i, stretch in enumerate(own):
         last = found[-1] if found else None
         again = last and (last.name, last.total) == (stretch.name, stretch.total) and stretch.first < last.last
-        if last and again and is_full(stretch):
+        if last and again and _whole(stretch):
             ended = last.last >= last.total
-            onward = None if ended else next((s for s in own[i:] if not is_full(s)), None)
+            onward = None if ended else next((s for s in own[i:] if not _whole(s)), None)
             goes_on = onward and onward.total == last.total and onward.first >= last.last
             if goes_on or (ended and evaluates):
                 evaluates = bool(goes_on)
@@ -158,37 +187,43 @@ def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
     return found
 
 
+def _whole(stretch: Stretch) -> bool:
+    return is_full(stretch.first, stretch.last, stretch.total)
+
+
 def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]:
     """Return the figures of a training: the speed of its steps, without start, evaluations and saves.
 
     The number of steps and the whole time are left out if the training was resumed or stopped early, or if it is not
-    `known` that a bar is over all steps.
+    `known` that a bar is over all steps. The parts of a resumed training count as measured one by one.
     """
-    name, middle = _middle_pace(training.stretches)
+    middle, name = settled(training.stretches), training.stretches[-1].name
     found = {middle.quantity: middle.text} | _samples(end)
     # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
     if len(epochs) > 1:
-        found |= _pace_of_epochs(epochs)
-    if "epoch" in name.lower() or len(epochs) > 1:
-        return found | {f"{middle.counts}s_per_epoch": training.total}
+        found |= _paces(epochs)
+    if "epoch" in name.lower() or len(epochs) > 1 or training.nested:
+        return found | _count(f"{middle.counts}s_per_epoch", training.total)
+    if len(training.parts) > 1:
+        long = [part for part in training.parts if part[-1].last - part[0].first > BEHIND * training.total]
+        return found | (_paces(long) if len(long) > 1 else {})
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
         return found
-    return found | {f"{middle.counts}s": training.total} | {q: end[q] for q in ("seconds",) if q in end}
+    return found | _count(f"{middle.counts}s", training.total) | {q: end[q] for q in ("seconds",) if q in end}
 
 
-def _middle_pace(stretches: Sequence[Stretch]) -> tuple[str, Pace]:
-    """Return the name of the last bar and the median pace of the later bars."""
-    paces = [pace for stretch in stretches for pace in stretch.paces]
-    names = [stretch.name for stretch in stretches]
-    later = sorted(paces[int(SETTLED * len(paces)) :], key=lambda pace: pace.seconds)
-    return names[-1], later[len(later) // 2]
+def _count(quantity: str, count: int) -> dict[str, Any]:
+    return {quantity: count} if quantity in TITLES else {}
 
 
-def _pace_of_epochs(epochs: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
-    """Return the paces of all epochs as one figure that was measured several times; nothing if their units differ."""
-    paces = [_middle_pace(stretches)[1] for stretches in epochs]
+def _paces(parts: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
+    """Return the paces of epochs, or of a resumed run's parts, as one figure that was measured several times.
+
+    Nothing is returned if their units differ.
+    """
+    paces = [settled(stretches) for stretches in parts]
     same = len({pace.quantity for pace in paces}) == 1
     return {paces[0].quantity: [pace.text for pace in paces]} if same else {}
 

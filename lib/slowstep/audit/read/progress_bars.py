@@ -7,14 +7,17 @@ overlap, and only the pace of each bar is kept.
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 import sys
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slowstep.audit.read.columns import Unreadable
-from slowstep.audit.read.unit_grammar import THINGS
+from slowstep.audit.figures import parse
+from slowstep.audit.read.columns import Unreadable, in_own_unit
+from slowstep.audit.read.unit_grammar import ratio
 
 PIECE = 1 << 20
 """The number of characters that are read at once."""
@@ -22,11 +25,11 @@ PIECE = 1 << 20
 OVERLAP = 1 << 13
 """The number of characters that are read again with the next piece: more than any bar, or Trainer's last words, has."""
 
-STEP = r"(?:it|iter|iters|step|steps|batch|batches)"
-SAMPLE = "(?:" + "|".join(sorted((name for name, thing in THINGS.items() if thing == "sample"), reverse=True)) + ")"
+COUNT = r"\d{1,12}(?:\.\d{1,4})?[kMGT]?"
+DAYS = r"(?:\d{1,4} days?, )?"
 BAR = re.compile(
-    r"(?<!\d)(?P<done>\d{1,12})/(?P<total>\d{1,12}) \[(?:\d+:)?\d+:\d+<[^,\]]{0,30},\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?"
-    rf"(?P<unit>s/(?:{STEP}|{SAMPLE})|(?:{STEP}|{SAMPLE})/s)[,\]]"
+    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) \[(?P<elapsed>{DAYS}(?:\d+:)?\d+:\d+)<{DAYS}[^,\]]{{0,30}},"
+    r"\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?(?P<unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s)[,\]]"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
@@ -43,33 +46,53 @@ WIDEST = 400
 
 LONGEST_NAME = 60
 
+ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+"""What colours a terminal or moves its cursor."""
+
+CUT_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20})?\Z")
+"""The beginning of an escape sequence at the end of a piece."""
+
+MANY = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""The letters with which tqdm scales counts (`unit_scale`)."""
+
+CLOCKS = 2
+"""The seconds by which the clocks of a training's processes may be apart in their bars."""
+
+BEHIND = 0.05
+"""The share of a training by which its processes may be apart in a log that all of them write to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A pace as a bar showed it."""
+    """A pace in the kit's own unit."""
 
     text: str
-    unit: str
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds of what the bar counts."""
-        return float(self.text) if self.unit.startswith("s/") else 1 / float(self.text)
+    quantity: str
+    seconds: float
+    """The seconds of what the bar counts."""
 
     @property
     def counts(self) -> str:
-        """Return what the bar counts: "step" or "sample"."""
-        return THINGS[self.unit.removeprefix("s/").removesuffix("/s")]
+        """Return what the bar counts: "step", "sample", "token" or "epoch"."""
+        return self.quantity.removeprefix("seconds_per_").removesuffix("s_per_second")
 
-    @property
-    def quantity(self) -> str:
-        """Return the quantity that the pace measures."""
-        return f"seconds_per_{self.counts}" if self.unit.startswith("s/") else f"{self.counts}s_per_second"
+
+@functools.lru_cache(maxsize=1 << 16)
+def pace_of(text: str, unit: str) -> Pace | None:
+    """Return the pace that a bar shows, as in `2.13s/it`; None if it counts something else, such as bytes."""
+    found = ratio(unit)
+    if not found and unit[:1] in MANY and (found := ratio(unit[1:])):  # `1.20kit/s`
+        found = replace(found, scale=found.scale * MANY[unit[0]])
+    if not found or float(text) <= 0:
+        return None
+    quantity, number = in_own_unit(found.quantity, text, found.scale, found.inverted)
+    size = parse(number).middle
+    return Pace(number, quantity, size if quantity.startswith("seconds_per") else 1 / size)
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Bars of one name and total whose counts never fall, with their paces."""
+    """Bars of one name and total whose counts and clock never fall, with their paces."""
 
     at: int
     """The place of the first bar in the log, in characters."""
@@ -78,11 +101,26 @@ class Stretch:
     first: int
     last: int
     paces: list[Pace] = field(default_factory=list)
+    done: array[int] = field(default_factory=lambda: array("q"))
+    """The count of each bar."""
+    elapsed: array[int] = field(default_factory=lambda: array("q"))
+    """The seconds that each bar showed as elapsed."""
 
     @property
     def counts(self) -> str:
-        """Return what the bar counts: "step" or "sample"."""
+        """Return what the bar counts: "step", "sample", "token" or "epoch"."""
         return self.paces[0].counts
+
+    def add(self, done: int, elapsed: int, pace: Pace) -> None:
+        """Add the next bar."""
+        self.last = done
+        self.paces.append(pace)
+        self.done.append(done)
+        self.elapsed.append(elapsed)
+
+    def began_before(self, elapsed: int) -> bool:
+        """Return whether a bar that shows so many seconds may go on with this one's clock, and did not start anew."""
+        return elapsed >= self.elapsed[-1] - max(CLOCKS, BEHIND * self.elapsed[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +146,6 @@ def scan(path: Path) -> Scanned:
     """Return the bars and the last words in a log; Unreadable if it can't be read."""
     stretches: list[Stretch] = []
     ends: list[Said] = []
-    known: dict[tuple[str, str], Pace] = {}
     # the buffer's place in the log, the lines before it, and the place where its line began
     buffer, began, lines, line_began = "", 0, 0, 0
     bars_from = ends_from = 0  # all before these places in the log was found
@@ -119,8 +156,8 @@ def scan(path: Path) -> Scanned:
             if found.start() >= whole:
                 break
             bars_from = began + found.end()
-            if float(found["pace"]) > 0:
-                _add(stretches, found, buffer, began, known)
+            if pace := pace_of(found["pace"], found["unit"]):
+                _add(stretches, found, buffer, began, pace)
         position = max(0, ends_from - began)
         while (word := buffer.find("'train_runtime'", position)) >= 0 and word < whole:
             start = buffer.rfind("{", max(0, word - 4000), word)
@@ -140,34 +177,50 @@ def scan(path: Path) -> Scanned:
 
 
 def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the text of a file in pieces, each with True if it is the last. Bytes that are no text are replaced."""
+    """Yield the text of a file in pieces without colours, each with True if it is the last.
+
+    Bytes that are no text are replaced.
+    """
     try:
         with path.open("rb") as file:
             start = file.read(2)
             wide = start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             file.seek(0)
             decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")("replace")
+            rest = ""
             while content := file.read(PIECE):
-                yield decoder.decode(content), False
-            yield decoder.decode(b"", True), True
+                text = rest + decoder.decode(content)
+                cut = CUT_ESCAPE.search(text, max(0, len(text) - 30))
+                rest = cut[0] if cut else ""
+                yield ESCAPES.sub("", text[: len(text) - len(rest)]), False
+            yield rest + decoder.decode(b"", True), True
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
 
 
-def _add(
-    stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, known: dict[tuple[str, str], Pace]
-) -> None:
+def _add(stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, pace: Pace) -> None:
     """Add a bar to the last stretch if it continues it, or else begin a new stretch."""
     name, start = _name(buffer[max(0, found.start() - WIDEST) : found.start()]), began + found.start()
-    done, total = int(found["done"]), int(found["total"])
-    key = (found["pace"], found["unit"])
-    pace = known.setdefault(key, Pace(*key))
+    done, total, elapsed = _count(found["done"]), _count(found["total"]), _seconds(found["elapsed"])
     last = stretches[-1] if stretches else None
-    if last and last.name == name and last.total == total and done >= last.last:
-        last.last = done
-        last.paces.append(pace)
-        return
-    stretches.append(Stretch(start, sys.intern(name), total, done, done, [pace]))
+    same = last and last.name == name and last.total == total
+    if not same or done < last.last or not last.began_before(elapsed):
+        stretches.append(Stretch(start, sys.intern(name), total, done, done))
+    stretches[-1].add(done, elapsed, pace)
+
+
+def _count(text: str) -> int:
+    """Return a count, which may be scaled: `1.5k` is 1500."""
+    letter = text[-1] if text[-1] in MANY else ""
+    return round(float(text.removesuffix(letter)) * MANY[letter]) if letter else int(float(text))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _seconds(clock: str) -> int:
+    """Return the seconds of a clock: `04:15`, `1:06:41`, `1 day, 3:00:00`."""
+    *days, clock = re.split(r" days?, ", clock)
+    seconds = functools.reduce(lambda whole, part: 60 * whole + int(part), clock.split(":"), 0)
+    return seconds + 86400 * sum(map(int, days))
 
 
 def _name(before: str) -> str:

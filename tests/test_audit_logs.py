@@ -1,0 +1,117 @@
+"""Progress bars in console logs: which of them count steps, and whether their clocks bear out what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowstep.audit import audit
+from slowstep.audit.read import Unreadable, read_file
+from slowstep.settings.load import validate
+
+
+def bar(name: str, done: int, total: int, elapsed: float, pace: str) -> str:
+    """One bar of tqdm, as it is redrawn."""
+    clock = f"{int(elapsed) // 60:02}:{int(elapsed) % 60:02}"
+    return f"\r{name}{': ' * bool(name)}{done * 100 // total:3}%|##| {done}/{total} [{clock}<01:00,  {pace}]"
+
+
+def run(name: str, first: int, last: int, total: int, step: float, start: float = 0.0) -> str:
+    """The bars of a run from one count to another, each of whose steps takes `step` seconds."""
+    return "".join(
+        bar(name, n, total, start + (n - first + 1) * step, f"{step:.2f}s/it") for n in range(first, last + 1)
+    )
+
+
+def read(text: str, tmp_path: Path) -> list[dict]:
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return [row["figures"] for row in read_file(path)]
+
+
+@pytest.mark.parametrize("outer", ["Epoch", "Epochs", "Training", "", "fit"])
+@pytest.mark.parametrize("inner", ["Batch", "Iteration", "train", ""])
+def test_a_bar_that_another_one_makes_up_counts_epochs(outer: str, inner: str, tmp_path: Path) -> None:
+    """Whatever both are called; the validation in each epoch is none of its steps."""
+    colour = "\x1b[A\x1b[A"
+    text = "".join(
+        run(inner, 1, 50, 50, 2.0)
+        + colour
+        + run("Validation", 1, 10, 10, 1.0)
+        + bar(outer, n, 3, 120 * n, "120.00s/it")
+        for n in (1, 2, 3)
+    )
+
+    assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+
+
+def test_an_evaluation_between_two_steps_makes_them_no_epochs(tmp_path: Path) -> None:
+    """Only some counts of the training's bar come after a whole run of another one."""
+    text = run("Map", 1, 300, 300, 0.1) + run("", 1, 10, 20, 3.0) + run("Evaluating", 1, 9, 9, 1.0)
+    text += run("", 11, 20, 20, 3.0, start=40)
+
+    assert [{"seconds_per_step": "3.00", "steps": 20}] == read(text, tmp_path)
+
+
+def test_a_bar_over_epochs_or_steps_is_asked_about(tmp_path: Path) -> None:
+    """A bar `Epoch` without a number that runs once could count either; where it says epochs, it is read."""
+    with pytest.raises(Unreadable) as refused:
+        read(run("Epoch", 1, 10, 10, 20.0), tmp_path)
+
+    assert "does it count epochs, or the steps of one epoch?" in str(refused.value)
+    assert [{"seconds_per_epoch": "20.00", "epochs": 10}] == read(
+        run("Training", 1, 10, 10, 20.0).replace("s/it", "s/epoch"), tmp_path
+    )
+
+
+def test_a_resumed_run_is_measured_part_by_part(tmp_path: Path) -> None:
+    """Trainer's time is that of the last part alone, and so are neither steps nor seconds in all."""
+    ends = "{'train_runtime': 400.0, 'train_samples_per_second': 4.0, 'train_steps_per_second': 0.5}"
+    path = tmp_path / "train.log"
+    path.write_text(run("", 1, 100, 200, 2.0) + run("", 101, 200, 200, 4.0) + ends)
+    reported = {"name": "own", "reported": {"files": [str(path)]}}
+    (row,) = audit(validate(reported, "own")).runs
+
+    assert [2.0, 4.0] == row.repeats["seconds_per_step"]
+    assert not {"steps", "seconds"} & row.given.keys()
+    assert () == row.solved.contradictions
+
+
+def test_a_last_bar_that_shows_a_mean_of_skipped_steps_does_not_count(tmp_path: Path) -> None:
+    """Steps that a resumed run skipped took no time: 19 steps took 38 s, and tqdm says 25 steps a second."""
+    text = bar("", 981, 1000, 2, "490.50it/s") + bar("", 1000, 1000, 40, "25.00it/s")
+    (figures,) = read(text, tmp_path)
+    low, high = map(float, figures["seconds_per_step"].split(" - "))
+
+    assert low < 2.0 < high
+    assert (high - low) / 2.0 == pytest.approx(2 / 38, rel=0.1)
+
+
+def test_evaluations_are_left_out_of_a_pace(tmp_path: Path) -> None:
+    """The clock goes on in them, and the later bars show what a step takes all the same."""
+    text, elapsed = "", 0.0
+    for n in range(1, 201):
+        elapsed += 0.5 + 25 * (n % 40 == 0)
+        text += bar("", n, 200, elapsed, "2.00it/s")
+
+    assert [{"steps_per_second": "2.00", "steps": 200}] == read(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "figures"),
+    [
+        ("1.20kit/s", {"steps_per_second": "1195.0 - 1205.0", "steps": 100_000}),
+        ("1200.50tok/s", {"tokens_per_second": "1200.50"}),
+        ("1.00ktok/s", {"tokens_per_second": "995.0 - 1005.0"}),
+    ],
+)
+def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_path: Path) -> None:
+    """As `unit` and `unit_scale` make them, in colour, and after days."""
+    text = "".join(
+        f"\r\x1b[32m{n:3}%\x1b[0m|##| {n}.0k/100k "
+        f"[1 day, 3:{int(n / 1.2) // 60:02}:{int(n / 1.2) % 60:02}<2 days, 1:00:00, \x1b[34m{shown}\x1b[0m]"
+        for n in range(1, 100)
+    )
+
+    assert [figures] == read(text, tmp_path)
