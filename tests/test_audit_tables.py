@@ -112,3 +112,82 @@ def test_the_length_of_a_sample_has_many_names(header: str, tmp_path: Path) -> N
 
     assert [2048, 512] == [row["settings"]["max_length"] for row in read_table(path)]
     assert "can't be decided from these figures" == str(judged.judgement)
+
+
+# -- figures that another unit or another step explains --
+
+
+def test_an_optimizer_step_is_a_step(tmp_path: Path) -> None:
+    """Beside columns of other phases it is the optimizer's phase; what only begins with a phase's name is none."""
+    alone = table_rows("run,optimizer step (ms)\na,2000\n", "t")[0]
+    beside = table_rows("run,s/it,forward (ms),optimizer step (ms)\na,2.0,500,200\n", "t")[0]
+    other = table_rows("run,s/it,forward FLOPs (s),data size (m),optimizer state (m)\na,2.0,5,20,30\n", "t")[0]
+
+    assert ["seconds_per_step"] == [*alone["figures"]]
+    assert ({"forward", "optimizer"}, {"seconds_per_step"}) == (set(beside["phases"]), set(beside["figures"]))
+    assert {} == other["phases"]
+
+
+def test_steps_that_count_micro_batches_are_asked_about() -> None:
+    """Four times as many steps with four micro-batches a step are no fault of the other figures."""
+    table = "run,per_device_train_batch_size,gradient_accumulation_steps,samples/s,it/s\n"
+    found = report(table + "a,8,4,16.0,2.00\nb,8,1,15.0,1.88\n", claim(speed_up="0.94"))
+
+    assert [] == [f for f in found.findings if f.kind is FindingKind.ARITHMETIC]
+    assert ["Do the steps of 'a' count micro-batches?"] == [q[:40] for q in found.questions if "micro" in q]
+    assert "can't be decided from these figures" == str(found.claims[0].judgement)
+
+
+@pytest.mark.parametrize(
+    ("time", "what"),
+    [("350", "a unit and its thousandth"), ("21", "minutes and seconds"), ("1260", "hours and seconds")],
+)
+def test_a_time_in_another_unit_is_named(time: str, what: str) -> None:
+    """32 samples a step are right where 350 are milliseconds; nobody is told that the samples are wrong."""
+    (fault,) = report(f"run,samples_per_step,step time (s),samples/s\na,32,{time},91.4\n").findings
+
+    assert fault.text.endswith(f"Were {what} confused in s/step or samples/s?")
+    assert "should be" not in fault.text
+
+
+def test_rows_of_one_batch_with_a_thousand_times_the_samples_are_asked_about() -> None:
+    """213 s of one row are as much work as 0.213 s."""
+    found = report("run,per_device_train_batch_size,s/it,samples/s\nA,32,213,150\nB,32,2.13,15.0\nC,32,1.07,29.9\n")
+
+    assert ["By their figures a step of 'A' has 1"] == [q[:36] for q in found.questions if "thousandth" in q]
+
+
+@pytest.mark.parametrize("size", ["1.0", "2.0"])
+def test_tokens_of_a_sample_that_differ_leave_a_claim_open(size: str) -> None:
+    """As many samples a second of the same length are no twice as fast: one row counts padding, or the texts differ."""
+    table = "run,per_device_train_batch_size,max_length,tokens/s,samples/s\nb,8,1024,8192,8.00\na,8,1024,4096,8.00\n"
+    (judged,) = report(table, claim(speed_up=size)).claims
+
+    assert "can't be decided from these figures" == str(judged.judgement)
+    assert "count padding" in judged.reason
+
+
+def test_a_claim_that_says_what_equal_work_says_is_in_no_trap() -> None:
+    """Hours of three epochs and of one; cost is cheap and not fast."""
+    table = "run,epochs,hours,samples_per_epoch,cost\na,3,6.00,10000,12.00\nb,1,1.00,10000,2.00\n"
+    claims = [
+        claim(speed_up=size) | {"quantity": unit} for size, unit in (("2", "hours"), ("6", "hours"), ("6", "cost"))
+    ]
+    traps = [[f.text for f in c.findings if f.kind is FindingKind.UNIT] for c in report(table, *claims).claims]
+
+    assert [0, 1, 1] == [len(each) for each in traps]
+    assert "'b' is 6.00 times as cheap" in traps[2][0]
+
+
+def test_devices_that_are_counted_are_not_asked_about() -> None:
+    """Only accumulation is left to ask."""
+    found = report("run,GPUs,tokens/s,per_device_train_batch_size\na,1,1000,4\nb,8,7000,4\n")
+
+    assert ["Are batches accumulated, and"] == [q[:28] for q in found.questions if "accumulated" in q]
+
+
+def test_mfu_that_does_not_follow_the_speed_is_asked_about() -> None:
+    """Also where only steps of one batch say how fast a row is."""
+    found = report("run,per_device_train_batch_size,s/it,MFU (%)\na,8,2.00,20.0\nb,8,1.00,30.0\n")
+
+    assert ["'b' has 2.00 times the samples a second of 'a'"] == [q[:46] for q in found.questions if "MFU" in q]

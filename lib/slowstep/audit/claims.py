@@ -20,6 +20,7 @@ from slowstep.audit.equal_work import (
     read_by,
     read_from,
     same_batch,
+    tokens_disagree,
     work_done,
 )
 from slowstep.audit.figures import Figure, figure
@@ -74,7 +75,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit)),
+        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),
@@ -133,22 +134,29 @@ def _size(said: object) -> Figure:
     return Figure((1 - ABOUT) * found.middle, (1 + ABOUT) * found.middle, found.middle) if whole else found
 
 
-def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str, stated: Figure | None) -> list[Finding]:
+    """Find that a claim was read from a figure that counts other work, unless it says what equal work says."""
+    if gain is not None and stated is not None and stated.meets(gain):
+        return []
     read = read_from(claim.quantity, a, b) if claim.quantity else None
     if gain is None or read is None or read.meets(gain) or TITLES[claim.quantity] == unit:
         return []
     text = (
-        f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as fast; in {unit}, which counts equal "
-        f"work, it is {times(gain.middle)}"
+        f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as {_good(unit)}; in {unit}, which "
+        f"counts equal work, it is {times(gain.middle)}"
     )
     return [Finding(kind=FindingKind.UNIT, where=claim.text, text=text)]
+
+
+def _good(unit: str) -> str:
+    return "cheap" if unit.startswith("cost") else "fast"
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
-    if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
+    if tokens_disagree(a, b) or (unit == TITLES["tokens_per_second"] and padding_differs(a, b)):
         return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
@@ -317,7 +325,7 @@ def _weigh(
     if gain is None or stated is None:
         return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
     at = f"{read_by(unit)} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
-    at += "cheap" if unit.startswith("cost") else "fast"
+    at += _good(unit)
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
     if contradicted:

@@ -40,6 +40,15 @@ ALIASES = (
 EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
 
+PHASE_WORDS = {"pass", "wait", "waiting", "stall", "fetch", "fetching", "and", "augmentation", "/", "per", "step"} | {
+    *DESCRIBED,
+    *TIMED_WORDS,
+}
+"""Words behind a phase's name that leave it a phase: `forward pass`, `data wait time`."""
+
+OPTIMIZER_STEP = re.compile(r"optimi[sz]er[ _]steps?\b", re.IGNORECASE)
+"""A header of what is a step here. Beside columns of other phases it is the phase of the optimizer."""
+
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
 PERCENT = {"%": 1.0, "percent": 1.0}
@@ -158,6 +167,8 @@ def column(header: str, settings: set[str]) -> Column:
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
     if ELSEWHERE & {*words, *bracketed.split()}:
         return Column("open")
+    if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
+        words = words[1:]
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
         return Column("figure", unit.quantity, unit.scale, unit.inverted)
@@ -168,7 +179,7 @@ def column(header: str, settings: set[str]) -> Column:
     unit = _timed("s", words) if TIMED_WORDS & {*words} else None
     if unit:
         return Column("timed", unit.quantity, unit.scale)
-    if words[0] in EACH_STEP and bracketed in TIMES:
+    if words[0] in EACH_STEP and bracketed in TIMES and PHASE_WORDS.issuperset(words[1:]):
         return Column("phase", words[0], TIMES[bracketed])
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 

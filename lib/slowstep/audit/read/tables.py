@@ -16,6 +16,7 @@ from slowstep.audit.figures import COMMA, comma, parse
 from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
+    OPTIMIZER_STEP,
     OUT_OF_MEMORY,
     RUN_NAMES,
     Column,
@@ -114,6 +115,14 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
+    if any(one.kind == "phase" for one in held):
+        of_phase = [
+            one.kind == "figure" and bool(OPTIMIZER_STEP.match(plain(cell[0])))
+            for one, cell in zip(held, header, strict=True)
+        ]
+        held = [
+            Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
+        ]
     position = position_of([_bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
     if position is not None:
         along = [i == position or _bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
