@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import audit
-from slowstep.audit.figures import figure
+from slowstep.audit.figures import figure, parse
 from slowstep.audit.read import Unreadable, read_file
 from slowstep.settings.load import validate
 
@@ -118,3 +118,105 @@ def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_
     (found,) = read(text, tmp_path)
 
     assert figures == {name: round(figure(value).middle, 3) for name, value in found.items()}
+
+
+# -- speeds in words --
+
+
+def lines(text: str, times: int = 12) -> str:
+    """A line of a log, several times, the first ones slower."""
+    return "".join(text.format(n=n, slow=9 if n < 3 else 2) + "\n" for n in range(times))
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        (
+            " iteration {n}00/ 50000 | elapsed time per iteration (ms): {slow}345.6 | learning rate: 1.5E-04 | "
+            "global batch size:   256 | lm loss: 3.2E+00 |",
+            {"seconds_per_step": 2.3456, "samples_per_step": 256},
+        ),
+        (
+            "\x1b[31mstep: {n}  \x1b[32mloss: 7.8  memory: 47.39GiB(49%)  \x1b[34mtps: {slow},812  \x1b[35mmfu: 45.7%",
+            {"tokens_per_second": 2812, "mfu": 45.7},
+        ),
+        ("epoch 001: {n}00 / 1000 loss=8.1, ppl=300.1, ups={slow}.51, bsz=512, wall=50", {"steps_per_second": 2.51}),
+        ("782/782 [=====] - 25s {slow}2ms/step - loss: 1.2 - val_loss: 0.4", {"seconds_per_step": 0.022}),
+        (
+            "step={n}, RunningAvgSamplesPerSec=28.15, CurrSamplesPerSec={slow}8.30, MemAllocated=12.3GB",
+            {"samples_per_second": 28.3},
+        ),
+        (
+            "Train throughput/device/samples_per_sec: {slow}3.47, "
+            "throughput/device/batches_per_sec: 0.02, time/epoch: 0",
+            {"samples_per_second_per_device": 23.47},
+        ),
+        ("completed step: {n}, seconds: {n}.1, Tokens/s/device: {slow}838.1", {"tokens_per_second_per_device": 2838.1}),
+        ("{{'loss': 1.0, 'epoch': {n}, 'tokens_per_second': {slow}096.0}}", {"tokens_per_second": 2096}),
+        ("{n}0it [00:{n:02}, {slow}.50it/s]", {"steps_per_second": 2.5}),
+        ("Step {n} | {slow}.25 s/it | 1,300 examples seen", {"seconds_per_step": 2.25}),
+    ],
+)
+def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> None:
+    """By the grammar of tables, as one figure: the median of the later half; totals and losses are none."""
+    (found,) = read(lines(line), tmp_path)
+
+    assert figures == {name: pytest.approx(round(parse(value).middle, 6)) for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("iter {n}: loss 4.0, time {slow}50.00ms, lr 0.1", "'time 950.00ms' in 12 lines: is it of a step, an epoch or"),
+        (
+            "step {n} | throughput: {slow}812 | loss: 1.2",
+            "'throughput 9812' in 12 lines: is it samples or tokens a second",
+        ),
+        ("{{'loss': 1.0, 'step_time': {slow}.0}}", "'step_time 9.0' in 12 lines: in what unit?"),
+        ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
+        ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
+    ],
+)
+def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: Path) -> None:
+    """Nothing is guessed, and what was found stands in the message with its question."""
+    with pytest.raises(Unreadable) as refused:
+        read(lines(line), tmp_path)
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{"train_runtime": {0}, "train_samples_per_second": 5.18, "train_steps_per_second": 0.081}}',
+        "INFO:\n{{\n  'train_runtime': np.float64({0}),\n  'train_samples_per_second': 5.18,\n"
+        "  'train_loss': nan, 'train_steps_per_second': 0.081}}",
+        "***** train metrics *****\n  epoch = 3.0\n  train_runtime            = 0:20:34.56\n"
+        "  train_samples_per_second =  5.18\n  train_steps_per_second   = 0.081\n",
+        "{{'train_runtime': {0}, 'train_samples_per_second': 5.18, 'train_steps_per_second': 0.081}}\n"
+        "***** train metrics *****\n  train_runtime = 0:20:34.56\n",
+    ],
+)
+def test_trainers_last_words_are_read_however_they_are_printed(text: str, tmp_path: Path) -> None:
+    """As Python or JSON, with numpy's numbers, or as a list of metrics; what is said twice counts once."""
+    (found,) = read(text.format("1234.56"), tmp_path)
+
+    assert {"seconds": "1234.56", "samples_per_second": "5.18", "steps_per_second": "0.081"} == found
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\0\x01\xff\xfe" * 300, "is no text"),
+        ("step 1".encode("utf-16-le") * 30, "is no text"),
+        (b"{'train_runtime': nan}\n", "expected a number, 0 or more, found 'nan'"),
+    ],
+)
+def test_a_file_without_text_is_told(content: bytes, words: str, tmp_path: Path) -> None:
+    """An empty log, another file under a log's name; a figure is told as it stands there."""
+    (tmp_path / "train.log").write_bytes(content)
+    with pytest.raises(Unreadable) as refused:
+        read_file(tmp_path / "train.log")
+
+    assert words in str(refused.value)

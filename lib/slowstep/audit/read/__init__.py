@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.tables import read_table, table_rows
+from slowstep.audit.read.text_files import looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
@@ -62,13 +64,15 @@ def _read_once(path: Path, columns: tuple[tuple[str, str], ...], size: int, chan
 
 def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     kind = path.suffix.lower()
-    if kind == ".json":
-        return [read_trainer_state(path)]
+    if kind in (".json", ".jsonl", *TABLES, *LOGS):
+        refuse_no_text(path)
+    if kind in (".json", ".jsonl"):
+        return read_json(path, columns)
     if kind in TABLES:
         return read_table(path, columns)
     if kind in LOGS:
-        return read_log(path)
-    known = ", ".join((".json", *TABLES, *LOGS))
+        return read_table(path, columns) if looks_like_table(path) else read_log(path)
+    known = ", ".join((".json", ".jsonl", *TABLES, *LOGS))
     raise Unreadable(str(path), 1, 1, f"what kind of file is it? Known are {known}")
 
 

@@ -21,12 +21,17 @@ TIMED_WORDS = {"time", "duration", "latency"}
 """Words for a time, which stand beside what is timed: `time per step`, `epoch time`."""
 
 DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
-    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock")
+    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock", "elapsed"),
+    *("current", "curr", "running"),
 }
 """Words of a header that change nothing about its unit."""
 
 ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
 """Words of a header whose speed is not that of training."""
+
+OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
+OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
+"""Words in bars and lines of a log that evaluate. A line may also hold the last evaluation's loss."""
 
 ALIASES = (
     dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
@@ -236,7 +241,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
             raise ValueError(f"expected a number, found '{text}'")
         return None
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
-    number, tail = (_seconds(text) if timed else None) or found.groups()
+    number, tail = (seconds_of(text) if timed else None) or found.groups()
     unit = ratio(tail) if tail else None
     if held.kind in MEASURED:
         percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
@@ -253,7 +258,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
 HALF_CLOCK = re.compile(r"\d+:\d\d")
 
 
-def _seconds(text: str) -> tuple[str, str] | None:
+def seconds_of(text: str) -> tuple[str, str] | None:
     """Return a duration of several units as seconds and their unit, rounded to its last unit; None if it is none.
 
     ValueError for `45:00`, which may be minutes or hours.

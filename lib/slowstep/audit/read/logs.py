@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import figure
-from slowstep.audit.read.columns import ELSEWHERE, Unreadable
+from slowstep.audit.read.columns import OF_EVALUATION, Unreadable, seconds_of
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.paces import settled
-from slowstep.audit.read.progress_bars import BEHIND, Said, Stretch, scan
+from slowstep.audit.read.progress_bars import BEHIND, Said, Scanned, Stretch, lines_of, scan
+from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
 from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
 from slowstep.audit.relations import TITLES
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
-
-OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
-EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
-"""Words in the names of bars that evaluate. A name may also hold the last evaluation's loss."""
 
 BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
 """Words in the names of bars over what comes before training."""
@@ -95,7 +92,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     not clear which bars are of training.
     """
     log = scan(path)
-    ends = [(at, figures) for at, figures in (_end(said, path) for said in log.ends) if figures]
+    dictionaries = [
+        said for said in log.ends if said.text.startswith("{")
+    ]  # scripts print the same once more as a list
+    ends = [(at, figures) for at, figures in (_end(said, path) for said in dictionaries or log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
@@ -104,11 +104,23 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
         for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
-    rows = rows or [figures for _, figures in ends]
-    if not rows:
-        why = "holds no bar of tqdm over training steps and no train_runtime, so it says no speed"
-        raise Unreadable(str(path), log.lines, 1, why)
+    rows = rows or [figures for _, figures in ends] or [_spoken(path, log)]
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
+
+
+def _spoken(path: Path, log: Scanned) -> dict[str, Any]:
+    """Return the speeds that lines say in words; Unreadable, with what was found, if they say none."""
+    spoken = spoken_speeds(lines_of(path))
+    if any(map(SPEEDS.fullmatch, spoken.figures)):
+        return spoken.figures
+    names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
+    bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
+    asked = "".join(f" It has {text}." for text in list(spoken.unclear.values())[:MANY]).replace("?.", "?")
+    why = (
+        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and no lines say a number with a "
+        f"unit such as s/it or tokens/s, so it says no speed.{asked} Write what is meant as a row of `reported.rows`"
+    )
+    raise Unreadable(str(path), log.lines, 1, why)
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
@@ -161,7 +173,7 @@ def _of_training(name: str, nested: bool = False) -> bool:
 
     One whose runs another bar counts needs no such name.
     """
-    evaluates = EVALUATION.search(name) and "train" not in name.lower()
+    evaluates = OF_EVALUATION.search(name) and "train" not in name.lower()
     return (nested or bool(TRAINING.search(name))) and not evaluates and not BEFOREHAND.search(name)
 
 
@@ -248,7 +260,7 @@ def _steps(end: dict[str, Any]) -> float:
 def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
     """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
     try:
-        held = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", said.text))  # as of a loss that diverged
+        held = _block(said.text) if said.text.startswith("*") else ast.literal_eval(_as_python(said.text))
     except (ValueError, SyntaxError, RecursionError):
         return said.at, {}
     for name in FIGURES.keys() & held.keys():
@@ -256,3 +268,19 @@ def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
         line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
         refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
     return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}
+
+
+def _as_python(text: str) -> str:
+    """Return a dictionary that Python or JSON wrote, with its words and numpy's numbers as Python's literals."""
+    text = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", text)
+    text = re.sub(
+        r"(?<=: )(-?(?:nan|inf|infinity))\b", r"'\1'", text, flags=re.IGNORECASE
+    )  # as of a loss that diverged
+    words = {"null": "None", "true": "True", "false": "False"}
+    return re.sub(r"(?<=: )(null|true|false)\b", lambda found: words[found[1]], text)
+
+
+def _block(text: str) -> dict[str, Any]:
+    """Return the names and values of Trainer's metrics, `train_runtime = 0:20:34.56`, with times in seconds."""
+    pairs = (line.split("=", 1) for line in text.splitlines()[1:])
+    return {name.strip(): (seconds_of(value.strip()) or (value.strip(), ""))[0].split(" ±")[0] for name, value in pairs}

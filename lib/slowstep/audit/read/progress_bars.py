@@ -38,8 +38,12 @@ NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
 
 PERCENT = re.compile(r"\d+%$")
 
-END = re.compile(r"\{[^{}]{0,4000}'train_runtime'[^{}]{0,4000}\}")
-"""Trainer's last words: what it prints when training ends."""
+END_WORD = re.compile(r"""(["'])train_runtime\1|\*{3,} train metrics \*{3,}""")
+END = re.compile(r"""\{[^{}]{0,4000}(["'])train_runtime\1[^{}]{0,4000}\}""")
+"""Trainer's last words: what it prints when training ends, or a script writes as JSON."""
+
+BLOCK = re.compile(r"\*{3,} train metrics \*{3,}(?:\r?\n[^\n=]{0,60}=[^\n]{0,60}){1,30}")
+"""Trainer's last words as its example scripts print them (`log_metrics`)."""
 
 WIDEST = 400
 """The most characters of a bar before its count."""
@@ -149,7 +153,7 @@ def scan(path: Path) -> Scanned:
     # the buffer's place in the log, the lines before it, and the place where its line began
     buffer, began, lines, line_began = "", 0, 0, 0
     bars_from = ends_from = 0  # all before these places in the log was found
-    for piece, last in _pieces(path):
+    for piece, last in pieces(path):
         buffer += piece
         whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # later matches may continue in the next piece
         for found in BAR.finditer(buffer, max(0, bars_from - began)):
@@ -159,10 +163,11 @@ def scan(path: Path) -> Scanned:
             if pace := pace_of(found["pace"], found["unit"]):
                 _add(stretches, found, buffer, began, pace)
         position = max(0, ends_from - began)
-        while (word := buffer.find("'train_runtime'", position)) >= 0 and word < whole:
-            start = buffer.rfind("{", max(0, word - 4000), word)
-            found = END.match(buffer, start) if start >= 0 else None
-            position = found.end() if found else word + 1
+        while (match := END_WORD.search(buffer, position)) and match.start() < whole:
+            word = match.start()
+            start = buffer.rfind("{", max(0, word - 4000), word) if match[1] else word
+            found = (END if match[1] else BLOCK).match(buffer, start) if start >= 0 else None
+            position = found.end() if found else match.end()
             if found:
                 newline = buffer.rfind("\n", 0, start)
                 column = start - newline if newline >= 0 else began + start - line_began + 1
@@ -176,7 +181,7 @@ def scan(path: Path) -> Scanned:
     return Scanned(stretches, ends, lines + buffer.count("\n") + 1)
 
 
-def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
+def pieces(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the text of a file in pieces without colours, each with True if it is the last.
 
     Bytes that are no text are replaced.
@@ -196,6 +201,16 @@ def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
             yield rest + decoder.decode(b"", True), True
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a log, and each state of a line that is drawn again; of long ones the beginning."""
+    rest = ""
+    for piece, _ in pieces(path):
+        *lines, rest = re.split(r"[\r\n\b]+", rest + piece)
+        yield from (line[:OVERLAP] for line in lines)
+        rest = rest[:OVERLAP]
+    yield rest
 
 
 def _add(stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, pace: Pace) -> None:

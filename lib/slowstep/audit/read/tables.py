@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import functools
-import io
-import itertools
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import COMMA, comma, parse
+from slowstep.audit.figures import COMMA, parse
+from slowstep.audit.read.cells import Cell, tables_in
 from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
@@ -29,15 +26,12 @@ from slowstep.audit.read.columns import (
 )
 from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
-from slowstep.audit.read.unit_grammar import TIMES
+from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
-
-Cell = tuple[str, int, int]
-"""The text of a cell with its line and column, counted from 1."""
 
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
@@ -51,37 +45,7 @@ NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
-UNSET = ("", "none", "null", "nan", "-")
-"""Texts that an export writes for a parameter that was not given."""
-
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
-
-EACH_ITS_OWN = re.compile(
-    r"id\b|id$|uuid|seed|date|time|start|creat|updat|end|host|user|note|comment|remark|name|url|path|dir|commit|status|state",
-    re.IGNORECASE,
-)
-"""Words in the headers of columns that differ between repeats of one measurement."""
-
-MEASURED_BESIDE = re.compile(
-    r"loss|\bacc(?:uracy)?\b|ppl|perplex|bleu|rouge|score|flop|grad.?norm|\btemp|power|watt|energy|duration|elapsed|"
-    r"latency|mem|vram|step|epoch|iter|^rank$|index|^#|^no\.?$|repeat|trial|attempt|fold|speed|faster|slower|gain\b|"
-    r"\bdiff|relative|^vs|improve|overhead|ratio|saving|verdict|result|conclusion|finding|observ|summary|descr|reason|"
-    r"why|util|[%Δ$€]",
-    re.IGNORECASE,
-)
-"""Words in the headers of columns that hold what a run came to, or number the rows."""
-
-SHARE_OR_TIME = re.compile(r"[-+~≈]?[\d.,]+\s*([%x×]|[a-zµμ]+)", re.IGNORECASE)
-"""A cell that holds a percentage, a ratio or a time (`+50%`, `1.9x`, `1.2h`), by its unit."""
-
-OF_A_TRACKER = re.compile(r"(metrics\.|train/|eval/|test/|system/|perf/|_)", re.IGNORECASE)
-"""The first letters of a tracker's columns of metrics."""
-
-DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
-"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
-
-BAR = re.compile(r"(?<!\\)\|")
-"""What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -94,17 +58,21 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a text as `read_table` does; Unreadable names `source`."""
-    found: list[dict[str, Any]] = []
-    tables = _markdown(text) if any(map(DIVIDER.match, text.splitlines())) else [list(_csv(text, source))]
-    tables = [table for table in tables if len(table) > 1]
+    tables = tables_in(text, source)
     if not tables:
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
-    for table in tables:
-        rows = _rows(table, source, columns or {})
-        found += rows if any(row["figures"] or row["out_of_memory"] for row in rows) else []
+    found = rows_of(tables, source, columns or {})
     if not any(row["figures"] for row in found):
         raise Unreadable(source, tables[0][0][0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
     return found
+
+
+def rows_of(
+    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the rows of the tables that hold figures or runs out of memory."""
+    each = [_rows(table, source, columns) for table in tables]
+    return [row for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows) for row in rows]
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -160,7 +128,7 @@ def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     said = Counter((row["label"], name) for row in rows for name in row["unknown"])
     found = []
     for row in rows:
-        label, words = row["label"], {name: text for name, text in row["unknown"].items() if _is_word(text)}
+        label, words = row["label"], {name: text for name, text in row["unknown"].items() if is_word(text)}
         differ = [n for n in words if len(alike[label][n]) > 1 or said[label, n] < counts[label]]
         found.append(row | {"label": " ".join([label, *(words[name] for name in differ)])})
     return found
@@ -220,7 +188,7 @@ def _row(
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind in ("ignored", "open") and _may_be_setting(plain(name), plain(text)):
+        elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
             unknown[plain(name)] = plain(text)
         if one.kind in ("label", "ignored"):
             continue
@@ -239,34 +207,6 @@ def _row(
     known |= {"named": any(labels), "unknown": unknown}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
     return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
-
-
-def _may_be_setting(header: str, text: str) -> bool:
-    """Return whether a cell that was not read may say how the run was made: words, or a whole number.
-
-    Other numbers are measured, and so is what a header calls a result.
-    """
-    if not text or _of_a_result(header):
-        return False
-    measured = SHARE_OR_TIME.fullmatch(text)
-    if measured and measured[1].lower() in {"%", "x", "×", *TIMES}:
-        return False
-    return _is_word(text) or (text.isdigit() and not OF_A_TRACKER.match(header))
-
-
-@functools.lru_cache(maxsize=4096)
-def _of_a_result(header: str) -> bool:
-    """Return whether a column may differ between repeats of one measurement, or holds what a run came to."""
-    return bool(EACH_ITS_OWN.search(header) or MEASURED_BESIDE.search(header))
-
-
-def _is_word(text: str) -> bool:
-    """Return whether a cell says something in words (`8B`, `A100`), and no number, which a measurement may be."""
-    try:
-        float(text)
-    except ValueError:
-        return any(c.isalpha() for c in text) and text.lower() not in UNSET
-    return False
 
 
 def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
@@ -298,70 +238,3 @@ def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
         except ValueError:
             continue
     return held.name, text
-
-
-def _markdown(text: str) -> list[list[list[Cell]]]:
-    """Return the tables of a Markdown text: a header over a divider, and the lines that follow."""
-    lines = text.splitlines()
-    found = []
-    for i, line in enumerate(lines):
-        if not DIVIDER.match(line) or i == 0 or "|" not in lines[i - 1]:
-            continue
-        body = itertools.takewhile(lambda n: "|" in lines[n] and not DIVIDER.match(lines[n]), range(i + 1, len(lines)))
-        found.append([_cells(lines[n], n + 1) for n in (i - 1, *body)])
-    return found
-
-
-def _cells(line: str, number: int) -> list[Cell]:
-    cells, at = [], 1
-    for part in BAR.split(line):
-        cells.append((part.strip().replace("\\|", "|"), number, at))
-        at += len(part) + 1
-    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
-
-
-def _csv(text: str, source: str) -> Iterator[list[Cell]]:
-    delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
-    line = 1
-    try:
-        for cells in reader:
-            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
-            if asked:
-                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
-            if cells:
-                yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
-            line = reader.line_num + 1  # a quoted cell may have several lines
-    except csv.Error as error:
-        record = "".join(text.splitlines(keepends=True)[line - 1 :])
-        opened, ends = _open_quote(record, delimiter)
-        if opened is None:
-            raise Unreadable(source, line, 1, f"is no well-formed CSV: {error}") from None
-        before = record[:opened]
-        at = (line + before.count("\n"), opened - before.rfind("\n"))
-        closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
-        what = closed if ends < len(record) else "never closed"
-        why = f"is no well-formed CSV: the quote that opens here is {what}; close it where its cell ends"
-        raise Unreadable(source, *at, why) from None
-
-
-def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
-    """Return where the quoted cell begins that makes a record malformed CSV, and where its quote is closed too early.
-
-    The first is None if there is no such cell. The second is the record's length if the quote is never closed.
-    """
-    at = 0
-    while at < len(record):
-        if record[at] != '"':  # a quote inside a plain cell is a character like others
-            at = (
-                min((i for i in (record.find(delimiter, at), record.find("\n", at)) if i >= 0), default=len(record)) + 1
-            )
-            continue
-        closed = re.compile(r'(?:[^"]|"")*"(?!")').match(record, at + 1)
-        if not closed:
-            return at, len(record)
-        behind = record[closed.end() : closed.end() + 1]
-        if behind not in ("", delimiter, "\n", "\r"):
-            return at, closed.end()
-        at = closed.end() + 1
-    return None, 0
