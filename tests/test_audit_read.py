@@ -539,7 +539,7 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ("run,throughput\na,100\n", ":2:2:", "is it samples or tokens a second"),
         ("run,s/it\na,fast\n", ":2:2:", "expected a number, found 'fast'"),
         ("run,s/it\na,1.0\nb\n", ":3:1:", "expected 2 cells as in the header, found 1"),
-        ("run,s/it\na,3 it/s\n", ":2:2:", "the column holds s/step, and the cell says 'it/s'"),
+        ("run,s/it\na,3 tok/s\n", ":2:2:", "the column holds s/step, and the cell says 'tok/s'"),
         ("run,s/it\na,3 apples\n", ":2:2:", "and the cell says 'apples'"),
         ("run,s/it\na,-2.1\n", ":2:2:", "expected more than 0"),
         ("run,step time\na,2.1\n", ":2:2:", "in what unit?"),

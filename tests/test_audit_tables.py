@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowstep.audit import Audit, FindingKind, audit
-from slowstep.audit.read import read_table
+from slowstep.audit.read import Unreadable, read_file, read_table
 from slowstep.audit.read.tables import table_rows
 from slowstep.audit.terminal_lines import claim_lines
 from slowstep.settings.load import validate
@@ -191,3 +191,100 @@ def test_mfu_that_does_not_follow_the_speed_is_asked_about() -> None:
     found = report("run,per_device_train_batch_size,s/it,MFU (%)\na,8,2.00,20.0\nb,8,1.00,30.0\n")
 
     assert ["'b' has 2.00 times the samples a second of 'a'"] == [q[:46] for q in found.questions if "MFU" in q]
+
+
+# -- tables in other files, and of other shapes --
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.txt", "run\ts/it\ttokens/s\na\t2.0\t1000\nb\t1.0\t2000\n"),
+        ("t.txt", "| run | s/it | tokens/s |\n|--|--|--|\n| a | 2.0 | 1000 |\n| b | 1.0 | 2000 |\n"),
+        ("t.out", "+---+---+---+\n| run | s/it | tokens/s |\n+===+===+===+\n| a | 2.0 | 1000 |\n+---+---+---+\n"
+         "| b | 1.0 | 2000 |\n+---+---+---+\n"),
+        ("t.json", '[{"run": "a", "s/it": 2.0, "tokens/s": 1000}, {"run": "b", "s/it": 1.0, "tokens/s": 2000}]'),
+        ("t.jsonl", '{"run": "a", "s/it": 2.0, "tokens/s": 1000}\n{"run": "b", "s/it": 1.0, "tokens/s": 2000}\n'),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_in_any_file(name: str, text: str, tmp_path: Path) -> None:
+    """Whatever its ending and its lines."""
+    (tmp_path / name).write_text(text)
+    found = [(row["label"], row["figures"]) for row in read_file(tmp_path / name)]
+
+    assert [
+        ("a", {"seconds_per_step": "2.0", "tokens_per_second": "1000"}),
+        ("b", {"seconds_per_step": "1.0", "tokens_per_second": "2000"}),
+    ] == found
+
+
+def test_what_a_script_saves_at_its_end_is_read(tmp_path: Path) -> None:
+    """`all_results.json` of the example scripts has Trainer's names, and no history."""
+    path = tmp_path / "all_results.json"
+    path.write_text('{"epoch": 3.0, "train_loss": 0.9, "train_runtime": 1234.5, "train_samples_per_second": 5.184}')
+    (row,) = read_file(path)
+
+    assert {"epochs": 3.0, "seconds": 1234.5, "samples_per_second": 5.184} == row["figures"]
+
+
+def test_a_line_of_objects_that_is_none_is_told(tmp_path: Path) -> None:
+    """With its place."""
+    (tmp_path / "t.jsonl").write_text('{"run": "a", "s/it": 2.0}\n{"run": \n')
+    with pytest.raises(Unreadable, match=r"t\.jsonl:2:1: is no JSON"):
+        read_file(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Benchmark of June\n\nrun,s/it,tokens/s\na,2.0,1000\nb,1.0,2000\n",
+        "# measured on A100, twice\nrun,s/it,tokens/s\na,2.0,1000\nb,1.0,2000\n",
+        "run,s/it,tokens/s\na,2.0,1000,\nb,1.0,2000,,\n",
+        "run,step time,throughput\n,s,tok/s\na,2.0,1000\nb,1.0,2000\n",
+        "| metric | a | b | change |\n|--|--|--|--|\n| s/it | 2.0 | 1.0 | -50% |\n| tokens/s | 1000 | 2000 | +100% |\n",
+        "Step,a - train/tokens_per_second,a - train/tokens_per_second__MAX,b - train/tokens_per_second,"
+        "a - train/seconds_per_step,b - train/seconds_per_step\n"
+        + "".join(f"{n},{900 + 100 * (n > 2)},5000,2000,2.0,1.0\n" for n in range(9)),
+    ],
+)
+def test_tables_of_other_shapes_are_read(text: str) -> None:
+    """Titles, comments, trailing commas, units below the header, figures in lines, and the export of W&B's charts."""
+    found = [(row["label"], row["figures"]) for row in table_rows(text, "t")]
+
+    assert [
+        ("a", {"seconds_per_step": "2.0", "tokens_per_second": "1000"}),
+        ("b", {"seconds_per_step": "1.0", "tokens_per_second": "2000"}),
+    ] == [(label, dict(sorted(figures.items()))) for label, figures in found]
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "figures"),
+    [
+        ("tokens/s", "1100 ± 2%", {"tokens_per_second": "1100 ± 2%"}),
+        ("tokens/s", "1050 (±30)", {"tokens_per_second": "1050 ±30"}),
+        ("MFU (%)", "45 ± 2%", {"mfu": "45 ± 2%"}),
+        ("s/it", "1.98†", {"seconds_per_step": "1.98"}),
+        ("s/it", "1.80 [1]", {"seconds_per_step": "1.80"}),
+        ("s/it", "**1.50**¹", {"seconds_per_step": "1.50"}),
+        ("it/s", "1.5 s/it", {"seconds_per_step": "1.5"}),
+        ("samples/s", "0.25 s/sample", {"seconds_per_sample": "0.25"}),
+    ],
+)
+def test_cells_are_read_as_people_write_them(header: str, cell: str, figures: dict) -> None:
+    """A spread in percent, the mark of a footnote, tqdm's other unit: a cell's own unit counts."""
+    (row,) = table_rows(f"| run | {header} |\n|--|--|\n| a | {cell} |\n", "t")
+
+    assert figures == row["figures"]
+
+
+def test_a_spread_in_percent_is_a_share_of_the_figure() -> None:
+    """2 % of 1100 tokens a second, beside the rounding of both."""
+    speed = report("run,tokens/s\na,1100 ± 2%\n").runs[0].given["tokens_per_second"]
+
+    assert (1077.5, 1122.5) == pytest.approx((speed.low, speed.high))
+
+
+def test_a_row_with_too_many_cells_is_told_in_words() -> None:
+    """One cell is no plural."""
+    with pytest.raises(Unreadable, match="expected 1 cell as in the header, found 2"):
+        table_rows("| s/it |\n|--|\n| 2.0 | x |\n", "t")

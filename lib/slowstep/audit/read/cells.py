@@ -23,12 +23,23 @@ BAR = re.compile(r"(?<!\\)\|")
 """What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
 
+def bare(header: str) -> str:
+    """Return a header in lower case, without the prefix that a tracker gives it."""
+    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+
+
 def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
     """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
     lines = text.splitlines()
     drawn = any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
-    found = _markdown(lines) if drawn else [list(_csv(text, source))]
+    found = _markdown(lines) if drawn else [_without_title(list(_csv(text, source)))]
     return [table for table in found if len(table) > 1]
+
+
+def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Return the rows of a CSV file without single cells before its header: a title, comments."""
+    wide = next((i for i, row in enumerate(rows) if len(row) > 1 and not row[0][0].startswith("#")), 0)
+    return rows[wide:]
 
 
 def _markdown(lines: list[str]) -> list[list[list[Cell]]]:
@@ -59,7 +70,9 @@ def _cells(line: str, number: int) -> list[Cell]:
 
 
 def _csv(text: str, source: str) -> Iterator[list[Cell]]:
-    delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
+    # a title or a comment may stand before the header
+    first = next((x for x in text.split("\n") if any(d in x for d in ",;\t") and not x.startswith("#")), "")
+    delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     line = 1
     try:

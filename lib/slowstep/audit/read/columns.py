@@ -86,7 +86,16 @@ LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experi
 """Columns that name the row."""
 
 AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKM]?"
-CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$")
+CELL = re.compile(
+    rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$"
+)
+
+NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1,2}\]|\^\w)$")
+"""The mark of a footnote behind a number."""
+
+INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
+INVERSE |= {below: above for above, below in INVERSE.items()}
+"""Quantities of which a cell may hold the one where its header says the other, if it has a unit of its own."""
 
 
 CLOCK = re.compile(r"(?:(\d+)[ -]days?,? |(\d+)-)?(\d+):([0-5]\d):([0-5]\d)(\.\d+)?")
@@ -235,6 +244,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     text = plain(cell)
     if held.name in ("cost", "price_per_hour"):
         text = CURRENCY.sub("", text)
+    text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", NOTE.sub("", text))
     found = CELL.match(text)
     if not found or not text:
         if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
@@ -243,6 +253,10 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
     number, tail = (seconds_of(text) if timed else None) or found.groups()
     unit = ratio(tail) if tail else None
+    if number.endswith("%") and held.name in (*SHARES, "utilisation"):  # the sign is added again below
+        number, tail = number.rstrip("% "), "%"
+    if unit and held.kind in MEASURED and unit.quantity == INVERSE.get(held.name):
+        return in_own_unit(unit.quantity, number, unit.scale, unit.inverted)
     if held.kind in MEASURED:
         percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
         inverted = held.inverted and not (tail and unit)

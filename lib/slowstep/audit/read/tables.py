@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slowstep.audit.figures import COMMA, parse
-from slowstep.audit.read.cells import Cell, tables_in
+from slowstep.audit.read.cells import Cell, bare, tables_in
 from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
@@ -25,6 +24,7 @@ from slowstep.audit.read.columns import (
     text_of,
 )
 from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
+from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
 from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
@@ -71,7 +71,7 @@ def rows_of(
     tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the rows of the tables that hold figures or runs out of memory."""
-    each = [_rows(table, source, columns) for table in tables]
+    each = [_rows(reshaped(table, columns), source, columns) for table in tables]
     return [row for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows) for row in rows]
 
 
@@ -80,7 +80,7 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
-    run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
+    run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
     if any(one.kind == "phase" for one in held):
@@ -91,9 +91,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         held = [
             Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
         ]
-    position = position_of([_bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
+    position = position_of([bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
     if position is not None:
-        along = [i == position or _bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
+        along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
         held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
@@ -150,15 +150,10 @@ def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return first | whole | {"unknown": same}
 
 
-def _bare(header: str) -> str:
-    """Return a header in lower case, without the prefix that a tracker gives it."""
-    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
-
-
 def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
     said = given.get(plain(cell[0]))
     text = cell[0] if said is None else said
-    name = _bare(plain(text))
+    name = bare(plain(text))
     names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
     if said is not None or not export:
         known = column(TRAINER.get(plain(text).lower(), text), names)
@@ -182,7 +177,8 @@ def _row(
 ) -> dict[str, Any]:
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
-        raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
+        many = f"{len(held)} cell{'s' * (len(held) != 1)}"
+        raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
     unknown: dict[str, str] = {}
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
