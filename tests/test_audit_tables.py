@@ -288,3 +288,38 @@ def test_a_row_with_too_many_cells_is_told_in_words() -> None:
     """One cell is no plural."""
     with pytest.raises(Unreadable, match="expected 1 cell as in the header, found 2"):
         table_rows("| s/it |\n|--|\n| 2.0 | x |\n", "t")
+
+
+# -- what messages say --
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run,tokens/s\na,\"12.345,6\"\n", "found '12.345,6'; write '12345.6'"),
+        ("run,p99 s/it,A100 s/it\na,2.0,1.0\n", "not read: p99 s/it, A100 s/it"),
+    ],
+)  # fmt: skip
+def test_what_was_found_is_told(text: str, words: str) -> None:
+    """Points that part thousands; a unit that other words stand before is asked about by its whole header."""
+    with pytest.raises(Unreadable) as refused:
+        table_rows(text, "t")
+
+    assert words in str(refused.value)
+
+
+def test_an_encoding_is_told_by_its_name(tmp_path: Path) -> None:
+    """It is UTF-8."""
+    (tmp_path / "t.csv").write_bytes("run,s/it\nhöher,2.0\n".encode("latin-1"))
+    with pytest.raises(Unreadable, match="byte 0xf6 is no UTF-8; save"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_rounding_is_told_where_it_decides() -> None:
+    """Nothing is said of it where a claim is contradicted anyway, and never a range from one number to the same."""
+    table = "run,per_device_train_batch_size,s/it\na,8,2.00\nb,8,2.00\n"
+    texts = [f.text for c in report(table, claim(speed_up="2"), claim(speed_up=">1")).claims for f in c.findings]
+
+    assert ["as they are given, the figures allow anything from 1.00 times to 1.01 times"] == texts
+    (direction,) = report(table.replace("2.00", "2.0000"), claim(speed_up=">1")).claims
+    assert "the figures allow either direction" in direction.reason

@@ -114,9 +114,8 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
     more_a_second = is_time and after.low > 0 and said.low > 0 and said.meets(inverse)
     if not said.meets(follows) and not more_a_second:
-        text = (
-            f"from {given.before} to {given.after} is {spread(follows)} %, and not {str(given.percent).rstrip('% ')} %"
-        )
+        said_percent = f"{str(given.percent).rstrip('% ')} %"
+        text = f"from {given.before} to {given.after} is {spread(follows, unit=' %')}, and not {said_percent}"
         return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}

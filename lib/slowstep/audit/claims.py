@@ -256,9 +256,12 @@ def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[
     """Find out whether the figures with their rounding allow both a gain and a loss, and the claim does not."""
     if gain is None or gain.middle <= 0 or stated is None or stated.low < 1 < stated.high:
         return []
-    if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING):
+    if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING) or _contradicts(gain, stated):
         return []
-    text = FIGURES_ALLOW.format(times(gain.low), times(gain.high))
+    ends = times(gain.low), times(gain.high)
+    text = (
+        FIGURES_ALLOW.format(*ends) if ends[0] != ends[1] else "as they are given, the figures allow either direction"
+    )
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 

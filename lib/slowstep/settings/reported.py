@@ -78,7 +78,7 @@ class Reported:
     columns: dict[str, str] = field(default_factory=dict)
     """The meaning of headers that don't say it: `Speed: s/it`."""
     files: list[str] = field(default_factory=list)
-    """Tables (.csv, .md), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B (.csv)."""
+    """Tables (.csv, .md, .json, .jsonl), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B."""
     ignored: dict[str, object] = field(default_factory=dict)
     """Settings of the real run that a trial can't have: `storage: a network disk`."""
     rows: list[Row] = field(default_factory=list)

@@ -90,6 +90,9 @@ CELL = re.compile(
     rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$"
 )
 
+GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
+"""A number whose thousands are parted by points, and whose point is a comma."""
+
 NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1,2}\]|\^\w)$")
 """The mark of a footnote behind a number."""
 
@@ -137,7 +140,7 @@ def text_of(path: Path, errors: str = "strict") -> str:
             str(path),
             line,
             column,
-            f"byte 0x{content[error.start]:02x} is no {encoding[:6].upper()}; save the file as UTF-8",
+            f"byte 0x{content[error.start]:02x} is no {encoding.removesuffix('-sig').upper()}; save the file as UTF-8",
         ) from None
 
 
@@ -195,6 +198,8 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("timed", unit.quantity, unit.scale)
     if words[0] in EACH_STEP and bracketed in TIMES and PHASE_WORDS.issuperset(words[1:]):
         return Column("phase", words[0], TIMES[bracketed])
+    if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
+        return Column("open")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 
 
@@ -245,6 +250,8 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     if held.name in ("cost", "price_per_hour"):
         text = CURRENCY.sub("", text)
     text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", NOTE.sub("", text))
+    if GROUPED.fullmatch(text):
+        raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
     found = CELL.match(text)
     if not found or not text:
         if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):

@@ -37,7 +37,7 @@ HINT = re.compile(r"/|per|time|sec|tps|tgs|ups|speed|throughput|duration", re.IG
 """What a line has that says a speed; most lines of most logs are looked at no further."""
 
 WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
-"""Where a word begins in a name such as `CurrSamplesPerSec`."""
+"""The place in a name where another word begins, as in `CurrSamplesPerSec`."""
 
 SPEEDS = re.compile(r"seconds_per_(step|sample|epoch)|(steps|samples|tokens)_per_second(_per_device)?")
 BESIDE = ("samples_per_step", "tokens_per_step", "mfu", "hfu")

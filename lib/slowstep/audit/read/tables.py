@@ -45,6 +45,9 @@ NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
+MANY = 5
+"""The most columns that a message names."""
+
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
 
 
@@ -63,7 +66,10 @@ def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None)
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
     found = rows_of(tables, source, columns or {})
     if not any(row["figures"] for row in found):
-        raise Unreadable(source, tables[0][0][0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
+        unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
+        but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
+        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
+        raise Unreadable(source, tables[0][0][0][1], 1, why)
     return found
 
 
@@ -72,7 +78,8 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of the tables that hold figures or runs out of memory."""
     each = [_rows(reshaped(table, columns), source, columns) for table in tables]
-    return [row for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows) for row in rows]
+    kept = [rows for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows)]
+    return [row for rows in kept or each for row in rows]
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
