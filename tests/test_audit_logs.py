@@ -154,6 +154,8 @@ def lines(text: str, times: int = 12) -> str:
         ("completed step: {n}, seconds: {n}.1, Tokens/s/device: {slow}838.1", {"tokens_per_second_per_device": 2838.1}),
         ("{{'loss': 1.0, 'epoch': {n}, 'tokens_per_second': {slow}096.0}}", {"tokens_per_second": 2096}),
         ("{n}0it [00:{n:02}, {slow}.50it/s]", {"steps_per_second": 2.5}),
+        ("epoch {n} tps: {slow}812 lr: 1e-3 data_time: 0.01 memory: 4512", {"tokens_per_second": 2812}),
+        ("INFO:tensorflow:global_step/sec: {slow}.25", {"steps_per_second": 2.25}),
         ("Step {n} | {slow}.25 s/it | 1,300 examples seen", {"seconds_per_step": 2.25}),
     ],
 )
@@ -173,6 +175,7 @@ def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> N
             "'throughput 9812' in 12 lines: is it samples or tokens a second",
         ),
         ("{{'loss': 1.0, 'step_time': {slow}.0}}", "'step_time 9.0' in 12 lines: in what unit?"),
+        ("Epoch: [0][{n}/100]\tTime  {slow}.412 ( 0.520)\tLoss 6.9", "'Time 9.412' in 12 lines: is it of a step"),
         ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
         ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
     ],

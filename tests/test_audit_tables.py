@@ -55,6 +55,14 @@ def test_rows_of_a_history_need_not_hold_every_figure() -> None:
     assert {"samples_per_second": "8.2", "seconds": "310"} == row["figures"]
 
 
+def test_runs_of_a_history_are_told_apart_by_their_numbers() -> None:
+    """Where no other column names them."""
+    lines = "".join(f"{i},{run},{10 * run}\n" for run in (1, 2) for i in range(5))
+    found = [(row["label"], row["figures"]) for row in table_rows("iteration,run_id,samples/s\n" + lines, "t")]
+
+    assert [("1", {"samples_per_second": "10"}), ("2", {"samples_per_second": "20"})] == found
+
+
 def test_numbered_measures_are_no_course() -> None:
     """What was changed stands beside the number."""
     table = "step,change,s/it\n1,baseline,2.0\n2,bf16,1.5\n3,compiled,1.2\n"

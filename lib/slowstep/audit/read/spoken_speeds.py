@@ -23,7 +23,7 @@ WITH_UNIT = re.compile(
 
 NAMED = re.compile(
     r"(?P<name>[A-Za-z#][\w#./-]{0,40}(?: [A-Za-z][\w/.-]{0,20}){0,5}(?: ?\([^()\n]{1,20}\))?)['\"]?"
-    r"(?:\s{0,3}[:=]\s{0,9}| )" + NUMBER + r"\s?(?P<unit>%|[A-Za-zµ]{1,8}\b)?"
+    r"(?:\s{0,3}[:=]\s{0,9}|\s{1,3})" + NUMBER + r"\s?(?P<unit>%|(?:[uµm]?s|secs?|min|h)\b(?!\s*[:=]))?"
 )
 """A number behind its name, `global batch size:   256` or `time 253.00ms`."""
 
@@ -106,7 +106,7 @@ def _meaning(name: str) -> tuple[Column | None, str]:
     *path, last = name.split("/")
     of_device = any(part.lower() in DEVICES for part in path)
     for part, shared in ((name, False), (last, of_device)):
-        words = WORD.sub(" ", part).strip().split(" ")
+        words = WORD.sub(" ", part).replace("_", " ").strip().split(" ")
         for start in range(len(words)):
             held = column(" ".join(words[start:]), set())
             if held.kind not in ("figure", "timed") or not (SPEEDS.fullmatch(held.name) or held.name in BESIDE):
@@ -115,4 +115,5 @@ def _meaning(name: str) -> tuple[Column | None, str]:
                 held = replace(held, name=f"{held.name}_per_device")
             return (None, "") if shared and held.name.startswith(("steps", "seconds")) else (held, "")
     last = words[-1].lower()
-    return None, QUESTIONS[last] if held.kind in ("open", "timed") and last in ASKED else ""
+    asked = held.kind in ("open", "timed") and last in ASKED and "data" not in name.lower()
+    return None, QUESTIONS[last] if asked else ""

@@ -36,6 +36,9 @@ from slowstep.settings.library_arguments import SECTIONS
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
 
+RUN_IDS = {"run id", "run_id", "runid", "run number", "id"}
+"""Columns that tell the runs of a history apart where no other column names them."""
+
 RUN_NAME = "tags.mlflow.runname"
 """The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
 
@@ -100,6 +103,9 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
         ]
     position = position_of([bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
     if position is not None:
+        if not any(one.kind == "label" for one in held):
+            runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
+            held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
         along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
         held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
     found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]

@@ -40,7 +40,10 @@ def refuse_no_text(path: Path) -> None:
 
 
 def looks_like_table(path: Path) -> bool:
-    """Return whether a file with a log's name holds a table: lines with dividers, or as many tabs in every line."""
+    """Return whether a file with a log's name holds a table: lines with dividers, or as many tabs in every line.
+
+    A log may have tabs, too, and its first line has numbers.
+    """
     text = _beginning(path).replace("\r\n", "\n")
     if LOG_LINE.search(text):
         return False
@@ -48,4 +51,6 @@ def looks_like_table(path: Path) -> bool:
     if any("|" in before and (DIVIDER.match(line) or BORDER.match(line)) for before, line in pairwise(lines)):
         return True
     tabs = {line.count("\t") for line in lines}
-    return len(lines) > 1 and len(tabs) == 1 and tabs != {0}
+    header = lines[0].split("\t") if lines else []
+    in_words = sum(any(c.isdigit() for c in cell) for cell in header) < len(header) / 2
+    return in_words and len(lines) > 1 and len(tabs) == 1 and tabs != {0}
