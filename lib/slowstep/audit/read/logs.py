@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Sequence
@@ -11,13 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import figure
-from slowstep.audit.read.columns import OF_EVALUATION, Unreadable, seconds_of
+from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
+from slowstep.audit.read.last_words import last_words, samples_of, steps_of
 from slowstep.audit.read.nested_bars import is_full, outer_bars
 from slowstep.audit.read.paces import settled
-from slowstep.audit.read.progress_bars import BEHIND, Said, Scanned, Stretch, lines_of, scan
+from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
 from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
-from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
+from slowstep.audit.read.stretches import BEHIND, Stretch
 from slowstep.audit.relations import TITLES
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
@@ -95,7 +94,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     dictionaries = [
         said for said in log.ends if said.text.startswith("{")
     ]  # scripts print the same once more as a list
-    ends = [(at, figures) for at, figures in (_end(said, path) for said in dictionaries or log.ends) if figures]
+    ends = [(at, figures) for at, figures in (last_words(said, path) for said in dictionaries or log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
     _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
@@ -134,8 +133,8 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
-    nearest = [min(totals, key=lambda total: abs(_steps(end) - total)) for end in ends]
-    said = [t for end, t in zip(ends, nearest, strict=True) if abs(_steps(end) - t) <= 1 + OFF * t]
+    nearest = [min(totals, key=lambda total: abs(steps_of(end) - total)) for end in ends]
+    said = [t for end, t in zip(ends, nearest, strict=True) if abs(steps_of(end) - t) <= 1 + OFF * t]
     # Trainer's bar over the steps comes first, and evaluations have shorter ones
     chosen = said or ([totals[0]] if totals[0] == max(totals) else [])
     if not chosen:
@@ -210,7 +209,7 @@ def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]
     `known` that a bar is over all steps. The parts of a resumed training count as measured one by one.
     """
     middle, name = settled(training.stretches), training.stretches[-1].name
-    found = {middle.quantity: middle.text} | _samples(end)
+    found = {middle.quantity: middle.text} | samples_of(end)
     # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
     if len(epochs) > 1:
@@ -238,49 +237,3 @@ def _paces(parts: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
     paces = [settled(stretches) for stretches in parts]
     same = len({pace.quantity for pace in paces}) == 1
     return {paces[0].quantity: [pace.text for pace in paces]} if same else {}
-
-
-def _samples(end: dict[str, Any]) -> dict[str, Any]:
-    """Return the samples a step. Speeds over the whole time include evaluations and saves, but their ratio does not."""
-    try:
-        step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
-    except (KeyError, ValueError):
-        return {}
-    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}"} if step.bounded else {}
-
-
-def _steps(end: dict[str, Any]) -> float:
-    """Return the steps of a training by Trainer's last words."""
-    try:
-        return figure(end["steps_per_second"]).middle * figure(end["seconds"]).middle
-    except (KeyError, ValueError):
-        return -math.inf
-
-
-def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
-    """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
-    try:
-        held = _block(said.text) if said.text.startswith("*") else ast.literal_eval(_as_python(said.text))
-    except (ValueError, SyntaxError, RecursionError):
-        return said.at, {}
-    for name in FIGURES.keys() & held.keys():
-        before = said.text[: said.text.index(name) - 1]
-        line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
-        refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
-    return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}
-
-
-def _as_python(text: str) -> str:
-    """Return a dictionary that Python or JSON wrote, with its words and numpy's numbers as Python's literals."""
-    text = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", text)
-    text = re.sub(
-        r"(?<=: )(-?(?:nan|inf|infinity))\b", r"'\1'", text, flags=re.IGNORECASE
-    )  # as of a loss that diverged
-    words = {"null": "None", "true": "True", "false": "False"}
-    return re.sub(r"(?<=: )(null|true|false)\b", lambda found: words[found[1]], text)
-
-
-def _block(text: str) -> dict[str, Any]:
-    """Return the names and values of Trainer's metrics, `train_runtime = 0:20:34.56`, with times in seconds."""
-    pairs = (line.split("=", 1) for line in text.splitlines()[1:])
-    return {name.strip(): (seconds_of(value.strip()) or (value.strip(), ""))[0].split(" ±")[0] for name, value in pairs}

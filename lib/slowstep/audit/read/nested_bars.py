@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slowstep.audit.read.progress_bars import BEHIND, Stretch
+from slowstep.audit.read.stretches import BEHIND, Stretch
 
 Key = tuple[str, int]
 """The name and the total of a bar."""

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from slowstep.audit.read.progress_bars import Pace, Stretch
+from slowstep.audit.read.stretches import Pace, Stretch
 
 SETTLED = 0.5
 """The share of the bars, from the first on, that does not count, since the first ones include the start."""
