@@ -223,3 +223,26 @@ def test_a_file_without_text_is_told(content: bytes, words: str, tmp_path: Path)
         read_file(tmp_path / "train.log")
 
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "1/2 [99999999999999999999:00<00:01, 1.00s/it]",
+        "999999999999T/999999999999T [00:01<00:01, 1.00s/it]",
+        "1/2 [00:01<00:01, 0.{zeros}1s/it]",
+        "1/2 [00:01<00:01, {nines}it/s]",
+        "step 1 | {nines} s/it | time {nines}ms",
+    ],
+)
+def test_numbers_that_no_run_has_never_crash(odd: str, tmp_path: Path) -> None:
+    """Beside sound bars and alone they are a row, or a message with the place."""
+    line = odd.format(zeros="0" * 120, nines="9" * 120)
+    beside = read(line + "\n" + run("", 1, 20, 20, 2.0), tmp_path)
+    try:
+        alone = read((line + "\n") * 3, tmp_path)
+    except Unreadable as refused:
+        alone = [str(refused).startswith(f"{tmp_path}")]
+
+    assert all(beside)
+    assert all(alone)

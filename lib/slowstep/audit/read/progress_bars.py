@@ -25,8 +25,9 @@ OVERLAP = 1 << 13
 
 COUNT = r"\d{1,12}(?:\.\d{1,4})?[kMGT]?"
 DAYS = r"(?:\d{1,4} days?, )?"
+CLOCK = rf"{DAYS}(?:\d{{1,6}}:)?\d{{1,6}}:\d\d"
 BAR = re.compile(
-    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) \[(?P<elapsed>{DAYS}(?:\d+:)?\d+:\d+)<{DAYS}[^,\]]{{0,30}},"
+    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) \[(?P<elapsed>{CLOCK})<{DAYS}[^,\]]{{0,30}},"
     r"\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?(?P<unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s)[,\]]"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
@@ -47,6 +48,9 @@ WIDEST = 400
 """The most characters of a bar before its count."""
 
 LONGEST_NAME = 60
+
+LARGEST = 10**15
+"""The largest count that is kept; a larger one is none of a training."""
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 """What colours a terminal or moves its cursor."""
@@ -155,7 +159,7 @@ def _add(stretches: list[Stretch], found: re.Match[str], buffer: str, began: int
 def _count(text: str) -> int:
     """Return a count, which may be scaled: `1.5k` is 1500."""
     letter = text[-1] if text[-1] in MANY else ""
-    return round(float(text.removesuffix(letter)) * MANY[letter]) if letter else int(float(text))
+    return min(LARGEST, round(float(text.removesuffix(letter)) * MANY.get(letter, 1.0)))
 
 
 @functools.lru_cache(maxsize=1 << 16)

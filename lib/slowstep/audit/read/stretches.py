@@ -43,8 +43,11 @@ def pace_of(text: str, unit: str) -> Pace | None:
         found = replace(found, scale=found.scale * MANY[unit[0]])
     if not found or float(text) <= 0:
         return None
-    quantity, number = in_own_unit(found.quantity, text, found.scale, found.inverted)
-    size = parse(number).middle
+    try:
+        quantity, number = in_own_unit(found.quantity, text, found.scale, found.inverted)
+        size = parse(number).middle
+    except ValueError:  # no run has such a pace
+        return None
     return Pace(number, quantity, size if quantity.startswith("seconds_per") else 1 / size)
 
 
