@@ -399,7 +399,7 @@ def test_sums_and_percentages_are_reckoned_again(case: Open) -> None:
     (percent,) = case("003").found(FindingKind.ARITHMETIC, "38 to 20")
 
     assert "make 21 to 35 (with rounding 18.5 to 37.5)" in total
-    assert "is -47.37 (with rounding" in percent
+    assert "is -47.37 % (with rounding" in percent
     assert "-58" in percent
     assert [] == case("003").found(FindingKind.ARITHMETIC, "dollars")
 

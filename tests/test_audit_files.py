@@ -75,7 +75,8 @@ def test_an_open_quote_is_blamed_where_it_opens(text: str, place: str) -> None:
 def test_a_log_reads_the_same_in_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bars and last words that lie across the border of two pieces are found once, with their names and lines."""
     bars = [
-        f"Epoch 1/3: {n:3}%|█▌  | {n}/100 [00:{n % 60:02}<01:00, {2 + n % 7 / 100:.2f}s/it]\r" for n in range(1, 101)
+        f"Epoch 1/3: {n:3}%|█▌  | {n}/100 [{n // 30:02}:{2 * n % 60:02}<01:00, {2 + n % 7 / 100:.2f}s/it]\r"
+        for n in range(1, 101)
     ]
     text = "downloading\n" * 2000 + "".join(bars) * 3 + "\n" + "x" * 9000 + ENDS + "{'loss': 1.0}\n" * 900 + ENDS * 2
     path = tmp_path / "train.log"

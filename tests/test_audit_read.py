@@ -147,7 +147,7 @@ def test_what_a_device_can_do_may_be_unknown() -> None:
 def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
     """The later bars count and the evaluation's do not; what Trainer says at the end holds more than steps, but tells
     the samples of one."""
-    bars = [f"\r {n:3}%|##| {n}/100 [00:{n:02}<01:00,  {1.9 if n < 40 else 2.1:.2f}s/it]" for n in range(1, 100)]
+    bars = [f"\r {n:3}%|##| {n}/100 [{clock(2.1 * n)}<01:00,  {1.9 if n < 40 else 2.1:.2f}s/it]" for n in range(1, 100)]
     ends = "{'train_runtime': '210.5', 'train_samples_per_second': 15.2, 'train_steps_per_second': 0.475}"
     path = tmp_path / "train.log"
     path.write_text("".join(bars) + "\r 100%|##| 7/7 [00:01<00:00, 9.00it/s]\n" + ends)
@@ -164,10 +164,17 @@ def test_a_console_log_is_read_from_its_bars(tmp_path: Path) -> None:
 LOADING = "\rLoading weights: 100%|##| 291/291 [00:00<00:00, 1523.10it/s, Materializing param=norm]\n"
 
 
+def clock(seconds: float) -> str:
+    """The time that a bar shows as elapsed."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+
+
 def bars(total: int, pace: str, name: str = "") -> str:
     """As tqdm leaves them in a log."""
+    number, unit = re.match(r"([\d.]+)(.*)", pace).groups()
+    step = float(number) if unit.startswith("s/") else 1 / float(number)
     return "".join(
-        f"\r{name} {n * 100 // total:3}%|##| {n}/{total} [00:0{n % 9}<01:00,  {pace}]" for n in range(1, total)
+        f"\r{name} {n * 100 // total:3}%|##| {n}/{total} [{clock(n * step)}<01:00,  {pace}]" for n in range(1, total)
     )
 
 
@@ -532,7 +539,7 @@ def test_rows_need_no_claim_to_contradict_what_is_possible() -> None:
         ("run,throughput\na,100\n", ":2:2:", "is it samples or tokens a second"),
         ("run,s/it\na,fast\n", ":2:2:", "expected a number, found 'fast'"),
         ("run,s/it\na,1.0\nb\n", ":3:1:", "expected 2 cells as in the header, found 1"),
-        ("run,s/it\na,3 it/s\n", ":2:2:", "the column holds s/step, and the cell says 'it/s'"),
+        ("run,s/it\na,3 tok/s\n", ":2:2:", "the column holds s/step, and the cell says 'tok/s'"),
         ("run,s/it\na,3 apples\n", ":2:2:", "and the cell says 'apples'"),
         ("run,s/it\na,-2.1\n", ":2:2:", "expected more than 0"),
         ("run,step time\na,2.1\n", ":2:2:", "in what unit?"),

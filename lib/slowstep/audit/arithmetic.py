@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from slowstep.audit.equal_work import faster_is_less
 from slowstep.audit.figures import Figure, exact, figure, shown
 from slowstep.audit.findings import Finding, FindingKind, spread, times
+from slowstep.audit.outliers import SLIPS
 from slowstep.audit.relations import CONSEQUENCE, FITS, TITLES, Contradiction
 from slowstep.audit.run import Run
 from slowstep.settings.reported import Percentage, Sum
@@ -25,6 +26,10 @@ RISE = re.compile(r"\b(faster|quicker|more|higher|increase|rise)", re.IGNORECASE
 FALL = re.compile(r"\b(slower|less|lower|fewer|drop|fall|fell|decrease|reduc|loss|lost|down)", re.IGNORECASE)
 """Words of a percentage that say in which direction it goes."""
 
+OF_TIME = ("seconds", "minutes", "hours")
+OF_SPEED = ("steps_per_second", "samples_per_second", "tokens_per_second")
+"""The beginnings of the names of figures that have a unit of time."""
+
 WIDE = 1.1
 """The ratio of a figure's ends from which on both ends are shown."""
 
@@ -33,13 +38,14 @@ def of_run(run: Run) -> list[Finding]:
     """Find the relations that fail among the figures of one run, and phases that don't add up to the step."""
     found = []
     for c in run.solved.contradictions:
-        if c.devices:
+        if c.devices or c.micro_batches:
             continue
-        off = f"{times(c.ratio)} what it should be, " if c.follows.middle else ""
+        off = f"{times(c.ratio)} that, " if c.follows.middle else ""
         text = (
             f"{TITLES[c.quantity]} is given as {c.given} and follows as {_wide(c.follows)} from "
-            f"{c.relation or 'the settings'}: {off}which rounding does not explain{_taken_for(run, c)}{_of_one(run, c)}"
+            f"{c.relation or 'the settings'}: {off}which rounding does not explain"
         )
+        text += _taken_for(run, c) + _of_one(run, c) + _other_unit(run, c)
         found.append(Finding(kind=FindingKind.ARITHMETIC, where=run.label, text=text, small=c.small))
     tensors, held = (run.given.get(f"memory_{what}_gib") for what in ("allocated", "reserved"))
     if tensors and held and tensors.low > held.high:
@@ -78,6 +84,14 @@ def _of_one(run: Run, c: Contradiction) -> str:
     return f". {c.given} is what one of {devices} devices does"
 
 
+def _other_unit(run: Run, c: Contradiction) -> str:
+    """Return a note if another unit of a time or a speed would explain it: milliseconds that are given as seconds."""
+    ratio = max(c.ratio, 1 / c.ratio) if c.ratio > 0 else 0.0
+    timed = [TITLES[q] for q in TITLES if q in c.among and q in run.given and q.startswith((*OF_TIME, *OF_SPEED))]
+    what = next((what for size, what in SLIPS.items() if size != 100 and abs(ratio / size - 1) < FITS), "")
+    return f". Were {what} confused in {' or '.join(timed)}?" if what and timed else ""
+
+
 def of_sum(given: Sum) -> list[Finding]:
     """Find parts that don't make the given total."""
     total, whole = figure(given.total), sum(map(figure, given.parts.values()), exact(0))
@@ -100,9 +114,8 @@ def of_percentage(given: Percentage, runs: Sequence[Run]) -> list[Finding]:
     inverse = 100 * (before / after - 1)  # 2.10 s in place of 1.49 are "41 % faster"
     more_a_second = is_time and after.low > 0 and said.low > 0 and said.meets(inverse)
     if not said.meets(follows) and not more_a_second:
-        text = (
-            f"from {given.before} to {given.after} is {spread(follows)} %, and not {str(given.percent).rstrip('% ')} %"
-        )
+        said_percent = f"{str(given.percent).rstrip('% ')} %"
+        text = f"from {given.before} to {given.after} is {spread(follows, unit=' %')}, and not {said_percent}"
         return [Finding(kind=FindingKind.ARITHMETIC, where=given.text, text=text)]
     contradictions = [c for run in runs for c in run.solved.contradictions if c.quantity == given.quantity]
     true = {c.given: c.follows for c in contradictions if not c.small}

@@ -15,7 +15,7 @@ from slowstep.audit.physics import Sizes
 from slowstep.audit.questions import questions
 from slowstep.audit.read import rows
 from slowstep.audit.run import Run, runs, same_devices
-from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_tokens
+from slowstep.audit.utilisation import against_throughput, impossible_utilisation, unlike_speeds
 from slowstep.settings import Settings
 from slowstep.settings.reported import Claim, Reported
 
@@ -44,7 +44,7 @@ def audit(settings: Settings, sizes: Sizes | None = None) -> Audit:
         impossible=impossible,
         questions=[
             *questions(settings, found),
-            *unlike_tokens(possible),
+            *unlike_speeds(possible),
             *physics.batches_that_hold(found),
             *physics.unknown(sizes),
             *physics.lengths(found, sizes, reported.device),

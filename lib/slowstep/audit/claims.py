@@ -20,6 +20,7 @@ from slowstep.audit.equal_work import (
     read_by,
     read_from,
     same_batch,
+    tokens_disagree,
     work_done,
 )
 from slowstep.audit.figures import Figure, figure
@@ -28,7 +29,7 @@ from slowstep.audit.limits import beyond_bound, controls
 from slowstep.audit.physics import Sizes
 from slowstep.audit.projected import expectation
 from slowstep.audit.relations import CONSEQUENCE, TITLES
-from slowstep.audit.run import Run, batches, same_devices
+from slowstep.audit.run import Run, batches, same_devices, unknown_differences
 from slowstep.factors import CATALOGUE
 from slowstep.factors.factor import show_all
 from slowstep.settings.reported import Claim
@@ -74,7 +75,7 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     named, stated, doubt = _with_factor(claim, a, b), _stated(claim), doubt_of(claim, a, b, gain, unit)
     by_repeats = interval_of_repeats(a, b, gain) if gain else None
     findings = [
-        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit)),
+        *([] if doubt == UNKNOWN or doubt.startswith(BATCH) else _unit_trap(claim, a, b, gain, unit, stated)),
         *beyond_bound(named, a, b, stated, sizes),
         *controls(named, a, b),
         *_confounded(claim, a, b),
@@ -86,6 +87,8 @@ def judge(claim: Claim, runs: Sequence[Run], sizes: Sizes | None = None) -> Judg
     left_open = dispute or (_left_open(gain, stated, by_repeats) if gain and stated else "")
     contradicted = bool(gain and stated and not dispute and _contradicts(gain, stated))
     judgement, reason = _weigh(gain, unit or _no_speed(a, b), stated, findings, doubt, contradicted, left_open)
+    if judgement is Judgement.HOLDS and unknown_differences(a, b):
+        reason += f"; the two also differ in {unknown_differences(a, b)}, which was not read"
     return Judged(
         claim=claim,
         judgement=judgement,
@@ -131,22 +134,29 @@ def _size(said: object) -> Figure:
     return Figure((1 - ABOUT) * found.middle, (1 + ABOUT) * found.middle, found.middle) if whole else found
 
 
-def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> list[Finding]:
+def _unit_trap(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str, stated: Figure | None) -> list[Finding]:
+    """Find that a claim was read from a figure that counts other work, unless it says what equal work says."""
+    if gain is not None and stated is not None and stated.meets(gain):
+        return []
     read = read_from(claim.quantity, a, b) if claim.quantity else None
     if gain is None or read is None or read.meets(gain) or TITLES[claim.quantity] == unit:
         return []
     text = (
-        f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as fast; in {unit}, which counts equal "
-        f"work, it is {times(gain.middle)}"
+        f"read in {TITLES[claim.quantity]} '{b.label}' is {times(read.middle)} as {_good(unit)}; in {unit}, which "
+        f"counts equal work, it is {times(gain.middle)}"
     )
     return [Finding(kind=FindingKind.UNIT, where=claim.text, text=text)]
+
+
+def _good(unit: str) -> str:
+    return "cheap" if unit.startswith("cost") else "fast"
 
 
 def doubt_of(claim: Claim, a: Run, b: Run, gain: Figure | None, unit: str) -> str:
     """Return why speeds can't be compared without more information; empty where they can."""
     if lengths_differ(a, b) and not (a.packed and b.packed):
         return CUT
-    if unit == TITLES["tokens_per_second"] and padding_differs(a, b):
+    if tokens_disagree(a, b) or (unit == TITLES["tokens_per_second"] and padding_differs(a, b)):
         return PADDED
     whole = read_from(claim.quantity, a, b) if claim.quantity in WHOLE else None
     unknown = whole and gain and not work_done(claim.quantity, a, b)
@@ -184,6 +194,11 @@ def _confounded(claim: Claim, a: Run, b: Run) -> list[Finding]:
     differ, factor = changed(a.settings, b.settings), CATALOGUE.get(claim.factor or "")
     if factor and not same_devices(a, b):
         text = f"'{b.label}' was trained on {counted_devices(b)}, and '{a.label}' on {counted_devices(a)}"
+        return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
+    unknown = unknown_differences(a, b)
+    if factor and unknown:
+        also = "also differ" if differ else "differ"
+        text = f"'{a.label}' and '{b.label}' {also} in {unknown}, which was not read"
         return [Finding(kind=FindingKind.CONFOUNDED, where=claim.text, text=text)]
     if not factor or _only_factor_differs(claim.factor, differ, a, b):
         return []
@@ -241,9 +256,12 @@ def _rounding(claim: Claim, gain: Figure | None, stated: Figure | None) -> list[
     """Find out whether the figures with their rounding allow both a gain and a loss, and the claim does not."""
     if gain is None or gain.middle <= 0 or stated is None or stated.low < 1 < stated.high:
         return []
-    if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING):
+    if not (gain.low < 1 - TOUCHING and gain.high > 1 + TOUCHING) or _contradicts(gain, stated):
         return []
-    text = FIGURES_ALLOW.format(times(gain.low), times(gain.high))
+    ends = times(gain.low), times(gain.high)
+    text = (
+        FIGURES_ALLOW.format(*ends) if ends[0] != ends[1] else "as they are given, the figures allow either direction"
+    )
     return [Finding(kind=FindingKind.NOISE, where=claim.text, text=text)]
 
 
@@ -310,7 +328,7 @@ def _weigh(
     if gain is None or stated is None:
         return Judgement.UNDECIDED, unit if gain is None else "the claim gives no size"
     at = f"{read_by(unit)} it {'would be' if unmeasured else 'is'} {times(gain.middle)} as "
-    at += "cheap" if unit.startswith("cost") else "fast"
+    at += _good(unit)
     if doubt:
         return Judgement.UNDECIDED, f"{at}; {doubt}"
     if contradicted:
@@ -367,7 +385,7 @@ def _padded(a: Run, b: Run) -> str:
 
 def _questions(claim: Claim, a: Run, b: Run, doubt: str) -> list[str]:
     found = []
-    if claim.factor and not changed(a.settings, b.settings):
+    if claim.factor and not changed(a.settings, b.settings) and not unknown_differences(a, b):
         found.append(f"Which settings differ between '{a.label}' and '{b.label}'? None are given")
     if doubt == CUT:
         short = min(n for n in (a.length, b.length) if n)

@@ -22,6 +22,8 @@ FOLLOWS = {"tf32": ("torch_compile", "training_arguments.tf32")}
 
 def changed(a: Settings, b: Settings) -> dict[str, object]:
     """Return the settings that differ, by their own names, with the values of `b`; details of others are left out."""
+    if a is b:
+        return {}
     before, after = ({s: to_plain(getattr(x, s)) for s in TRAINED} for x in (a, b))
     found: dict[str, object] = {}
     for section, now in after.items():
@@ -39,6 +41,8 @@ def differences(a: Settings, b: Settings) -> list[tuple[Factor, Level]]:
     Details of another change are left out, such as the format of quantised weights that are no longer quantised.
     """
     found = []
+    if a is b:
+        return found
     for factor in CATALOGUE.values():
         value = factor.current(b.run)
         if factor.meaning is Meaning.DIAGNOSTIC or value == factor.current(a.run):

@@ -15,6 +15,9 @@ WHOLE = ("seconds_per_epoch", "minutes_per_epoch", "seconds", "minutes", "hours"
 """Times and costs of all that a run did. They include saves and evaluations, which steps do not."""
 
 
+OTHER_TEXT = 0.1
+"""The share by which the tokens of a sample may differ in two runs on the same text, whose batches differ."""
+
 OF_A_DEVICE = "_per_device"
 """The ending of the names of speeds that count the work of one device."""
 
@@ -74,7 +77,7 @@ def _units(a: Run, b: Run, quantity: str | None) -> Iterator[str]:
         return
     if quantity in WHOLE and not lengths_differ(a, b) and work_done(quantity, a, b):
         yield quantity
-    if not padding_differs(a, b):
+    if not padding_differs(a, b) and not tokens_disagree(a, b):
         yield "tokens_per_second"
     if a.packed and b.packed and a.length != b.length:
         yield "seconds_per_epoch"  # an epoch is the same text, since packing cuts nothing off
@@ -150,6 +153,15 @@ def padding_differs(a: Run, b: Run) -> bool:
         return False
     each = {r.settings.dataset.padding for r in (a, b)}
     return len(each) > 1 or (each == {"max_length"} and a.length != b.length)
+
+
+def tokens_disagree(a: Run, b: Run) -> bool:
+    """Return whether samples of the same known length have other tokens in the two, by tokens and samples a second."""
+    each = [r.solved.known.get("tokens_per_sample") for r in (a, b)]
+    if None in each or not a.length or a.length != b.length or a.packed or b.packed:
+        return False
+    follow = not any("tokens_per_sample" in r.given for r in (a, b))
+    return follow and all(tokens.bounded for tokens in each) and each[0].gap(each[1]) > OTHER_TEXT
 
 
 def _tokens_ratio(a: Run, b: Run) -> Figure | None:

@@ -119,10 +119,12 @@ def times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio < 0.995 or ratio >= 10 else f"{ratio:.2f} times"
 
 
-def spread(figure: Figure, written: Figure | None = None) -> str:
+def spread(figure: Figure, written: Figure | None = None, unit: str = "") -> str:
     """Return a figure that follows from what was `written`, in words, and in brackets its ends with rounding."""
     written = written or exact(figure.middle)
     ends = [shown(written.low), shown(written.high)]
     known = " to ".join(dict.fromkeys(ends))
     rounded = [shown(figure.low), shown(figure.high)]
-    return known if rounded in (ends, [known, known]) else f"{known} (with rounding {' to '.join(rounded)})"
+    if rounded in (ends, [known, known]):
+        return known + unit
+    return f"{known}{unit} (with rounding {' to '.join(rounded)}{unit})"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from slowstep.audit.differences import changed
+from slowstep.audit.findings import times
+from slowstep.audit.outliers import SLIPS
 from slowstep.audit.relations import TITLES, solve
 from slowstep.audit.run import SAY, TEXT, Run, described
 from slowstep.factors.factor import show
@@ -19,6 +21,9 @@ from slowstep.text.sentences import capitalised
 BESIDE_STEPS = 0.25
 """The share of an epoch that is not in its steps, from which on it is worth a question."""
 
+APART = 0.1
+"""The share by which a ratio may be off that of two units."""
+
 WAITING = 0.1
 """The share of a step from which on the wait for data is worth a question."""
 
@@ -30,6 +35,8 @@ def questions(settings: Settings, runs: Sequence[Run]) -> list[str]:
         *_starting(runs),
         *_alike(runs),
         *_devices(runs),
+        *_micro_batches(runs),
+        *_units(runs),
         *_parts(settings, runs),
         *_batches(runs),
         *_beside_steps(runs),
@@ -71,15 +78,16 @@ def _starting(runs: Sequence[Run]) -> list[str]:
 
 def _alike(runs: Sequence[Run]) -> list[str]:
     """Ask about equal figures under different settings: one of the two was not measured."""
-    found = []
-    for i, a in enumerate(runs):
-        for b in runs[:i]:
-            if len(a.given) > 1 and a.given == b.given and changed(a.settings, b.settings) and not a.projected:
-                found.append(
-                    f"'{b.label}' and '{a.label}' have the same figures under different settings: which of them was "
-                    "measured?"
-                )
-    return found
+    alike: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        if len(run.given) > 1:
+            alike.setdefault(frozenset(run.given.items()), []).append(run)
+    return [
+        f"'{b.label}' and '{a.label}' have the same figures under different settings: which of them was measured?"
+        for group in alike.values()
+        for b, a in pairwise(group)
+        if changed(a.settings, b.settings) and not a.projected
+    ]
 
 
 def _devices(runs: Sequence[Run]) -> list[str]:
@@ -91,6 +99,33 @@ def _devices(runs: Sequence[Run]) -> list[str]:
         "one"
         for label, c in fits.items()
     ]
+
+
+def _micro_batches(runs: Sequence[Run]) -> list[str]:
+    """Ask about figures that fit if a step is a micro-batch."""
+    fits = {r.label: c for r in runs for c in r.solved.contradictions if c.micro_batches}
+    return [
+        f"Do the steps of '{label}' count micro-batches? {capitalised(TITLES[c.quantity])} is {c.given}, and follows "
+        f"as {c.follows} from its other figures with {c.micro_batches} micro-batches a step"
+        for label, c in fits.items()
+    ]
+
+
+def _units(runs: Sequence[Run]) -> list[str]:
+    """Ask about rows of one batch whose figures make samples a step that are as far apart as units of time."""
+    given = ((r, r.solved.known.get("samples_per_step")) for r in runs if r.says_batch and _counts_samples(r))
+    each = [(r, samples / r.settings.effective_batch_size) for r, samples in given if samples and samples.bounded]
+    least, before = min(each, key=lambda pair: pair[1].middle, default=(None, None))
+    found = []
+    for run, parts in each:
+        ratio = (parts / before).middle
+        what = next((what for size, what in SLIPS.items() if size != 100 and abs(ratio / size - 1) < APART), "")
+        if what:
+            found.append(
+                f"By their figures a step of '{run.label}' has {times(ratio)} the samples of one of '{least.label}' "
+                f"for its batch: were {what} confused in a time or a speed?"
+            )
+    return found
 
 
 def _busy(runs: Sequence[Run]) -> list[str]:
@@ -129,6 +164,8 @@ def _parts(settings: Settings, runs: Sequence[Run]) -> list[str]:
     said = described(settings) or all("gradient_accumulation_steps" in r.settings.training_arguments for r in assumed)
     if said or not assumed:
         return []
+    if all("devices" in r.given for r in assumed):
+        return ["Are batches accumulated, and is that the same in all rows? The audit assumes they are not"]
     return [
         "Are batches accumulated or spread over devices, and is that the same in all rows? The audit assumes neither"
     ]

@@ -151,6 +151,8 @@ class Contradiction:
     """True if there is no contradiction once zeros at the end of large numbers count as rounding."""
     devices: int = 0
     """The number of devices that would explain it; 0 if none would."""
+    micro_batches: int = 0
+    """The micro-batches of a step if it is explained by steps that count them; else 0."""
 
     @property
     def ratio(self) -> float:
@@ -209,6 +211,8 @@ def solve(
     slips = [replace(c, rounded=True) for c in found if c.quantity not in {r.quantity for r in remain}]
     contradictions = [*(replace(c, given=reported[c.quantity]) for c in remain), *slips]
     contradictions = [replace(c, devices=explaining_devices(c, reported, from_file)) for c in contradictions]
+    parts = counted.get("micro_batches_per_step", exact(1))
+    contradictions = [replace(c, micro_batches=0 if c.devices else explaining_parts(c, parts)) for c in contradictions]
     explained = max((c.devices for c in contradictions), default=0)
     doubted = {c.quantity for c in contradictions if not (c.small or c.devices)}
     trusted = {q: f for q, f in given.items() if q not in doubted}
@@ -263,6 +267,18 @@ def explaining_devices(c: Contradiction, reported: Mapping[str, Figure], from_fi
     devices = round(ratio)
     power_of_two = devices > 1 and devices & (devices - 1) == 0  # as in real nodes; any large ratio would fit otherwise
     return devices if power_of_two and abs(ratio / devices - 1) < FITS else 0
+
+
+PER_STEP = {"seconds_per_step", "steps_per_second", "steps", "steps_per_epoch", "samples_per_step", "tokens_per_step"}
+"""Figures that are others where a step is a micro-batch."""
+
+
+def explaining_parts(c: Contradiction, parts: Figure) -> int:
+    """Return the micro-batches of a step if a contradiction is as large as that: its steps may count them; else 0."""
+    if parts.middle <= 1 or not c.among & PER_STEP or c.follows.low <= 0 or c.given.low <= 0:
+        return 0
+    ratio = max(c.ratio, 1 / c.ratio)
+    return round(parts.middle) if abs(ratio / parts.middle - 1) < FITS else 0
 
 
 def _contradictions(reported: Mapping[str, Figure], counted: Mapping[str, Figure]) -> list[Contradiction]:

@@ -23,6 +23,8 @@ def row_settings(said: Mapping[str, Any], base: Settings, key: str, cells: Mappi
     factor of the catalogue (`weights`), whose level then applies. Keys that a section does not mention stay as they
     are in the file.
     """
+    if not said:
+        return base
     cells, problems = cells or {}, []
     leaves: dict[Path, Any] = {}
     factors: dict[str, Any] = {}

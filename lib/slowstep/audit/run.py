@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +97,8 @@ class Run:
     """True if the row is from a file that a run left. Such a file counts no devices."""
     unread: Sequence[str]
     """Columns of its table whose numbers could not be read."""
+    unknown: Mapping[str, str]
+    """Cells of its table that may say how it was made and were not read, by column."""
     length: int | None
     """The most tokens of a sample; None where samples are no texts, or where their length is not known."""
     says_batch: bool
@@ -154,6 +157,12 @@ def same_devices(a: Run, b: Run) -> bool:
     return a.devices.meets(b.devices)
 
 
+def unknown_differences(a: Run, b: Run) -> str:
+    """Return the columns that were not read in which two rows differ, with their words; empty if there are none."""
+    both = ((name, a.unknown[name], b.unknown[name]) for name in a.unknown if name in b.unknown)
+    return " and ".join(f"{name} ({before}, {after})" for name, before, after in both if before != after)
+
+
 def batches(a: Run, b: Run) -> list[Figure | None]:
     """Return the samples a step of both runs; None for one where they are not known."""
     return [r.solved.known.get("samples_per_step") for r in (a, b)]
@@ -171,7 +180,7 @@ def runs(settings: Settings, rows: Sequence[Row]) -> list[Run]:
         except SettingsError as error:
             problems += error.problems
     labels = [row.label for row in rows]
-    problems += [f"reported.rows: the label '{x}' is used twice" for x in {x for x in labels if labels.count(x) > 1}]
+    problems += [f"reported.rows: the label '{x}' is used twice" for x, n in Counter(labels).items() if n > 1]
     for i, claim in enumerate(reported.claims):
         for side in ("baseline", "treatment"):
             label = getattr(claim, side)
@@ -265,6 +274,7 @@ def _run(row: Row, settings: Settings, key: str, shares: Collection[str]) -> Run
         out_of_memory=row.out_of_memory,
         from_file=from_file,
         unread=row.unread,
+        unknown=row.unknown,
         elsewhere=bool(settings.reported and settings.reported.ignored) or _moves_weights(own.training("deepspeed")),
         length=length,
         says_batch=described(settings) or _says_batch(own),

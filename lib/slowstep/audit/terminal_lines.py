@@ -10,7 +10,7 @@ from slowstep.audit.disputed import disputed
 from slowstep.audit.equal_work import WHOLE, equal_work, hindrance, read_by, with_speed, work_done
 from slowstep.audit.findings import Audit, FindingKind, Judged, Judgement, times
 from slowstep.audit.relations import TITLES
-from slowstep.audit.run import same_devices
+from slowstep.audit.run import same_devices, unknown_differences
 from slowstep.settings.reported import Claim
 from slowstep.text.sentences import sentence
 from slowstep.text.visible import visible
@@ -35,7 +35,11 @@ def compared(audit: Audit) -> list[str]:
         doubts += [UNKNOWN] * bool(whole and not work_done(whole, first, run))
         doubts += [f"the figures of '{r.label}' are unlike its neighbours'" for r in (first, run) if r.label in odd]
         devices = "" if same_devices(first, run) else f", on {counted_devices(run)} and {first.devices}"
-        doubts += ["which settings differ is not given"] * (not devices and not changed(first.settings, run.settings))
+        unknown = unknown_differences(first, run)
+        if unknown:
+            doubts.append(f"they differ in {unknown}, which was not read")
+        elif not devices and not changed(first.settings, run.settings):
+            doubts.append("which settings differ is not given")
         text = f"'{run.label}' is {times(gain.middle)} as fast as '{first.label}' {read_by(unit)}{devices}"
         found.append(visible("; ".join([text, *dict.fromkeys(filter(None, doubts))])))
     return found

@@ -75,17 +75,24 @@ def against_throughput(run: Run, sizes: Sizes | None, device: str | None) -> lis
     return [Finding(kind=FindingKind.PHYSICS, where=run.label, text=text) for text in found]
 
 
-def unlike_tokens(runs: Sequence[Run]) -> list[str]:
-    """Ask about rows whose ratio of MFU to tokens a second differs from the first row's."""
-    rates = [(r, r.tokens_at_full_length / r.devices) for r in runs if "mfu" in r.given and r.tokens_at_full_length]
-    rates = [(r, rate) for r, rate in rates if rate.bounded and r.given["mfu"].bounded]
+def unlike_speeds(runs: Sequence[Run]) -> list[str]:
+    """Ask about rows whose ratio of MFU to speed differs from the first row's.
+
+    The speed is that of tokens, or of samples where no row says the tokens.
+    """
+    used = [r for r in runs if "mfu" in r.given and r.given["mfu"].bounded]
+    rates = [(r, r.tokens_at_full_length) for r in used]
+    unit = "tokens"
+    if not any(rate for _, rate in rates):
+        rates, unit = [(r, r.solved.known.get("samples_per_second")) for r in used], "samples"
+    rates = [(r, rate / r.devices) for r, rate in rates if rate and rate.bounded]
     for run, rate in rates[1:]:
         first, before = rates[0]
-        speed, used = rate / before, run.given["mfu"] / first.given["mfu"]
+        speed, mfu = rate / before, run.given["mfu"] / first.given["mfu"]
         same = not {"max_length", "model_type", "name_or_path"} & changed(first.settings, run.settings).keys()
-        if same and speed.gap(used) > APART - 1:
+        if same and speed.bounded and speed.gap(mfu) > APART - 1:
             return [
-                f"'{run.label}' has {times(speed.middle)} the tokens a second of '{first.label}' on each device, and "
-                f"{times(used.middle)} its MFU: were they of another model, length or device?"
+                f"'{run.label}' has {times(speed.middle)} the {unit} a second of '{first.label}' on each device, and "
+                f"{times(mfu.middle)} its MFU: were they of another model, length or device?"
             ]
     return []

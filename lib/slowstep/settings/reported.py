@@ -23,6 +23,8 @@ class Row:
     """True if the run ended out of memory: a result without a speed."""
     unread: list[str] = field(default_factory=list)
     """Columns of its table whose numbers could not be read."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Cells of its table that may say how it was made and were not read, by column."""
     place: str = ""
     """The place where it was read, for messages; empty for a row of the parameter file."""
     cells: dict[str, str] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Reported:
     columns: dict[str, str] = field(default_factory=dict)
     """The meaning of headers that don't say it: `Speed: s/it`."""
     files: list[str] = field(default_factory=list)
-    """Tables (.csv, .md), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B (.csv)."""
+    """Tables (.csv, .md, .json, .jsonl), trainer_state.json, console logs (.log, .txt), exports of MLflow or W&B."""
     ignored: dict[str, object] = field(default_factory=dict)
     """Settings of the real run that a trial can't have: `storage: a network disk`."""
     rows: list[Row] = field(default_factory=list)

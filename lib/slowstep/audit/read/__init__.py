@@ -7,14 +7,17 @@ import copy
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slowstep.audit.read.columns import Unreadable
+from slowstep.audit.read.json_files import read_json
 from slowstep.audit.read.logs import read_log
 from slowstep.audit.read.tables import read_table, table_rows
+from slowstep.audit.read.text_files import looks_like_table, refuse_no_text
 from slowstep.audit.read.trainer_state import read_trainer_state
 from slowstep.settings import SettingsError
 from slowstep.settings.errors import nearest
@@ -61,13 +64,15 @@ def _read_once(path: Path, columns: tuple[tuple[str, str], ...], size: int, chan
 
 def _read(path: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
     kind = path.suffix.lower()
-    if kind == ".json":
-        return [read_trainer_state(path)]
+    if kind in (".json", ".jsonl", *TABLES, *LOGS):
+        refuse_no_text(path)
+    if kind in (".json", ".jsonl"):
+        return read_json(path, columns)
     if kind in TABLES:
         return read_table(path, columns)
     if kind in LOGS:
-        return read_log(path)
-    known = ", ".join((".json", *TABLES, *LOGS))
+        return read_table(path, columns) if looks_like_table(path) else read_log(path)
+    known = ", ".join((".json", ".jsonl", *TABLES, *LOGS))
     raise Unreadable(str(path), 1, 1, f"what kind of file is it? Known are {known}")
 
 
@@ -85,8 +90,8 @@ def _completed(written: Sequence[Row], read: Sequence[Row]) -> list[Row]:
     A written row may add settings that a log does not say. SettingsError where the two say different things, or where a
     written row without figures has no such partner.
     """
-    said = [row.label for row in written]
-    partners = {row.label: row for row in read if said.count(row.label) == 1}
+    said = Counter(row.label for row in written)
+    partners = {row.label: row for row in read if said[row.label] == 1}
     problems = []
     for i, own in enumerate(written):
         other = partners.get(own.label)
@@ -119,14 +124,22 @@ def _distinct(found: list[Row]) -> list[Row]:
 
     Rows of the parameter file keep their names.
     """
+    files: dict[str, set[str]] = {}
+    for row in found:
+        files.setdefault(row.label, set()).add(_file(row))
     named: list[Row] = []
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
     for row in found:
         label = row.label
-        if row.place and any(other.label == label and _file(other) != _file(row) for other in found):
+        if row.place and len(files[label]) > 1:
             label = "/".join(filter(None, (Path(row.place).parent.name, label)))
-        taken = [other.label for other in named]
-        number = next(n for n in itertools.count(1) if _numbered(label, n) not in taken)
-        named.append(replace(row, label=_numbered(label, number) if row.place else row.label))
+        if row.place:
+            counted = itertools.count(numbers.get(label, 1))
+            numbers[label] = next(n for n in counted if _numbered(label, n) not in taken)
+            label = _numbered(label, numbers[label])
+        named.append(replace(row, label=label))
+        taken.add(label)
     return named
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,12 +21,17 @@ TIMED_WORDS = {"time", "duration", "latency"}
 """Words for a time, which stand beside what is timed: `time per step`, `epoch time`."""
 
 DESCRIBED = {"speed", "throughput", "rate", "pace", "performance", "train", "training", "measured", "steady"} | {
-    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock")
+    *("avg", "avg.", "average", "mean", "median", "total", "global", "overall", "wall", "clock", "elapsed"),
+    *("current", "curr", "running"),
 }
 """Words of a header that change nothing about its unit."""
 
 ELSEWHERE = {"eval", "evaluation", "val", "validation", "inference", "decode", "prefill", "generation", "loading"}
 """Words of a header whose speed is not that of training."""
+
+OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
+OF_EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
+"""Words in bars and lines of a log that evaluate. A line may also hold the last evaluation's loss."""
 
 ALIASES = (
     dict.fromkeys(("model flops utilization", "model flops utilisation"), "mfu")
@@ -38,6 +44,15 @@ ALIASES = (
 
 EACH_STEP = ("data", "forward", "backward", "optimizer")
 """Phases that come once a step, so that a column of seconds can only mean seconds a step. A save's column may not."""
+
+PHASE_WORDS = {"pass", "wait", "waiting", "stall", "fetch", "fetching", "and", "augmentation", "/", "per", "step"} | {
+    *DESCRIBED,
+    *TIMED_WORDS,
+}
+"""Words behind a phase's name that leave it a phase: `forward pass`, `data wait time`."""
+
+OPTIMIZER_STEP = re.compile(r"optimi[sz]er[ _]steps?\b", re.IGNORECASE)
+"""A header of what is a step here. Beside columns of other phases it is the phase of the optimizer."""
 
 MONEY = dict.fromkeys(("$", "€", "£", "usd", "eur"), 1.0)
 MEMORY = {"gib": 1.0, "gb": 1.0, "mib": 2.0**-10, "mb": 2.0**-10}
@@ -62,11 +77,28 @@ RUN_NAMES = {"run name", "run_name"}
 NO_SETTINGS = {"seed", "data_seed", "data seed", "output_dir", "output dir"}
 """Training arguments that make no training slower or faster: rows that differ in them alone are repeats."""
 
+LENGTHS = {"seq len", "seqlen", "seq length", "sequence len", "sequence length", "max seq len", "max seq length"} | {
+    *("max sequence length", "context length", "context len", "context size", "ctx len", "block size", "max len")
+}
+"""Headers that name the most tokens of a sample (`max_length`) in other words."""
+
 LABELS = {"", "label", "run", "test", "name", "config", "configuration", "experiment", "variant", "setup", "arm"}
 """Columns that name the row."""
 
 AMOUNT = rf"(?:\d{{1,3}}(?:{SPACE}\d{{3}})+(?!\d)(?:\.\d+)?|[\d,_]*\.?\d+)(?:[eE][-+]?\d+)?[kKM]?"
-CELL = re.compile(rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$")
+CELL = re.compile(
+    rf"^\s*([~≈]?[-+]?{AMOUNT}(?:\s*(?:±|\+/-)\s*{AMOUNT}\s?%|\s*(?:[-–±]|\+/-)\s*{AMOUNT})?)\s*(.*?)\s*$"
+)
+
+GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
+"""A number whose thousands are parted by points, and whose point is a comma."""
+
+NOTE = re.compile(r"(?<=[\w)])\s*(?:[†‡§¶¹²³⁴⁵⁶⁷⁸⁹]+|\[\w{1,2}\]|\^\w)$")
+"""The mark of a footnote behind a number."""
+
+INVERSE = {"steps_per_second": "seconds_per_step", "samples_per_second": "seconds_per_sample"}
+INVERSE |= {below: above for above, below in INVERSE.items()}
+"""Quantities of which a cell may hold the one where its header says the other, if it has a unit of its own."""
 
 
 CLOCK = re.compile(r"(?:(\d+)[ -]days?,? |(\d+)-)?(\d+):([0-5]\d):([0-5]\d)(\.\d+)?")
@@ -108,7 +140,7 @@ def text_of(path: Path, errors: str = "strict") -> str:
             str(path),
             line,
             column,
-            f"byte 0x{content[error.start]:02x} is no {encoding[:6].upper()}; save the file as UTF-8",
+            f"byte 0x{content[error.start]:02x} is no {encoding.removesuffix('-sig').upper()}; save the file as UTF-8",
         ) from None
 
 
@@ -143,6 +175,8 @@ def column(header: str, settings: set[str]) -> Column:
         return Column("ignored")
     if _named(text):
         return Column("figure", _named(text))
+    if re.sub(r"[_ ]+|-", " ", re.sub(r"\s*\((?:tokens|tok)\)$", "", text)) in LENGTHS:
+        return Column("setting", "max_length")
     if name in settings:
         return Column("setting", name)
     bracketed = _bracketed(text)
@@ -150,6 +184,8 @@ def column(header: str, settings: set[str]) -> Column:
     words = re.split(r"[\s_]+", rest.replace("/", " / "))
     if ELSEWHERE & {*words, *bracketed.split()}:
         return Column("open")
+    if OPTIMIZER_STEP.match(text) and bracketed in TIMES:
+        words = words[1:]
     unit = _unit_of(text, bracketed, rest) or _timed(bracketed, words)
     if unit:
         return Column("figure", unit.quantity, unit.scale, unit.inverted)
@@ -160,8 +196,10 @@ def column(header: str, settings: set[str]) -> Column:
     unit = _timed("s", words) if TIMED_WORDS & {*words} else None
     if unit:
         return Column("timed", unit.quantity, unit.scale)
-    if words[0] in EACH_STEP and bracketed in TIMES:
+    if words[0] in EACH_STEP and bracketed in TIMES and PHASE_WORDS.issuperset(words[1:]):
         return Column("phase", words[0], TIMES[bracketed])
+    if ratio(text.split(" ")[-1]):  # a unit behind words that change its meaning: `p99 s/it`, `A100 s/it`
+        return Column("open")
     return Column("open", next((q for q in (name, words[0], *words[-1:]) if q in QUESTIONS), ""))
 
 
@@ -202,6 +240,7 @@ def _timed(unit: str, words: list[str]) -> Unit | None:
     return found if found and found.quantity.startswith("seconds_per") else None
 
 
+@functools.lru_cache(maxsize=4096)
 def figure(cell: str, held: Column) -> tuple[str, str] | None:
     """Return quantity and number of a cell, in the kit's units; None for an empty cell or words.
 
@@ -210,21 +249,28 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
     text = plain(cell)
     if held.name in ("cost", "price_per_hour"):
         text = CURRENCY.sub("", text)
+    text = re.sub(r"\(\s*((?:±|\+/-)[^()]*)\)$", r"\1", NOTE.sub("", text))
+    if GROUPED.fullmatch(text):
+        raise ValueError(f"found '{text}'; write '{text.replace('.', '').replace(',', '.')}'")
     found = CELL.match(text)
     if not found or not text:
         if held.kind in MEASURED and text.lower() not in NOTHING and not OUT_OF_MEMORY.search(text):
             raise ValueError(f"expected a number, found '{text}'")
         return None
     timed = held.kind == "phase" or (held.kind in MEASURED and held.name.startswith(("seconds", "minutes", "hours")))
-    number, tail = (_seconds(text) if timed else None) or found.groups()
+    number, tail = (seconds_of(text) if timed else None) or found.groups()
     unit = ratio(tail) if tail else None
+    if number.endswith("%") and held.name in (*SHARES, "utilisation"):  # the sign is added again below
+        number, tail = number.rstrip("% "), "%"
+    if unit and held.kind in MEASURED and unit.quantity == INVERSE.get(held.name):
+        return in_own_unit(unit.quantity, number, unit.scale, unit.inverted)
     if held.kind in MEASURED:
         percent = "%" if held.name in SHARES and "%" in (tail, held.unit) else ""
         inverted = held.inverted and not (tail and unit)
-        name, said = _measured(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
+        name, said = in_own_unit(held.name, number, _scale(held, tail, unit), inverted or bool(unit and unit.inverted))
         return name, said + percent
     if unit:
-        return _measured(unit.quantity, number, unit.scale, unit.inverted)
+        return in_own_unit(unit.quantity, number, unit.scale, unit.inverted)
     if held.name:
         raise ValueError(f"{QUESTIONS[held.name]} {SAY}")
     return None
@@ -233,7 +279,7 @@ def figure(cell: str, held: Column) -> tuple[str, str] | None:
 HALF_CLOCK = re.compile(r"\d+:\d\d")
 
 
-def _seconds(text: str) -> tuple[str, str] | None:
+def seconds_of(text: str) -> tuple[str, str] | None:
     """Return a duration of several units as seconds and their unit, rounded to its last unit; None if it is none.
 
     ValueError for `45:00`, which may be minutes or hours.
@@ -284,7 +330,7 @@ def _scale(held: Column, tail: str, unit: Unit | None) -> float:
     raise ValueError(f"the column holds {(TITLES | BESIDE).get(held.name, held.name)}, and the cell says '{tail}'")
 
 
-def _measured(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
+def in_own_unit(name: str, number: str, scale: float, inverted: bool = False) -> tuple[str, str]:
     """Return a quantity and its number in the kit's unit, with as many digits as it had; ValueError for 0 or less."""
     found = parse(number, counted=name in COUNTS)
     if (inverted or name.startswith(TIMED)) and found.low <= 0 and (inverted or found.high <= 0):
@@ -298,6 +344,7 @@ def _measured(name: str, number: str, scale: float, inverted: bool = False) -> t
     return name, " - ".join(format(Decimal(repr(end)), "f") for end in ends)
 
 
+@functools.lru_cache(maxsize=4096)  # a large table repeats its headers and cells
 def plain(text: str) -> str:
     """Return a text without the marks of Markdown and without decoration."""
     return re.sub(r"[*`✅❌⚠️⚡🏆]|</?\w+>", "", text).strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Sequence
@@ -11,20 +10,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import figure
-from slowstep.audit.read.columns import ELSEWHERE, Unreadable
-from slowstep.audit.read.progress_bars import Pace, Said, Stretch, scan
-from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
+from slowstep.audit.read.columns import OF_EVALUATION, Unreadable
+from slowstep.audit.read.last_words import last_words, samples_of, steps_of
+from slowstep.audit.read.nested_bars import is_full, outer_bars
+from slowstep.audit.read.paces import settled
+from slowstep.audit.read.progress_bars import Scanned, lines_of, scan
+from slowstep.audit.read.spoken_speeds import SPEEDS, spoken_speeds
+from slowstep.audit.read.stretches import BEHIND, Stretch
+from slowstep.audit.relations import TITLES
 
 TRAINING = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 """Words in the names of bars over training steps. Other named bars load weights or map examples."""
 
-OTHERWISE = "|".join(sorted({*ELSEWHERE, "validating", "validate", "evaluating", "evaluate", "testing", "test"}))
-EVALUATION = re.compile(rf"(?<![a-z])(?:{OTHERWISE})(?![a-z])(?!\W?_?(?:loss|acc|ppl))", re.IGNORECASE)
-"""Words in the names of bars that evaluate. A name may also hold the last evaluation's loss."""
-
 BEFOREHAND = re.compile(r"load|token|map|cach|download|fetch|build|generat", re.IGNORECASE)
 """Words in the names of bars over what comes before training."""
+
+BARE_EPOCHS = re.compile(r"\W*epochs?\W*", re.IGNORECASE)
+"""The names of bars that may be over epochs."""
 
 OFF = 0.01
 """The share by which steps computed from a rounded speed may be off, and the share that a training's bars may miss."""
@@ -32,21 +34,10 @@ OFF = 0.01
 MANY = 5
 """The most totals that a message names."""
 
-APART = 0.05
-"""The share of a training by which the bars of its processes may be apart in a log that all of them write to."""
-
-SETTLED = 0.5
-"""The share of the bars, from the first on, that does not count, since the first ones include the start."""
-
 
 def begins_again(last: Stretch, stretch: Stretch) -> bool:
     """Return whether a bar begins again, and is not one of several processes that are a few steps apart."""
-    return last.last - stretch.first > max(0, APART * stretch.total)
-
-
-def is_full(stretch: Stretch) -> bool:
-    """Return whether a bar goes from its beginning to its end."""
-    return stretch.first <= 1 + APART * stretch.total and stretch.total - stretch.last <= max(1, OFF * stretch.total)
+    return last.last - stretch.first > max(0, BEHIND * stretch.total)
 
 
 @dataclass(frozen=True)
@@ -54,6 +45,8 @@ class Training:
     """The bars of one training: one for each epoch, or one for all steps, perhaps with interruptions."""
 
     stretches: list[Stretch]
+    nested: bool = False
+    """True if another bar counts its epochs."""
 
     @property
     def at(self) -> int:
@@ -80,6 +73,16 @@ class Training:
             found[-1].append(stretch)
         return found
 
+    @property
+    def parts(self) -> list[list[Stretch]]:
+        """Return the bars from each start of the program to the next: one that resumed has a new clock."""
+        found: list[list[Stretch]] = []
+        for stretch in self.stretches:
+            if not found or not found[-1][-1].began_before(stretch.elapsed[0]):
+                found.append([])
+            found[-1].append(stretch)
+        return found
+
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return a row for each training: the median pace of its later bars, or without bars Trainer's last words.
@@ -88,31 +91,50 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     not clear which bars are of training.
     """
     log = scan(path)
-    ends = [(at, figures) for at, figures in (_end(said, path) for said in log.ends) if figures]
+    dictionaries = [
+        said for said in log.ends if said.text.startswith("{")
+    ]  # scripts print the same once more as a list
+    ends = [(at, figures) for at, figures in (last_words(said, path) for said in dictionaries or log.ends) if figures]
     trainings = _trainings(log.stretches, [figures for _, figures in ends], path)
+    _refuse_bare_epochs(trainings, path)
     boundaries = [*(training.at for training in trainings), math.inf]
     known = bool(ends) or len(trainings) == 1  # otherwise bars of one length may be epochs or trainings
     rows = [
         _row(training, next((said for at, said in reversed(ends) if first <= at < last), {}), known)
         for training, (first, last) in zip(trainings, pairwise(boundaries), strict=True)
     ]
-    rows = rows or [figures for _, figures in ends]
-    if not rows:
-        why = "holds no bar of tqdm over training steps and no train_runtime, so it says no speed"
-        raise Unreadable(str(path), log.lines, 1, why)
+    rows = rows or [figures for _, figures in ends] or [_spoken(path, log)]
     return [{"label": path.stem, "figures": figures, "place": str(path)} for figures in rows]
+
+
+def _spoken(path: Path, log: Scanned) -> dict[str, Any]:
+    """Return the speeds that lines say in words; Unreadable, with what was found, if they say none."""
+    spoken = spoken_speeds(lines_of(path))
+    if any(map(SPEEDS.fullmatch, spoken.figures)):
+        return spoken.figures
+    names = list(dict.fromkeys(repr(stretch.name) if stretch.name else "without a name" for stretch in log.stretches))
+    bars = f"no bar of tqdm over training steps (but bars {', '.join(names[:MANY])})" if names else ""
+    asked = "".join(f" It has {text}." for text in list(spoken.unclear.values())[:MANY]).replace("?.", "?")
+    why = (
+        f"holds {bars or 'no bar of tqdm over training steps'} and no train_runtime, and no lines say a number with a "
+        f"unit such as s/it or tokens/s, so it says no speed.{asked} Write what is meant as a row of `reported.rows`"
+    )
+    raise Unreadable(str(path), log.lines, 1, why)
 
 
 def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], path: Path) -> list[Training]:
     """Return the bars of each training. Trainer has one bar without a name over all steps; others name their epochs."""
-    by_steps = [s for s in stretches if s.counts == "step"]
-    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name)]
-    own = own or [s for s in stretches if _of_training(s.name)]  # of samples, as are those that map a data set
+    outer = outer_bars(stretches)
+    inner = [s for s in stretches if (s.name, s.total) not in outer]
+    by_steps = [s for s in inner if s.counts == "step"]
+    own = [s for s in by_steps if not s.name] or [s for s in by_steps if _of_training(s.name, bool(outer))]
+    own = own or [s for s in inner if _of_training(s.name)]  # of samples, as are those that map a data set
+    own = own or [s for s in inner if s.counts == "token" and not s.name]
     if not own:
         return []
     totals = list(dict.fromkeys(s.total for s in own))
-    nearest = [min(totals, key=lambda total: abs(_steps(end) - total)) for end in ends]
-    said = [t for end, t in zip(ends, nearest, strict=True) if abs(_steps(end) - t) <= 1 + OFF * t]
+    nearest = [min(totals, key=lambda total: abs(steps_of(end) - total)) for end in ends]
+    said = [t for end, t in zip(ends, nearest, strict=True) if abs(steps_of(end) - t) <= 1 + OFF * t]
     # Trainer's bar over the steps comes first, and evaluations have shorter ones
     chosen = said or ([totals[0]] if totals[0] == max(totals) else [])
     if not chosen:
@@ -124,16 +146,34 @@ def _trainings(stretches: Sequence[Stretch], ends: Sequence[dict[str, Any]], pat
     for stretch in _without_evaluations([s for s in own if s.total in chosen]):
         last = found[-1].stretches[-1] if found else None
         again = last is None or begins_again(last, stretch) or stretch.total != last.total
-        if again and (last is None or not last.name):  # a named bar that begins again is the next epoch
-            found.append(Training([]))
+        # a named bar that begins again is the next epoch, and so is one whose runs another bar counts
+        if again and (last is None or not (last.name or outer)):
+            found.append(Training([], bool(outer)))
         found[-1].stretches.append(stretch)
     return found
 
 
-def _of_training(name: str) -> bool:
-    """Return whether a bar of this name is over training steps."""
-    evaluates = EVALUATION.search(name) and "train" not in name.lower()
-    return bool(TRAINING.search(name)) and not evaluates and not BEFOREHAND.search(name)
+def _refuse_bare_epochs(trainings: Sequence[Training], path: Path) -> None:
+    """Raise Unreadable for a bar `Epoch` that runs once: it may count epochs, or the steps of a single one."""
+    for training in trainings:
+        last = training.stretches[-1]
+        if BARE_EPOCHS.fullmatch(last.name) and last.counts == "step" and not training.nested and training.total > 1:
+            if len(training.epochs) > 1:
+                continue
+            why = (
+                f"the bar '{last.name}' goes up to {last.total} once: does it count epochs, or the steps of one epoch? "
+            )
+            what = "Leave the log out, and write its pace as the figure of a row, seconds_per_epoch or seconds_per_step"
+            raise Unreadable(str(path), 1, 1, why + what)
+
+
+def _of_training(name: str, nested: bool = False) -> bool:
+    """Return whether a bar of this name is over training steps.
+
+    One whose runs another bar counts needs no such name.
+    """
+    evaluates = OF_EVALUATION.search(name) and "train" not in name.lower()
+    return (nested or bool(TRAINING.search(name))) and not evaluates and not BEFOREHAND.search(name)
 
 
 def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
@@ -147,9 +187,9 @@ def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
     for i, stretch in enumerate(own):
         last = found[-1] if found else None
         again = last and (last.name, last.total) == (stretch.name, stretch.total) and stretch.first < last.last
-        if last and again and is_full(stretch):
+        if last and again and _whole(stretch):
             ended = last.last >= last.total
-            onward = None if ended else next((s for s in own[i:] if not is_full(s)), None)
+            onward = None if ended else next((s for s in own[i:] if not _whole(s)), None)
             goes_on = onward and onward.total == last.total and onward.first >= last.last
             if goes_on or (ended and evaluates):
                 evaluates = bool(goes_on)
@@ -158,66 +198,42 @@ def _without_evaluations(own: Sequence[Stretch]) -> list[Stretch]:
     return found
 
 
+def _whole(stretch: Stretch) -> bool:
+    return is_full(stretch.first, stretch.last, stretch.total)
+
+
 def _row(training: Training, end: dict[str, Any], known: bool) -> dict[str, Any]:
     """Return the figures of a training: the speed of its steps, without start, evaluations and saves.
 
     The number of steps and the whole time are left out if the training was resumed or stopped early, or if it is not
-    `known` that a bar is over all steps.
+    `known` that a bar is over all steps. The parts of a resumed training count as measured one by one.
     """
-    name, middle = _middle_pace(training.stretches)
-    found = {middle.quantity: middle.text} | _samples(end)
+    middle, name = settled(training.stretches), training.stretches[-1].name
+    found = {middle.quantity: middle.text} | samples_of(end)
     # only complete epochs count
     epochs = [each for each in training.epochs if training.total - each[-1].last <= training.room]
     if len(epochs) > 1:
-        found |= _pace_of_epochs(epochs)
-    if "epoch" in name.lower() or len(epochs) > 1:
-        return found | {f"{middle.counts}s_per_epoch": training.total}
+        found |= _paces(epochs)
+    if "epoch" in name.lower() or len(epochs) > 1 or training.nested:
+        return found | _count(f"{middle.counts}s_per_epoch", training.total)
+    if len(training.parts) > 1:
+        long = [part for part in training.parts if part[-1].last - part[0].first > BEHIND * training.total]
+        return found | (_paces(long) if len(long) > 1 else {})
     missing = max(training.stretches[0].first, training.total - training.stretches[-1].last)
     if missing > training.room or not known:
         return found
-    return found | {f"{middle.counts}s": training.total} | {q: end[q] for q in ("seconds",) if q in end}
+    return found | _count(f"{middle.counts}s", training.total) | {q: end[q] for q in ("seconds",) if q in end}
 
 
-def _middle_pace(stretches: Sequence[Stretch]) -> tuple[str, Pace]:
-    """Return the name of the last bar and the median pace of the later bars."""
-    paces = [pace for stretch in stretches for pace in stretch.paces]
-    names = [stretch.name for stretch in stretches]
-    later = sorted(paces[int(SETTLED * len(paces)) :], key=lambda pace: pace.seconds)
-    return names[-1], later[len(later) // 2]
+def _count(quantity: str, count: int) -> dict[str, Any]:
+    return {quantity: count} if quantity in TITLES else {}
 
 
-def _pace_of_epochs(epochs: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
-    """Return the paces of all epochs as one figure that was measured several times; nothing if their units differ."""
-    paces = [_middle_pace(stretches)[1] for stretches in epochs]
+def _paces(parts: Sequence[Sequence[Stretch]]) -> dict[str, Any]:
+    """Return the paces of epochs, or of a resumed run's parts, as one figure that was measured several times.
+
+    Nothing is returned if their units differ.
+    """
+    paces = [settled(stretches) for stretches in parts]
     same = len({pace.quantity for pace in paces}) == 1
     return {paces[0].quantity: [pace.text for pace in paces]} if same else {}
-
-
-def _samples(end: dict[str, Any]) -> dict[str, Any]:
-    """Return the samples a step. Speeds over the whole time include evaluations and saves, but their ratio does not."""
-    try:
-        step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
-    except (KeyError, ValueError):
-        return {}
-    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}"} if step.bounded else {}
-
-
-def _steps(end: dict[str, Any]) -> float:
-    """Return the steps of a training by Trainer's last words."""
-    try:
-        return figure(end["steps_per_second"]).middle * figure(end["seconds"]).middle
-    except (KeyError, ValueError):
-        return -math.inf
-
-
-def _end(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
-    """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
-    try:
-        held = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", said.text))  # as of a loss that diverged
-    except (ValueError, SyntaxError, RecursionError):
-        return said.at, {}
-    for name in FIGURES.keys() & held.keys():
-        before = said.text[: said.text.index(name) - 1]
-        line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
-        refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
-    return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}

@@ -7,14 +7,15 @@ overlap, and only the pace of each bar is kept.
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from slowstep.audit.read.columns import Unreadable
-from slowstep.audit.read.unit_grammar import THINGS
+from slowstep.audit.read.stretches import MANY, Pace, Stretch, pace_of
 
 PIECE = 1 << 20
 """The number of characters that are read at once."""
@@ -22,11 +23,12 @@ PIECE = 1 << 20
 OVERLAP = 1 << 13
 """The number of characters that are read again with the next piece: more than any bar, or Trainer's last words, has."""
 
-STEP = r"(?:it|iter|iters|step|steps|batch|batches)"
-SAMPLE = "(?:" + "|".join(sorted((name for name, thing in THINGS.items() if thing == "sample"), reverse=True)) + ")"
+COUNT = r"\d{1,12}(?:\.\d{1,4})?[kMGT]?"
+DAYS = r"(?:\d{1,4} days?, )?"
+CLOCK = rf"{DAYS}(?:\d{{1,6}}:)?\d{{1,6}}:\d\d"
 BAR = re.compile(
-    r"(?<!\d)(?P<done>\d{1,12})/(?P<total>\d{1,12}) \[(?:\d+:)?\d+:\d+<[^,\]]{0,30},\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?"
-    rf"(?P<unit>s/(?:{STEP}|{SAMPLE})|(?:{STEP}|{SAMPLE})/s)[,\]]"
+    rf"(?<![\d.])(?P<done>{COUNT})/(?P<total>{COUNT}) \[(?P<elapsed>{CLOCK})<{DAYS}[^,\]]{{0,30}},"
+    r"\s{0,9}(?P<pace>\d+(?:\.\d+)?)\s?(?P<unit>s/[A-Za-z]{1,12}|[A-Za-z]{1,12}/s)[,\]]"
 )
 """A bar of tqdm: `Epoch 1/3:  6%|▌  | 120/2000 [04:15<1:06:41, 2.13s/it]`. Trainer's own bars have no name."""
 
@@ -35,54 +37,26 @@ NAME = re.compile(r"(?:[^:|\[\]{}]|\[[^:|\[\]{}<]{1,20}\])*\Z")
 
 PERCENT = re.compile(r"\d+%$")
 
-END = re.compile(r"\{[^{}]{0,4000}'train_runtime'[^{}]{0,4000}\}")
-"""Trainer's last words: what it prints when training ends."""
+END_WORD = re.compile(r"""(["'])train_runtime\1|\*{3,} train metrics \*{3,}""")
+END = re.compile(r"""\{[^{}]{0,4000}(["'])train_runtime\1[^{}]{0,4000}\}""")
+"""Trainer's last words: what it prints when training ends, or a script writes as JSON."""
+
+BLOCK = re.compile(r"\*{3,} train metrics \*{3,}(?:\r?\n[^\n=]{0,60}=[^\n]{0,60}){1,30}")
+"""Trainer's last words as its example scripts print them (`log_metrics`)."""
 
 WIDEST = 400
 """The most characters of a bar before its count."""
 
 LONGEST_NAME = 60
 
+LARGEST = 10**15
+"""The largest count that is kept; a larger one is none of a training."""
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """A pace as a bar showed it."""
+ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+"""What colours a terminal or moves its cursor."""
 
-    text: str
-    unit: str
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds of what the bar counts."""
-        return float(self.text) if self.unit.startswith("s/") else 1 / float(self.text)
-
-    @property
-    def counts(self) -> str:
-        """Return what the bar counts: "step" or "sample"."""
-        return THINGS[self.unit.removeprefix("s/").removesuffix("/s")]
-
-    @property
-    def quantity(self) -> str:
-        """Return the quantity that the pace measures."""
-        return f"seconds_per_{self.counts}" if self.unit.startswith("s/") else f"{self.counts}s_per_second"
-
-
-@dataclass(slots=True)
-class Stretch:
-    """Bars of one name and total whose counts never fall, with their paces."""
-
-    at: int
-    """The place of the first bar in the log, in characters."""
-    name: str
-    total: int
-    first: int
-    last: int
-    paces: list[Pace] = field(default_factory=list)
-
-    @property
-    def counts(self) -> str:
-        """Return what the bar counts: "step" or "sample"."""
-        return self.paces[0].counts
+CUT_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20})?\Z")
+"""The beginning of an escape sequence at the end of a piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +82,24 @@ def scan(path: Path) -> Scanned:
     """Return the bars and the last words in a log; Unreadable if it can't be read."""
     stretches: list[Stretch] = []
     ends: list[Said] = []
-    known: dict[tuple[str, str], Pace] = {}
     # the buffer's place in the log, the lines before it, and the place where its line began
     buffer, began, lines, line_began = "", 0, 0, 0
     bars_from = ends_from = 0  # all before these places in the log was found
-    for piece, last in _pieces(path):
+    for piece, last in pieces(path):
         buffer += piece
         whole = len(buffer) if last else max(0, len(buffer) - OVERLAP)  # later matches may continue in the next piece
         for found in BAR.finditer(buffer, max(0, bars_from - began)):
             if found.start() >= whole:
                 break
             bars_from = began + found.end()
-            if float(found["pace"]) > 0:
-                _add(stretches, found, buffer, began, known)
+            if pace := pace_of(found["pace"], found["unit"]):
+                _add(stretches, found, buffer, began, pace)
         position = max(0, ends_from - began)
-        while (word := buffer.find("'train_runtime'", position)) >= 0 and word < whole:
-            start = buffer.rfind("{", max(0, word - 4000), word)
-            found = END.match(buffer, start) if start >= 0 else None
-            position = found.end() if found else word + 1
+        while (match := END_WORD.search(buffer, position)) and match.start() < whole:
+            word = match.start()
+            start = buffer.rfind("{", max(0, word - 4000), word) if match[1] else word
+            found = (END if match[1] else BLOCK).match(buffer, start) if start >= 0 else None
+            position = found.end() if found else match.end()
             if found:
                 newline = buffer.rfind("\n", 0, start)
                 column = start - newline if newline >= 0 else began + start - line_began + 1
@@ -139,35 +113,61 @@ def scan(path: Path) -> Scanned:
     return Scanned(stretches, ends, lines + buffer.count("\n") + 1)
 
 
-def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the text of a file in pieces, each with True if it is the last. Bytes that are no text are replaced."""
+def pieces(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the text of a file in pieces without colours, each with True if it is the last.
+
+    Bytes that are no text are replaced.
+    """
     try:
         with path.open("rb") as file:
             start = file.read(2)
             wide = start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             file.seek(0)
             decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")("replace")
+            rest = ""
             while content := file.read(PIECE):
-                yield decoder.decode(content), False
-            yield decoder.decode(b"", True), True
+                text = rest + decoder.decode(content)
+                cut = CUT_ESCAPE.search(text, max(0, len(text) - 30))
+                rest = cut[0] if cut else ""
+                yield ESCAPES.sub("", text[: len(text) - len(rest)]), False
+            yield rest + decoder.decode(b"", True), True
     except OSError as error:
         raise Unreadable(str(path), 1, 1, f"can't be read: {error.strerror}") from None
 
 
-def _add(
-    stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, known: dict[tuple[str, str], Pace]
-) -> None:
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a log, and each state of a line that is drawn again; of long ones the beginning."""
+    rest = ""
+    for piece, _ in pieces(path):
+        *lines, rest = re.split(r"[\r\n\b]+", rest + piece)
+        yield from (line[:OVERLAP] for line in lines)
+        rest = rest[:OVERLAP]
+    yield rest
+
+
+def _add(stretches: list[Stretch], found: re.Match[str], buffer: str, began: int, pace: Pace) -> None:
     """Add a bar to the last stretch if it continues it, or else begin a new stretch."""
     name, start = _name(buffer[max(0, found.start() - WIDEST) : found.start()]), began + found.start()
-    done, total = int(found["done"]), int(found["total"])
-    key = (found["pace"], found["unit"])
-    pace = known.setdefault(key, Pace(*key))
+    done, total, elapsed = _count(found["done"]), _count(found["total"]), _seconds(found["elapsed"])
     last = stretches[-1] if stretches else None
-    if last and last.name == name and last.total == total and done >= last.last:
-        last.last = done
-        last.paces.append(pace)
-        return
-    stretches.append(Stretch(start, sys.intern(name), total, done, done, [pace]))
+    same = last and last.name == name and last.total == total
+    if not same or done < last.last or not last.began_before(elapsed):
+        stretches.append(Stretch(start, sys.intern(name), total, done, done))
+    stretches[-1].add(done, elapsed, pace)
+
+
+def _count(text: str) -> int:
+    """Return a count, which may be scaled: `1.5k` is 1500."""
+    letter = text[-1] if text[-1] in MANY else ""
+    return min(LARGEST, round(float(text.removesuffix(letter)) * MANY.get(letter, 1.0)))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _seconds(clock: str) -> int:
+    """Return the seconds of a clock: `04:15`, `1:06:41`, `1 day, 3:00:00`."""
+    *days, clock = re.split(r" days?, ", clock)
+    seconds = functools.reduce(lambda whole, part: 60 * whole + int(part), clock.split(":"), 0)
+    return seconds + 86400 * sum(map(int, days))
 
 
 def _name(before: str) -> str:

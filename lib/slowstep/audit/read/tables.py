@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slowstep.audit.figures import COMMA, comma, parse
+from slowstep.audit.figures import COMMA, parse
+from slowstep.audit.read.cells import Cell, bare, tables_in
 from slowstep.audit.read.columns import (
     MEASURED,
     ONLY_OUT_OF_MEMORY,
+    OPTIMIZER_STEP,
     OUT_OF_MEMORY,
     RUN_NAMES,
     Column,
@@ -24,18 +23,21 @@ from slowstep.audit.read.columns import (
     plain,
     text_of,
 )
+from slowstep.audit.read.courses import BESIDE_POSITION, courses_of, number, position_of, repeat_key
+from slowstep.audit.read.table_shapes import reshaped
 from slowstep.audit.read.trainer_state import FIGURES as TRAINER
+from slowstep.audit.read.unknown_columns import UNSET, is_word, may_be_setting
 from slowstep.audit.relations import TITLES
 from slowstep.audit.run import BESIDE
 from slowstep.factors import CATALOGUE
 from slowstep.settings.errors import nearest
 from slowstep.settings.library_arguments import SECTIONS
 
-Cell = tuple[str, int, int]
-"""The text of a cell with its line and column, counted from 1."""
-
 EXPORTED = {"run id", "run_id", "state", "start time", "start_time"}
 """Headers that an export of an experiment tracker has and a table in a report has not."""
+
+RUN_IDS = {"run id", "run_id", "runid", "run number", "id"}
+"""Columns that tell the runs of a history apart where no other column names them."""
 
 RUN_NAME = "tags.mlflow.runname"
 """The column of MLflow's run names where runs were searched; its page exports them as `Name`."""
@@ -46,22 +48,10 @@ NAMES = set(SECTIONS["training_arguments"].fields()) or set(CATALOGUE)
 SETTINGS = NAMES & set(CATALOGUE) | {"gradient_accumulation_steps"}
 """Columns of an export that are read as settings. `max_length` is not one: there it is that of text generation."""
 
-UNSET = ("", "none", "null", "nan", "-")
-"""Texts that an export writes for a parameter that was not given."""
+MANY = 5
+"""The most columns that a message names."""
 
 TWICE = "this row has {} twice, {} and {}: which counts? Leave one column out, or say in `columns` what it holds"
-
-EACH_ITS_OWN = re.compile(
-    r"id\b|id$|uuid|seed|date|time|start|creat|updat|end|host|user|note|comment|remark|name|url|path|dir|commit|status|state",
-    re.IGNORECASE,
-)
-"""Words in the headers of columns that differ between repeats of one measurement."""
-
-DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
-"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
-
-BAR = re.compile(r"(?<!\\)\|")
-"""What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
 
 
 def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -74,17 +64,25 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dic
 
 def table_rows(text: str, source: str, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a text as `read_table` does; Unreadable names `source`."""
-    found: list[dict[str, Any]] = []
-    tables = _markdown(text) if any(map(DIVIDER.match, text.splitlines())) else [list(_csv(text, source))]
-    tables = [table for table in tables if len(table) > 1]
+    tables = tables_in(text, source)
     if not tables:
         raise Unreadable(source, 1, 1, "holds no table with a header and a row")
-    for table in tables:
-        rows = _rows(table, source, columns or {})
-        found += rows if any(row["figures"] or row["out_of_memory"] for row in rows) else []
+    found = rows_of(tables, source, columns or {})
     if not any(row["figures"] for row in found):
-        raise Unreadable(source, tables[0][0][0][1], 1, "no column holds a figure; name one by its unit, as in 's/it'")
+        unread = list(dict.fromkeys(name for row in found for name in row["unread"]))
+        but = f" (not read: {', '.join(unread[:MANY])})" if unread else ""
+        why = f"no column holds a figure{but}; name one by its unit alone, as in 's/it'"
+        raise Unreadable(source, tables[0][0][0][1], 1, why)
     return found
+
+
+def rows_of(
+    tables: Sequence[Sequence[Sequence[Cell]]], source: str, columns: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the rows of the tables that hold figures or runs out of memory."""
+    each = [_rows(reshaped(table, columns), source, columns) for table in tables]
+    kept = [rows for rows in each if any(row["figures"] or row["out_of_memory"] for row in rows)]
+    return [row for rows in kept or each for row in rows]
 
 
 def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -92,57 +90,83 @@ def _rows(table: Sequence[Sequence[Cell]], source: str, columns: Mapping[str, st
     header, *body = table
     export = bool({plain(cell[0]).lower() for cell in header} & EXPORTED)
     held = [_column(cell, columns, export, source) for cell in header]
-    run_names = [_bare(plain(cell[0])) in RUN_NAMES for cell in header]
+    run_names = [bare(plain(cell[0])) in RUN_NAMES for cell in header]
     if any(one.kind == "label" and not own for one, own in zip(held, run_names, strict=True)):
         held = [Column("ignored") if own else one for one, own in zip(held, run_names, strict=True)]
-    found = [_row(cells, held, header, source, i) for i, cells in enumerate(body, 1)]
+    if any(one.kind == "phase" for one in held):
+        of_phase = [
+            one.kind == "figure" and bool(OPTIMIZER_STEP.match(plain(cell[0])))
+            for one, cell in zip(held, header, strict=True)
+        ]
+        held = [
+            Column("phase", "optimizer", one.scale) if phase else one for one, phase in zip(held, of_phase, strict=True)
+        ]
+    position = position_of([bare(plain(cell[0])) for cell in header], [[cell[0] for cell in cells] for cells in body])
+    if position is not None:
+        if not any(one.kind == "label" for one in held):
+            runs = [bare(plain(cell[0])) in RUN_IDS for cell in header]
+            held = [Column("label") if own else one for one, own in zip(held, runs, strict=True)]
+        along = [i == position or bare(plain(cell[0])) in BESIDE_POSITION for i, cell in enumerate(header)]
+        held = [Column("ignored") if beside else one for one, beside in zip(held, along, strict=True)]
+    found = [_row(cells, held, header, source, i) for i, cells in enumerate(_filled_down(body, held), 1)]
     unread = [
         plain(header[i][0])
         for i, one in enumerate(held)
         if one.kind == "open" and any(is_number(cells[i][0]) and not figure(cells[i][0], one) for cells in body)
     ]
-    return _repeated([row | {"unread": unread} for row in _told_apart(found)])
+    if position is not None:
+        found = courses_of(found, [number(cells[position][0]) for cells in body], Path(source).stem)
+    own = ({name: value for name, value in row.items() if name != "named"} for row in _told_apart(found))
+    return _repeated([row | {"unread": unread} for row in own])
+
+
+def _filled_down(body: Sequence[Sequence[Cell]], held: Sequence[Column]) -> Iterator[Sequence[Cell]]:
+    """Yield the rows, each with an empty first cell as the one above it: people merge cells of one device."""
+    above = ""
+    for cells in body:
+        if cells and held[0].kind in ("ignored", "open"):
+            text, *place = cells[0]
+            above = text if plain(text) else above
+            cells = [(above, *place), *cells[1:]]
+        yield cells
 
 
 def _told_apart(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Name rows of one name by the words in which they differ as well, which stand in columns that are not read."""
+    alike: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        for name, text in row["unknown"].items():
+            alike.setdefault(row["label"], {}).setdefault(name, set()).add(text)
+    counts = Counter(row["label"] for row in rows)
+    said = Counter((row["label"], name) for row in rows for name in row["unknown"])
     found = []
     for row in rows:
-        alike = [other["words"] for other in rows if other["label"] == row["label"]]
-        names = [name for name in row["words"] if len({words.get(name, "") for words in alike}) > 1]
-        label = " ".join([row["label"], *(row["words"][name] for name in names if row["words"][name])])
-        found.append({name: value for name, value in row.items() if name != "words"} | {"label": label})
+        label, words = row["label"], {name: text for name, text in row["unknown"].items() if is_word(text)}
+        differ = [n for n in words if len(alike[label][n]) > 1 or said[label, n] < counts[label]]
+        found.append(row | {"label": " ".join([label, *(words[name] for name in differ)])})
     return found
 
 
 def _repeated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join rows of one name, with the same settings and kinds of figures, to one row that was measured repeatedly."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        known = next((r for r in found if _repeat_key(r) == _repeat_key(row)), None)
-        if not known or not known["figures"]:
-            found.append(row)
-            continue
-        for kind in ("figures", "phases"):
-            for name, value in row[kind].items():
-                held = known[kind][name]
-                known[kind][name] = [*(held if isinstance(held, list) else [held]), value]
-    return found
+    groups: dict[Hashable, list[dict[str, Any]]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(repeat_key(row) if row["figures"] else i, []).append(row)
+    return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
 
 
-def _repeat_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["label"], row["settings"], row["figures"].keys(), row["phases"].keys()
-
-
-def _bare(header: str) -> str:
-    """Return a header in lower case, without the prefix that a tracker gives it."""
-    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+def _joined(group: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the repeats of one measurement as one row, with what is the same in all of them."""
+    first = group[0]
+    whole = {part: {name: [row[part][name] for row in group] for name in first[part]} for part in ("figures", "phases")}
+    same = {name: text for name, text in first["unknown"].items() if all(r["unknown"].get(name) == text for r in group)}
+    return first | whole | {"unknown": same}
 
 
 def _column(cell: Cell, given: Mapping[str, str], export: bool, source: str) -> Column:
     said = given.get(plain(cell[0]))
     text = cell[0] if said is None else said
-    name = _bare(plain(text))
+    name = bare(plain(text))
     names = {name for section in SECTIONS.values() for name in section.fields()} | {"max_length"}
     if said is not None or not export:
         known = column(TRAINER.get(plain(text).lower(), text), names)
@@ -166,14 +190,15 @@ def _row(
 ) -> dict[str, Any]:
     if len(cells) != len(held):
         line = cells[0][1] if cells else header[0][1] + number
-        raise Unreadable(source, line, 1, f"expected {len(held)} cells as in the header, found {len(cells)}")
+        many = f"{len(held)} cell{'s' * (len(held) != 1)}"
+        raise Unreadable(source, line, 1, f"expected {many} as in the header, found {len(cells)}")
     labels, settings, places, figures, phases, failed, remarked = [], {}, {}, {}, {}, False, False
-    words: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for (text, line, at), one, (name, _, _) in zip(cells, held, header, strict=True):
         if one.kind == "label":
             labels.append(plain(text))
-        elif one.kind in ("ignored", "open") and not EACH_ITS_OWN.search(plain(name)) and _is_word(plain(text)):
-            words[plain(name)] = plain(text)
+        elif one.kind in ("ignored", "open") and may_be_setting(plain(name), plain(text)):
+            unknown[plain(name)] = plain(text)
         if one.kind in ("label", "ignored"):
             continue
         setting = one.kind == "setting"
@@ -188,17 +213,9 @@ def _row(
         places |= {found[0]: f"{source}:{line}:{at}"} if setting and found else {}
     label = " ".join(filter(None, labels)) or f"row {number}"
     known = {"label": label, "settings": settings, "figures": figures, "phases": phases}
+    known |= {"named": any(labels), "unknown": unknown}
     known |= {"out_of_memory": failed or (remarked and not figures)}  # a remark on one that was measured is of another
-    return known | {"words": words, "place": f"{source}:{cells[0][1]}", "cells": places}
-
-
-def _is_word(text: str) -> bool:
-    """Return whether a cell says something in words (`8B`, `A100`), and no number, which a measurement may be."""
-    try:
-        float(text)
-    except ValueError:
-        return any(c.isalpha() for c in text) and text.lower() not in UNSET
-    return False
+    return known | {"place": f"{source}:{cells[0][1]}", "cells": places}
 
 
 def _keep(into: dict[str, Any], found: tuple[str, Any] | None) -> None:
@@ -230,70 +247,3 @@ def _setting(cell: str, held: Column) -> tuple[str, Any] | None:
         except ValueError:
             continue
     return held.name, text
-
-
-def _markdown(text: str) -> list[list[list[Cell]]]:
-    """Return the tables of a Markdown text: a header over a divider, and the lines that follow."""
-    lines = text.splitlines()
-    found = []
-    for i, line in enumerate(lines):
-        if not DIVIDER.match(line) or i == 0 or "|" not in lines[i - 1]:
-            continue
-        body = itertools.takewhile(lambda n: "|" in lines[n] and not DIVIDER.match(lines[n]), range(i + 1, len(lines)))
-        found.append([_cells(lines[n], n + 1) for n in (i - 1, *body)])
-    return found
-
-
-def _cells(line: str, number: int) -> list[Cell]:
-    cells, at = [], 1
-    for part in BAR.split(line):
-        cells.append((part.strip().replace("\\|", "|"), number, at))
-        at += len(part) + 1
-    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
-
-
-def _csv(text: str, source: str) -> Iterator[list[Cell]]:
-    delimiter = max(",;\t", key=text.lstrip("\n").split("\n", 1)[0].count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
-    line = 1
-    try:
-        for cells in reader:
-            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
-            if asked:
-                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
-            if cells:
-                yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
-            line = reader.line_num + 1  # a quoted cell may have several lines
-    except csv.Error as error:
-        record = "".join(text.splitlines(keepends=True)[line - 1 :])
-        opened, ends = _open_quote(record, delimiter)
-        if opened is None:
-            raise Unreadable(source, line, 1, f"is no well-formed CSV: {error}") from None
-        before = record[:opened]
-        at = (line + before.count("\n"), opened - before.rfind("\n"))
-        closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
-        what = closed if ends < len(record) else "never closed"
-        why = f"is no well-formed CSV: the quote that opens here is {what}; close it where its cell ends"
-        raise Unreadable(source, *at, why) from None
-
-
-def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
-    """Return where the quoted cell begins that makes a record malformed CSV, and where its quote is closed too early.
-
-    The first is None if there is no such cell. The second is the record's length if the quote is never closed.
-    """
-    at = 0
-    while at < len(record):
-        if record[at] != '"':  # a quote inside a plain cell is a character like others
-            at = (
-                min((i for i in (record.find(delimiter, at), record.find("\n", at)) if i >= 0), default=len(record)) + 1
-            )
-            continue
-        closed = re.compile(r'(?:[^"]|"")*"(?!")').match(record, at + 1)
-        if not closed:
-            return at, len(record)
-        behind = record[closed.end() : closed.end() + 1]
-        if behind not in ("", delimiter, "\n", "\r"):
-            return at, closed.end()
-        at = closed.end() + 1
-    return None, 0

@@ -31,8 +31,11 @@ def read_trainer_state(path: Path) -> dict[str, Any]:
         raise Unreadable(str(path), 1, 1, f"holds a number that no run has: {str(error).split(';')[0]}") from None
     except RecursionError:
         raise Unreadable(str(path), 1, 1, "is nested too deeply") from None
+    if isinstance(state, dict) and "log_history" not in state and FIGURES.keys() & state.keys():
+        state = {"epoch": state.get("epoch"), "log_history": [state]}  # what a script saves at its end (`save_metrics`)
     if not isinstance(state, dict) or not isinstance(state.get("log_history"), list):
-        raise Unreadable(str(path), 1, 1, "is no trainer state: it has no log_history")
+        why = "is no trainer state: it has no log_history, and no figure of Trainer such as train_runtime"
+        raise Unreadable(str(path), 1, 1, why)
     figures: dict[str, Any] = {}
     for ours, theirs in (("steps", "global_step"), ("epochs", "epoch")):
         if _number(state.get(theirs)):

@@ -35,8 +35,8 @@ DEVICES = {"gpu", "gpus", "device", "devices", "card", "chip", "accelerator", "r
 MANY = {"k": 1e3, "thousand": 1e3, "kilo": 1e3, "m": 1e6, "million": 1e6, "mio": 1e6, "b": 1e9, "billion": 1e9}
 """Numbers that stand before a thing as a letter or a word."""
 
-ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu"}
-"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU."""
+ABBREVIATED = {"tps": "token/s", "tgs": "token/s/gpu", "ups": "update/s"}
+"""Short names that mean only one unit. Training frameworks print TGS for tokens a second and GPU, and fairseq UPS."""
 
 QUANTITIES = {
     ("time", "step"): ("seconds_per_step", False),

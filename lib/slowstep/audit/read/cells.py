@@ -1,0 +1,118 @@
+"""The cells of CSV and Markdown tables, each with its place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+from slowstep.audit.figures import COMMA, comma
+from slowstep.audit.read.columns import Unreadable
+
+Cell = tuple[str, int, int]
+"""The text of a cell with its line and column, counted from 1."""
+
+DIVIDER = re.compile(r"^(?=.*\|)\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+"""The line under the header of a Markdown table; a cell of it has one hyphen at least."""
+
+BORDER = re.compile(r"^\s*\+(?:[-=:]+\+)+\s*$")
+"""A line of a table that is drawn with signs, `+-----+------+`."""
+
+BAR = re.compile(r"(?<!\\)\|")
+"""What parts the cells of a Markdown table. A bar behind a backslash is a character of its cell."""
+
+
+def bare(header: str) -> str:
+    """Return a header in lower case, without the prefix that a tracker gives it."""
+    return re.sub(r"^(metrics|params|config|train)[./ ]", "", header.lower())
+
+
+def tables_in(text: str, source: str) -> list[list[list[Cell]]]:
+    """Return the tables of a text that have a header and a row; Unreadable if it is no well-formed CSV."""
+    lines = text.splitlines()
+    drawn = any(map(DIVIDER.match, lines)) or any(map(BORDER.match, lines))
+    found = _markdown(lines) if drawn else [_without_title(list(_csv(text, source)))]
+    return [table for table in found if len(table) > 1]
+
+
+def _without_title(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Return the rows of a CSV file without single cells before its header: a title, comments."""
+    wide = next((i for i, row in enumerate(rows) if len(row) > 1 and not row[0][0].startswith("#")), 0)
+    return rows[wide:]
+
+
+def _markdown(lines: list[str]) -> list[list[list[Cell]]]:
+    """Return the tables of the lines of a Markdown text: a header over a divider, and the lines that follow."""
+    found = []
+    read = 0
+    for i, line in enumerate(lines):
+        bordered = bool(BORDER.match(line))
+        if i <= read or not (bordered or DIVIDER.match(line)) or "|" not in lines[i - 1] or BORDER.match(lines[i - 1]):
+            continue
+        ends = (n for n in range(i + 1, len(lines)) if DIVIDER.match(lines[n]) or not _in_table(lines[n], bordered))
+        body = range(i + 1, next(ends, len(lines)))
+        read = body[-1] if body else i
+        found.append([_cells(lines[n], n + 1) for n in (i - 1, *body) if not BORDER.match(lines[n])])
+    return found
+
+
+def _in_table(line: str, bordered: bool) -> bool:
+    return "|" in line or (bordered and bool(BORDER.match(line)))
+
+
+def _cells(line: str, number: int) -> list[Cell]:
+    cells, at = [], 1
+    for part in BAR.split(line):
+        cells.append((part.strip().replace("\\|", "|"), number, at))
+        at += len(part) + 1
+    return cells[1:-1] if len(cells) > 1 and not cells[0][0] and not cells[-1][0] else cells
+
+
+def _csv(text: str, source: str) -> Iterator[list[Cell]]:
+    # a title or a comment may stand before the header
+    first = next((x for x in text.split("\n") if any(d in x for d in ",;\t") and not x.startswith("#")), "")
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            asked = next((i for i, cell in enumerate(cells, 1) if COMMA.match(cell)), 0) if delimiter == ";" else 0
+            if asked:
+                raise Unreadable(source, line, asked, comma(cells[asked - 1]))
+            if cells:
+                yield [(cell, line, i) for i, cell in enumerate(cells, 1)]
+            line = reader.line_num + 1  # a quoted cell may have several lines
+    except csv.Error as error:
+        record = "".join(text.splitlines(keepends=True)[line - 1 :])
+        opened, ends = _open_quote(record, delimiter)
+        if opened is None:
+            raise Unreadable(source, line, 1, f"is no well-formed CSV: {error}") from None
+        before = record[:opened]
+        at = (line + before.count("\n"), opened - before.rfind("\n"))
+        closed = f"closed in line {line + record.count(chr(10), 0, ends)}, inside a cell"
+        what = closed if ends < len(record) else "never closed"
+        why = f"is no well-formed CSV: the quote that opens here is {what}; close it where its cell ends"
+        raise Unreadable(source, *at, why) from None
+
+
+def _open_quote(record: str, delimiter: str) -> tuple[int | None, int]:
+    """Return where the quoted cell begins that makes a record malformed CSV, and where its quote is closed too early.
+
+    The first is None if there is no such cell. The second is the record's length if the quote is never closed.
+    """
+    at = 0
+    while at < len(record):
+        if record[at] != '"':  # a quote inside a plain cell is a character like others
+            at = (
+                min((i for i in (record.find(delimiter, at), record.find("\n", at)) if i >= 0), default=len(record)) + 1
+            )
+            continue
+        closed = re.compile(r'(?:[^"]|"")*"(?!")').match(record, at + 1)
+        if not closed:
+            return at, len(record)
+        behind = record[closed.end() : closed.end() + 1]
+        if behind not in ("", delimiter, "\n", "\r"):
+            return at, closed.end()
+        at = closed.end() + 1
+    return None, 0

@@ -1,0 +1,109 @@
+"""The course of a run in a table: rows that follow each other by a step column are one run, and no repeats of it.
+
+Steps that follow each other are not independent of each other, so that their spread says nothing about noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from slowstep.audit.figures import parse
+
+POSITIONS = {"step", "_step", "iter", "iteration", "global_step", "trainer/global_step"}
+"""Headers of columns that say at which step a row was written."""
+
+BESIDE_POSITION = {"epoch", "learning_rate", "lr"}
+"""Headers of columns that change as training goes on, and so are no settings of a run beside a step column."""
+
+SETTLED = 0.5
+"""The share of a course, from its beginning on, that does not count, since the first steps include the start."""
+
+WHOLE = {"seconds", "minutes", "hours", "cost", "steps", "samples", "epochs", "saves", "seconds_saving"}
+"""Figures that grow as training goes on, so that the last one counts and not the middle one."""
+
+
+def position_of(headers: Sequence[str], body: Sequence[Sequence[str]]) -> int | None:
+    """Return the column by which rows follow each other as the course of a run; None if there is none.
+
+    Its numbers rise from row to row while all words beside it stay the same.
+    """
+    for i, header in enumerate(headers):
+        if header.lower().replace(" ", "_") not in POSITIONS:
+            continue
+        steps: dict[Hashable, list[float]] = {}
+        for cells in body:
+            at = number(cells[i]) if i < len(cells) else None
+            if at is not None:
+                steps.setdefault(tuple(c for c in cells if c.strip() and number(c) is None), []).append(at)
+        if any(a < b for each in steps.values() for a, b in pairwise(each)):
+            return i
+    return None
+
+
+def number(text: str) -> float | None:
+    """Return the number that a cell holds; None if it holds another text."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def repeat_key(row: Mapping[str, Any]) -> Hashable:
+    """Return what two rows have in common if they are repeats of one measurement."""
+    kinds = (frozenset(row["figures"]), frozenset(row["phases"]))
+    return row["label"], frozenset(row["settings"].items()), *kinds
+
+
+def courses_of(rows: Sequence[dict[str, Any]], steps: Sequence[float | None], name: str) -> list[dict[str, Any]]:
+    """Join the rows of each course to one row, with the median of the later half of its figures.
+
+    `steps` are the steps of the rows. Rows without a name of their own are called `name` if they form a course.
+    """
+    groups: dict[Hashable, list[tuple[float, dict[str, Any]]]] = {}
+    for i, (row, at) in enumerate(zip(rows, steps, strict=True)):
+        label = row["label"] if row["named"] else ""
+        words = frozenset((key, text) for key, text in row["unknown"].items() if number(text) is None)
+        key = i if at is None else (label, frozenset(row["settings"].items()), words)
+        groups.setdefault(key, []).append((at or 0.0, row))
+    return [_course(each, name) for group in groups.values() for each in _rising(group)]
+
+
+def _rising(group: Sequence[tuple[float, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each course. A step that comes before a course's first one begins another course."""
+    found: list[dict[str, Any]] = []
+    first = last = 0.0
+    for at, row in group:
+        if found and at <= first and at < last:
+            yield found
+            found = []
+        first, last = first if found else at, at
+        found.append(row)
+    yield found
+
+
+def _course(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    if len(rows) == 1:
+        return rows[0]
+    first = rows[0]
+    found = {part: _middle([row[part] for row in rows]) for part in ("figures", "phases")}
+    unknown = {key: text for key, text in first["unknown"].items() if all(r["unknown"].get(key) == text for r in rows)}
+    said = {"label": first["label"] if first["named"] else name, "unknown": unknown}
+    return first | found | said | {"out_of_memory": any(row["out_of_memory"] for row in rows)}
+
+
+def _middle(each: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the median of the later half of each figure, and the last of those that grow."""
+    values: dict[str, list[str]] = {}
+    for figures in each:
+        for quantity, value in figures.items():
+            values.setdefault(quantity, []).append(value)
+    return {quantity: given[-1] if quantity in WHOLE else middle(given) for quantity, given in values.items()}
+
+
+def middle(values: Sequence[str]) -> str:
+    """Return the median of the later half of figures, with its digits."""
+    later = values[int(SETTLED * len(values)) :]
+    size = {value: parse(value).middle for value in set(later)}
+    return sorted(later, key=lambda value: size[value])[len(later) // 2]

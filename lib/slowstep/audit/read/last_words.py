@@ -1,0 +1,60 @@
+"""Trainer's last words on a training, as figures: printed by Python or as JSON, or as a list of metrics."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from slowstep.audit.figures import figure
+from slowstep.audit.read.columns import seconds_of
+from slowstep.audit.read.progress_bars import Said
+from slowstep.audit.read.trainer_state import FIGURES, refuse_odd
+
+
+def samples_of(end: dict[str, Any]) -> dict[str, Any]:
+    """Return the samples a step. Speeds over the whole time include evaluations and saves, but their ratio does not."""
+    try:
+        step = figure(end["samples_per_second"]) / figure(end["steps_per_second"])
+    except (KeyError, ValueError):
+        return {}
+    return {"samples_per_step": f"{step.low:.6g} - {step.high:.6g}"} if step.bounded else {}
+
+
+def steps_of(end: dict[str, Any]) -> float:
+    """Return the steps of a training by Trainer's last words."""
+    try:
+        return figure(end["steps_per_second"]).middle * figure(end["seconds"]).middle
+    except (KeyError, ValueError):
+        return -math.inf
+
+
+def last_words(said: Said, path: Path) -> tuple[int, dict[str, Any]]:
+    """Return Trainer's last words on a training, over all of its time, as figures, with their place in the log."""
+    try:
+        held = _block(said.text) if said.text.startswith("*") else ast.literal_eval(_as_python(said.text))
+    except (ValueError, SyntaxError, RecursionError):
+        return said.at, {}
+    for name in FIGURES.keys() & held.keys():
+        before = said.text[: said.text.index(name) - 1]
+        line, column = said.line + before.count("\n"), len(before) - before.rfind("\n")
+        refuse_odd(name, held[name], path, (line, column if "\n" in before else said.column + len(before)))
+    return said.at, {ours: str(held[name]) for name, ours in FIGURES.items() if name in held}
+
+
+def _as_python(text: str) -> str:
+    """Return a dictionary that Python or JSON wrote, with its words and numpy's numbers as Python's literals."""
+    text = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", text)
+    text = re.sub(
+        r"(?<=: )(-?(?:nan|inf|infinity))\b", r"'\1'", text, flags=re.IGNORECASE
+    )  # as of a loss that diverged
+    words = {"null": "None", "true": "True", "false": "False"}
+    return re.sub(r"(?<=: )(null|true|false)\b", lambda found: words[found[1]], text)
+
+
+def _block(text: str) -> dict[str, Any]:
+    """Return the names and values of Trainer's metrics, `train_runtime = 0:20:34.56`, with times in seconds."""
+    pairs = (line.split("=", 1) for line in text.splitlines()[1:])
+    return {name.strip(): (seconds_of(value.strip()) or (value.strip(), ""))[0].split(" ±")[0] for name, value in pairs}

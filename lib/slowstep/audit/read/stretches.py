@@ -1,0 +1,84 @@
+"""The bars of one name and total, one after the other, with the paces that they show."""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from dataclasses import dataclass, field, replace
+
+from slowstep.audit.figures import parse
+from slowstep.audit.read.columns import in_own_unit
+from slowstep.audit.read.unit_grammar import ratio
+
+MANY = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""The letters with which tqdm scales counts (`unit_scale`)."""
+
+CLOCKS = 2
+"""The seconds by which the clocks of a training's processes may be apart in their bars."""
+
+BEHIND = 0.05
+"""The share of a training by which its processes may be apart in a log that all of them write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A pace in the kit's own unit."""
+
+    text: str
+    quantity: str
+    seconds: float
+    """The seconds of what the bar counts."""
+
+    @property
+    def counts(self) -> str:
+        """Return what the bar counts: "step", "sample", "token" or "epoch"."""
+        return self.quantity.removeprefix("seconds_per_").removesuffix("s_per_second")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def pace_of(text: str, unit: str) -> Pace | None:
+    """Return the pace that a bar shows, as in `2.13s/it`; None if it counts something else, such as bytes."""
+    found = ratio(unit)
+    if not found and unit[:1] in MANY and (found := ratio(unit[1:])):  # `1.20kit/s`
+        found = replace(found, scale=found.scale * MANY[unit[0]])
+    if not found or float(text) <= 0:
+        return None
+    try:
+        quantity, number = in_own_unit(found.quantity, text, found.scale, found.inverted)
+        size = parse(number).middle
+    except ValueError:  # no run has such a pace
+        return None
+    return Pace(number, quantity, size if quantity.startswith("seconds_per") else 1 / size)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Bars of one name and total whose counts and clock never fall, with their paces."""
+
+    at: int
+    """The place of the first bar in the log, in characters."""
+    name: str
+    total: int
+    first: int
+    last: int
+    paces: list[Pace] = field(default_factory=list)
+    done: array[int] = field(default_factory=lambda: array("q"))
+    """The count of each bar."""
+    elapsed: array[int] = field(default_factory=lambda: array("q"))
+    """The seconds that each bar showed as elapsed."""
+
+    @property
+    def counts(self) -> str:
+        """Return what the bar counts: "step", "sample", "token" or "epoch"."""
+        return self.paces[0].counts
+
+    def add(self, done: int, elapsed: int, pace: Pace) -> None:
+        """Add the next bar."""
+        self.last = done
+        self.paces.append(pace)
+        self.done.append(done)
+        self.elapsed.append(elapsed)
+
+    def began_before(self, elapsed: int) -> bool:
+        """Return whether a bar that shows so many seconds may go on with this one's clock, and did not start anew."""
+        return elapsed >= self.elapsed[-1] - max(CLOCKS, BEHIND * self.elapsed[-1])

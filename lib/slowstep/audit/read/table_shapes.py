@@ -1,0 +1,85 @@
+"""Tables of other shapes, turned into one row a run: a chart's export, figures in lines, units below the header."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from slowstep.audit.read.cells import Cell, bare
+from slowstep.audit.read.columns import OTHERS, column, is_number, plain
+from slowstep.audit.read.courses import POSITIONS
+from slowstep.audit.read.unit_grammar import TIMES, ratio
+
+Table = Sequence[Sequence[Cell]]
+
+CHART = re.compile(r"(?P<run>.+?) - (?P<metric>.+?)(?P<end>__(?:MIN|MAX))?")
+"""A header of the export of one of W&B's charts: the run, the metric, and whether it is an end of a smoothed range."""
+
+CHANGE = re.compile(r"[-+−]?[\d.,]+\s*[%x×]")
+"""A cell that says how two others differ."""
+
+
+def reshaped(table: Table, given: Mapping[str, str]) -> Table:
+    """Return a table with a header and a row a run; one that has this shape stays as it is.
+
+    Headers that are `given` a meaning leave the table as it is.
+    """
+    table = _without_empty_ends(table)
+    if any(plain(cell[0]) in given for cell in table[0]):
+        return table
+    return _of_chart(_transposed(_with_units(table)))
+
+
+def _without_empty_ends(table: Table) -> Table:
+    """Return the table without empty cells behind the last column, which a delimiter at the end of a line makes."""
+    header, *body = table
+    wide = len(header)
+    return [header, *(r[:wide] if len(r) > wide and not any(c[0].strip() for c in r[wide:]) else r for r in body)]
+
+
+def _with_units(table: Table) -> Table:
+    """Return the table with units that stand in the row below the header as a part of it."""
+    header, *body = table
+    units = [plain(cell[0]) for cell in body[0]] if len(body) > 1 else []
+    if not any(units) or len(units) != len(header) or not all(_is_unit(unit) for unit in units if unit):
+        return table
+    return [[(f"{n} ({u})" if u else n, *place) for (n, *place), u in zip(header, units, strict=True)], *body[1:]]
+
+
+def _is_unit(text: str) -> bool:
+    said = text.strip("()[]").lower()
+    return said in TIMES or ratio(said) is not None or any(said in units for units in OTHERS.values())
+
+
+def _transposed(table: Table) -> Table:
+    """Return the table with its lines as columns if these are figures by name, and its columns are none."""
+    header, *body = table
+    if any(len(row) != len(header) for row in body) or len(header) < 2:
+        return table
+    named = [column(cell[0], set()).kind in ("figure", "timed", "phase") for cell in header]
+    lines = [column(row[0][0], set()).kind in ("figure", "timed", "phase") for row in body]
+    numbers = all(is_number(cell[0]) for row, figure in zip(body, lines, strict=True) if figure for cell in row[1:])
+    if any(named) or not any(lines) or not numbers:
+        return table
+    runs = [i for i in range(1, len(header)) if not all(CHANGE.fullmatch(plain(row[i][0])) for row in body)]
+    first = [("run", *header[0][1:]), *(row[0] for row in body)]
+    return [first, *([header[i], *(row[i] for row in body)] for i in runs)]
+
+
+def _of_chart(table: Table) -> Table:
+    """Return the export of a chart with a column for the run, and one for each metric."""
+    header, *body = table
+    each = [CHART.fullmatch(plain(cell[0])) for cell in header[1:]]
+    if plain(header[0][0]).lower() not in POSITIONS or not each or not all(each):
+        return table
+    kept = [(i, found["run"], bare(found["metric"])) for i, found in enumerate(each, 1) if not found["end"]]
+    metrics = list(dict.fromkeys(metric for _, _, metric in kept))
+    place = header[0][1:]
+    found = [[("run", *place), header[0], *((metric, *place) for metric in metrics)]]
+    for run in dict.fromkeys(run for _, run, _ in kept):
+        columns = {metric: i for i, own, metric in kept if own == run}
+        for row in body:
+            if len(row) == len(header):
+                own = [row[columns[m]] if m in columns else ("", *row[0][1:]) for m in metrics]
+                found.append([(run, *row[0][1:]), row[0], *own])
+    return found

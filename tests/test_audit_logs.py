@@ -1,0 +1,248 @@
+"""Progress bars in console logs: which of them count steps, and whether their clocks bear out what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowstep.audit import audit
+from slowstep.audit.figures import figure, parse
+from slowstep.audit.read import Unreadable, read_file
+from slowstep.settings.load import validate
+
+
+def bar(name: str, done: int, total: int, elapsed: float, pace: str) -> str:
+    """One bar of tqdm, as it is redrawn."""
+    clock = f"{int(elapsed) // 60:02}:{int(elapsed) % 60:02}"
+    return f"\r{name}{': ' * bool(name)}{done * 100 // total:3}%|##| {done}/{total} [{clock}<01:00,  {pace}]"
+
+
+def run(name: str, first: int, last: int, total: int, step: float, start: float = 0.0) -> str:
+    """The bars of a run from one count to another, each of whose steps takes `step` seconds."""
+    return "".join(
+        bar(name, n, total, start + (n - first + 1) * step, f"{step:.2f}s/it") for n in range(first, last + 1)
+    )
+
+
+def read(text: str, tmp_path: Path) -> list[dict]:
+    path = tmp_path / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return [row["figures"] for row in read_file(path)]
+
+
+@pytest.mark.parametrize("outer", ["Epoch", "Epochs", "Training", "", "fit"])
+@pytest.mark.parametrize("inner", ["Batch", "Iteration", "train", ""])
+def test_a_bar_that_another_one_makes_up_counts_epochs(outer: str, inner: str, tmp_path: Path) -> None:
+    """Whatever both are called; the validation in each epoch is none of its steps."""
+    colour = "\x1b[A\x1b[A"
+    text = "".join(
+        run(inner, 1, 50, 50, 2.0)
+        + colour
+        + run("Validation", 1, 10, 10, 1.0)
+        + bar(outer, n, 3, 120 * n, "120.00s/it")
+        for n in (1, 2, 3)
+    )
+
+    assert [{"seconds_per_step": ["2.00"] * 3, "steps_per_epoch": 50}] == read(text, tmp_path)
+
+
+def test_an_evaluation_between_two_steps_makes_them_no_epochs(tmp_path: Path) -> None:
+    """Only some counts of the training's bar come after a whole run of another one."""
+    text = run("Map", 1, 300, 300, 0.1) + run("", 1, 10, 20, 3.0) + run("Evaluating", 1, 9, 9, 1.0)
+    text += run("", 11, 20, 20, 3.0, start=40)
+
+    assert [{"seconds_per_step": "3.00", "steps": 20}] == read(text, tmp_path)
+
+
+def test_a_bar_over_epochs_or_steps_is_asked_about(tmp_path: Path) -> None:
+    """A bar `Epoch` without a number that runs once could count either; where it says epochs, it is read."""
+    with pytest.raises(Unreadable) as refused:
+        read(run("Epoch", 1, 10, 10, 20.0), tmp_path)
+
+    assert "does it count epochs, or the steps of one epoch?" in str(refused.value)
+    assert [{"seconds_per_epoch": "20.00", "epochs": 10}] == read(
+        run("Training", 1, 10, 10, 20.0).replace("s/it", "s/epoch"), tmp_path
+    )
+
+
+def test_a_resumed_run_is_measured_part_by_part(tmp_path: Path) -> None:
+    """Trainer's time is that of the last part alone, and so are neither steps nor seconds in all."""
+    ends = "{'train_runtime': 400.0, 'train_samples_per_second': 4.0, 'train_steps_per_second': 0.5}"
+    path = tmp_path / "train.log"
+    path.write_text(run("", 1, 100, 200, 2.0) + run("", 101, 200, 200, 4.0) + ends)
+    reported = {"name": "own", "reported": {"files": [str(path)]}}
+    (row,) = audit(validate(reported, "own")).runs
+
+    assert [2.0, 4.0] == row.repeats["seconds_per_step"]
+    assert not {"steps", "seconds"} & row.given.keys()
+    assert () == row.solved.contradictions
+
+
+def test_a_last_bar_that_shows_a_mean_of_skipped_steps_does_not_count(tmp_path: Path) -> None:
+    """Steps that a resumed run skipped took no time: 19 steps took 38 s, and tqdm says 25 steps a second."""
+    text = bar("", 981, 1000, 2, "490.50it/s") + bar("", 1000, 1000, 40, "25.00it/s")
+    (figures,) = read(text, tmp_path)
+    low, high = map(float, figures["seconds_per_step"].split(" - "))
+
+    assert low < 2.0 < high
+    assert (high - low) / 2.0 == pytest.approx(2 / 38, rel=0.1)
+
+
+def test_evaluations_are_left_out_of_a_pace(tmp_path: Path) -> None:
+    """The clock goes on in them, and the later bars show what a step takes all the same."""
+    text, elapsed = "", 0.0
+    for n in range(1, 201):
+        elapsed += 0.5 + 25 * (n % 40 == 0)
+        text += bar("", n, 200, elapsed, "2.00it/s")
+
+    assert [{"steps_per_second": "2.00", "steps": 200}] == read(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "figures"),
+    [
+        ("1.20kit/s", {"steps_per_second": 1200, "steps": 100_000}),
+        ("1200.50tok/s", {"tokens_per_second": 1200.5}),
+        ("1.00ktok/s", {"tokens_per_second": 1000}),
+    ],
+)
+def test_scaled_bars_and_bars_of_tokens_are_read(shown: str, figures: dict, tmp_path: Path) -> None:
+    """As `unit` and `unit_scale` make them, in colour, and after days."""
+    text = "".join(
+        f"\r\x1b[32m{n:3}%\x1b[0m|##| {n}.0k/100k "
+        f"[1 day, 3:{int(n / 1.2) // 60:02}:{int(n / 1.2) % 60:02}<2 days, 1:00:00, \x1b[34m{shown}\x1b[0m]"
+        for n in range(1, 100)
+    )
+
+    (found,) = read(text, tmp_path)
+
+    assert figures == {name: round(figure(value).middle, 3) for name, value in found.items()}
+
+
+# -- speeds in words --
+
+
+def lines(text: str, times: int = 12) -> str:
+    """A line of a log, several times, the first ones slower."""
+    return "".join(text.format(n=n, slow=9 if n < 3 else 2) + "\n" for n in range(times))
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        (
+            " iteration {n}00/ 50000 | elapsed time per iteration (ms): {slow}345.6 | learning rate: 1.5E-04 | "
+            "global batch size:   256 | lm loss: 3.2E+00 |",
+            {"seconds_per_step": 2.3456, "samples_per_step": 256},
+        ),
+        (
+            "\x1b[31mstep: {n}  \x1b[32mloss: 7.8  memory: 47.39GiB(49%)  \x1b[34mtps: {slow},812  \x1b[35mmfu: 45.7%",
+            {"tokens_per_second": 2812, "mfu": 45.7},
+        ),
+        ("epoch 001: {n}00 / 1000 loss=8.1, ppl=300.1, ups={slow}.51, bsz=512, wall=50", {"steps_per_second": 2.51}),
+        ("782/782 [=====] - 25s {slow}2ms/step - loss: 1.2 - val_loss: 0.4", {"seconds_per_step": 0.022}),
+        (
+            "step={n}, RunningAvgSamplesPerSec=28.15, CurrSamplesPerSec={slow}8.30, MemAllocated=12.3GB",
+            {"samples_per_second": 28.3},
+        ),
+        (
+            "Train throughput/device/samples_per_sec: {slow}3.47, "
+            "throughput/device/batches_per_sec: 0.02, time/epoch: 0",
+            {"samples_per_second_per_device": 23.47},
+        ),
+        ("completed step: {n}, seconds: {n}.1, Tokens/s/device: {slow}838.1", {"tokens_per_second_per_device": 2838.1}),
+        ("{{'loss': 1.0, 'epoch': {n}, 'tokens_per_second': {slow}096.0}}", {"tokens_per_second": 2096}),
+        ("{n}0it [00:{n:02}, {slow}.50it/s]", {"steps_per_second": 2.5}),
+        ("epoch {n} tps: {slow}812 lr: 1e-3 data_time: 0.01 memory: 4512", {"tokens_per_second": 2812}),
+        ("INFO:tensorflow:global_step/sec: {slow}.25", {"steps_per_second": 2.25}),
+        ("Step {n} | {slow}.25 s/it | 1,300 examples seen", {"seconds_per_step": 2.25}),
+    ],
+)
+def test_speeds_in_words_are_read(line: str, figures: dict, tmp_path: Path) -> None:
+    """By the grammar of tables, as one figure: the median of the later half; totals and losses are none."""
+    (found,) = read(lines(line), tmp_path)
+
+    assert figures == {name: pytest.approx(round(parse(value).middle, 6)) for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("iter {n}: loss 4.0, time {slow}50.00ms, lr 0.1", "'time 950.00ms' in 12 lines: is it of a step, an epoch or"),
+        (
+            "step {n} | throughput: {slow}812 | loss: 1.2",
+            "'throughput 9812' in 12 lines: is it samples or tokens a second",
+        ),
+        ("{{'loss': 1.0, 'step_time': {slow}.0}}", "'step_time 9.0' in 12 lines: in what unit?"),
+        ("Epoch: [0][{n}/100]\tTime  {slow}.412 ( 0.520)\tLoss 6.9", "'Time 9.412' in 12 lines: is it of a step"),
+        ("Map: 9000 examples [00:0{slow}, 9000 examples/s]", "no lines say a number with a unit"),
+        ("eval {n}: 9000 samples/s", "no lines say a number with a unit"),
+    ],
+)
+def test_what_could_be_several_speeds_is_named(line: str, words: str, tmp_path: Path) -> None:
+    """Nothing is guessed, and what was found stands in the message with its question."""
+    with pytest.raises(Unreadable) as refused:
+        read(lines(line), tmp_path)
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{"train_runtime": {0}, "train_samples_per_second": 5.18, "train_steps_per_second": 0.081}}',
+        "INFO:\n{{\n  'train_runtime': np.float64({0}),\n  'train_samples_per_second': 5.18,\n"
+        "  'train_loss': nan, 'train_steps_per_second': 0.081}}",
+        "***** train metrics *****\n  epoch = 3.0\n  train_runtime            = 0:20:34.56\n"
+        "  train_samples_per_second =  5.18\n  train_steps_per_second   = 0.081\n",
+        "{{'train_runtime': {0}, 'train_samples_per_second': 5.18, 'train_steps_per_second': 0.081}}\n"
+        "***** train metrics *****\n  train_runtime = 0:20:34.56\n",
+    ],
+)
+def test_trainers_last_words_are_read_however_they_are_printed(text: str, tmp_path: Path) -> None:
+    """As Python or JSON, with numpy's numbers, or as a list of metrics; what is said twice counts once."""
+    (found,) = read(text.format("1234.56"), tmp_path)
+
+    assert {"seconds": "1234.56", "samples_per_second": "5.18", "steps_per_second": "0.081"} == found
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\0\x01\xff\xfe" * 300, "is no text"),
+        ("step 1".encode("utf-16-le") * 30, "is no text"),
+        (b"{'train_runtime': nan}\n", "expected a number, 0 or more, found 'nan'"),
+    ],
+)
+def test_a_file_without_text_is_told(content: bytes, words: str, tmp_path: Path) -> None:
+    """An empty log, another file under a log's name; a figure is told as it stands there."""
+    (tmp_path / "train.log").write_bytes(content)
+    with pytest.raises(Unreadable) as refused:
+        read_file(tmp_path / "train.log")
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "1/2 [99999999999999999999:00<00:01, 1.00s/it]",
+        "999999999999T/999999999999T [00:01<00:01, 1.00s/it]",
+        "1/2 [00:01<00:01, 0.{zeros}1s/it]",
+        "1/2 [00:01<00:01, {nines}it/s]",
+        "step 1 | {nines} s/it | time {nines}ms",
+    ],
+)
+def test_numbers_that_no_run_has_never_crash(odd: str, tmp_path: Path) -> None:
+    """Beside sound bars and alone they are a row, or a message with the place."""
+    line = odd.format(zeros="0" * 120, nines="9" * 120)
+    beside = read(line + "\n" + run("", 1, 20, 20, 2.0), tmp_path)
+    try:
+        alone = read((line + "\n") * 3, tmp_path)
+    except Unreadable as refused:
+        alone = [str(refused).startswith(f"{tmp_path}")]
+
+    assert all(beside)
+    assert all(alone)

@@ -1,0 +1,333 @@
+"""Tables of many rows, of a run's course, and with columns whose meaning nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slowstep.audit import Audit, FindingKind, audit
+from slowstep.audit.read import Unreadable, read_file, read_table
+from slowstep.audit.read.tables import table_rows
+from slowstep.audit.terminal_lines import claim_lines
+from slowstep.settings.load import validate
+
+
+def report(table: str, *claims: dict) -> Audit:
+    """Audit a table by itself."""
+    return audit(validate({"name": "own", "reported": {"table": table, "claims": list(claims)}}, "own"))
+
+
+def claim(factor: str | None = None, speed_up: str = "2.5") -> dict:
+    return {"text": "b is faster", "baseline": "a", "treatment": "b", "factor": factor, "speed_up": speed_up}
+
+
+# -- the course of a run --
+
+
+def test_a_history_of_steps_is_one_run(tmp_path: Path) -> None:
+    """However long it is; the median of its later half counts, and epochs and the learning rate tell no runs apart."""
+    path = tmp_path / "train.csv"
+    steps = "".join(f"{i},{i / 100},{0.1 / (i + 1):.6f},{9000 if i < 999 else 4000 + i % 3}\n" for i in range(20_000))
+    path.write_text("step,epoch,learning_rate,tokens/s\n" + steps)
+    (row,) = read_table(path)
+
+    assert ("train", {"tokens_per_second": "4001"}, {}) == (row["label"], row["figures"], row["settings"])
+
+
+def test_steps_of_one_run_are_no_repeats() -> None:
+    """Their spread says nothing about noise; a run that begins anew is measured again."""
+    lines = "\n".join(f"{run},{i},8,{pace + i % 2 / 100:.2f}" for run, pace in (("a", 2), ("b", 1)) for i in range(40))
+    header = "run,step,per_device_train_batch_size,s/it\n"
+    once, rows = (
+        [(r["label"], r["figures"]) for r in table_rows(header + text, "t")] for text in (lines, f"{lines}\n{lines}")
+    )
+
+    assert [("a", {"seconds_per_step": ["2.01", "2.01"]}), ("b", {"seconds_per_step": ["1.01", "1.01"]})] == rows
+    assert [("a", {"seconds_per_step": "2.01"}), ("b", {"seconds_per_step": "1.01"})] == once
+
+
+def test_rows_of_a_history_need_not_hold_every_figure() -> None:
+    """A time that grows counts as its end, and a line of evaluation has no speed."""
+    table = "global_step,samples/s,total time (s)\n10,8.0,100\n10,,\n20,8.1,200\n20,,\n30,8.2,300\n30,,310\n"
+    (row,) = table_rows(table, "t.csv")
+
+    assert {"samples_per_second": "8.2", "seconds": "310"} == row["figures"]
+
+
+def test_runs_of_a_history_are_told_apart_by_their_numbers() -> None:
+    """Where no other column names them."""
+    lines = "".join(f"{i},{run},{10 * run}\n" for run in (1, 2) for i in range(5))
+    found = [(row["label"], row["figures"]) for row in table_rows("iteration,run_id,samples/s\n" + lines, "t")]
+
+    assert [("1", {"samples_per_second": "10"}), ("2", {"samples_per_second": "20"})] == found
+
+
+def test_numbered_measures_are_no_course() -> None:
+    """What was changed stands beside the number."""
+    table = "step,change,s/it\n1,baseline,2.0\n2,bf16,1.5\n3,compiled,1.2\n"
+
+    assert ["2.0", "1.5", "1.2"] == [row["figures"]["seconds_per_step"] for row in table_rows(table, "t")]
+
+
+# -- columns of unknown meaning --
+
+
+@pytest.mark.parametrize(
+    ("header", "a", "b"), [("GPU", "A100", "H100"), ("nodes", "1", "2"), ("storage", "NFS", "NVMe")]
+)
+def test_a_column_nobody_read_confounds_a_claim(header: str, a: str, b: str) -> None:
+    """The factor that is blamed may not be the cause; without a factor the difference is told."""
+    table = f"| run | {header} | per_device_train_batch_size | s/it |\n|--|--|--|--|\n"
+    table += f"| a | {a} | 8 | 2.00 |\n| b | {b} | 16 | 1.60 |\n"
+    blamed, told = report(table, claim("per_device_train_batch_size"), claim()).claims
+
+    assert "can't be decided from these figures" == str(blamed.judgement)
+    assert f"also differ in {header} ({a}, {b}), which was not read" in blamed.reason
+    assert f"also differ in {header} ({a}, {b}), which was not read" in told.reason
+
+
+def test_a_column_of_results_confounds_nothing() -> None:
+    """A loss, a remark or a speed-up is what came out."""
+    table = "| run | per_device_train_batch_size | s/it | loss | vs. a | note | peak temp |\n|--|--|--|--|--|--|--|\n"
+    table += "| a | 8 | 2.000 | 1.2 | 1x | fine | 71 |\n| b | 16 | 1.600 | 1.1 | 2.5x | hot | 80 |\n"
+    (held,) = report(table, claim("per_device_train_batch_size")).claims
+
+    assert "holds" == str(held.judgement)
+    assert [] == [f for f in held.findings if f.kind is FindingKind.CONFOUNDED]
+
+
+def test_merged_cells_hold_for_the_rows_below() -> None:
+    """An empty first cell is the one above it."""
+    table = "| GPU | per_device_train_batch_size | s/it |\n|--|--|--|\n"
+    table += "| A100 | 8 | 2.0 |\n| | 16 | 3.0 |\n| H100 | 8 | 1.0 |\n| | 16 | 1.6 |\n"
+    lines = claim_lines(report(table))
+
+    assert ["GPU" in line for line in lines[:3]] == [False, True, True]
+
+
+@pytest.mark.parametrize("header", ["seq len", "seq_len", "Sequence length", "max_seq_length", "context length"])
+def test_the_length_of_a_sample_has_many_names(header: str, tmp_path: Path) -> None:
+    """Half the length is no equal work, in a table and in an export."""
+    table = f"run,{header},samples/s\na,2048,4.00\nb,512,16.0\n"
+    (judged,) = report(table, claim(speed_up="4")).claims
+    path = tmp_path / "export.csv"
+    path.write_text(
+        table.replace("run,", "Name,")
+        .replace("samples/s", "train_samples_per_second,State")
+        .replace("0\n", "0,finished\n")
+    )
+
+    assert [2048, 512] == [row["settings"]["max_length"] for row in read_table(path)]
+    assert "can't be decided from these figures" == str(judged.judgement)
+
+
+# -- figures that another unit or another step explains --
+
+
+def test_an_optimizer_step_is_a_step(tmp_path: Path) -> None:
+    """Beside columns of other phases it is the optimizer's phase; what only begins with a phase's name is none."""
+    alone = table_rows("run,optimizer step (ms)\na,2000\n", "t")[0]
+    beside = table_rows("run,s/it,forward (ms),optimizer step (ms)\na,2.0,500,200\n", "t")[0]
+    other = table_rows("run,s/it,forward FLOPs (s),data size (m),optimizer state (m)\na,2.0,5,20,30\n", "t")[0]
+
+    assert ["seconds_per_step"] == [*alone["figures"]]
+    assert ({"forward", "optimizer"}, {"seconds_per_step"}) == (set(beside["phases"]), set(beside["figures"]))
+    assert {} == other["phases"]
+
+
+def test_steps_that_count_micro_batches_are_asked_about() -> None:
+    """Four times as many steps with four micro-batches a step are no fault of the other figures."""
+    table = "run,per_device_train_batch_size,gradient_accumulation_steps,samples/s,it/s\n"
+    found = report(table + "a,8,4,16.0,2.00\nb,8,1,15.0,1.88\n", claim(speed_up="0.94"))
+
+    assert [] == [f for f in found.findings if f.kind is FindingKind.ARITHMETIC]
+    assert ["Do the steps of 'a' count micro-batches?"] == [q[:40] for q in found.questions if "micro" in q]
+    assert "can't be decided from these figures" == str(found.claims[0].judgement)
+
+
+@pytest.mark.parametrize(
+    ("time", "what"),
+    [("350", "a unit and its thousandth"), ("21", "minutes and seconds"), ("1260", "hours and seconds")],
+)
+def test_a_time_in_another_unit_is_named(time: str, what: str) -> None:
+    """32 samples a step are right where 350 are milliseconds; nobody is told that the samples are wrong."""
+    (fault,) = report(f"run,samples_per_step,step time (s),samples/s\na,32,{time},91.4\n").findings
+
+    assert fault.text.endswith(f"Were {what} confused in s/step or samples/s?")
+    assert "should be" not in fault.text
+
+
+def test_rows_of_one_batch_with_a_thousand_times_the_samples_are_asked_about() -> None:
+    """213 s of one row are as much work as 0.213 s."""
+    found = report("run,per_device_train_batch_size,s/it,samples/s\nA,32,213,150\nB,32,2.13,15.0\nC,32,1.07,29.9\n")
+
+    assert ["By their figures a step of 'A' has 1"] == [q[:36] for q in found.questions if "thousandth" in q]
+
+
+@pytest.mark.parametrize("size", ["1.0", "2.0"])
+def test_tokens_of_a_sample_that_differ_leave_a_claim_open(size: str) -> None:
+    """As many samples a second of the same length are no twice as fast: one row counts padding, or the texts differ."""
+    table = "run,per_device_train_batch_size,max_length,tokens/s,samples/s\nb,8,1024,8192,8.00\na,8,1024,4096,8.00\n"
+    (judged,) = report(table, claim(speed_up=size)).claims
+
+    assert "can't be decided from these figures" == str(judged.judgement)
+    assert "count padding" in judged.reason
+
+
+def test_a_claim_that_says_what_equal_work_says_is_in_no_trap() -> None:
+    """Hours of three epochs and of one; cost is cheap and not fast."""
+    table = "run,epochs,hours,samples_per_epoch,cost\na,3,6.00,10000,12.00\nb,1,1.00,10000,2.00\n"
+    claims = [
+        claim(speed_up=size) | {"quantity": unit} for size, unit in (("2", "hours"), ("6", "hours"), ("6", "cost"))
+    ]
+    traps = [[f.text for f in c.findings if f.kind is FindingKind.UNIT] for c in report(table, *claims).claims]
+
+    assert [0, 1, 1] == [len(each) for each in traps]
+    assert "'b' is 6.00 times as cheap" in traps[2][0]
+
+
+def test_devices_that_are_counted_are_not_asked_about() -> None:
+    """Only accumulation is left to ask."""
+    found = report("run,GPUs,tokens/s,per_device_train_batch_size\na,1,1000,4\nb,8,7000,4\n")
+
+    assert ["Are batches accumulated, and"] == [q[:28] for q in found.questions if "accumulated" in q]
+
+
+def test_mfu_that_does_not_follow_the_speed_is_asked_about() -> None:
+    """Also where only steps of one batch say how fast a row is."""
+    found = report("run,per_device_train_batch_size,s/it,MFU (%)\na,8,2.00,20.0\nb,8,1.00,30.0\n")
+
+    assert ["'b' has 2.00 times the samples a second of 'a'"] == [q[:46] for q in found.questions if "MFU" in q]
+
+
+# -- tables in other files, and of other shapes --
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.txt", "run\ts/it\ttokens/s\na\t2.0\t1000\nb\t1.0\t2000\n"),
+        ("t.txt", "| run | s/it | tokens/s |\n|--|--|--|\n| a | 2.0 | 1000 |\n| b | 1.0 | 2000 |\n"),
+        ("t.out", "+---+---+---+\n| run | s/it | tokens/s |\n+===+===+===+\n| a | 2.0 | 1000 |\n+---+---+---+\n"
+         "| b | 1.0 | 2000 |\n+---+---+---+\n"),
+        ("t.json", '[{"run": "a", "s/it": 2.0, "tokens/s": 1000}, {"run": "b", "s/it": 1.0, "tokens/s": 2000}]'),
+        ("t.jsonl", '{"run": "a", "s/it": 2.0, "tokens/s": 1000}\n{"run": "b", "s/it": 1.0, "tokens/s": 2000}\n'),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_in_any_file(name: str, text: str, tmp_path: Path) -> None:
+    """Whatever its ending and its lines."""
+    (tmp_path / name).write_text(text)
+    found = [(row["label"], row["figures"]) for row in read_file(tmp_path / name)]
+
+    assert [
+        ("a", {"seconds_per_step": "2.0", "tokens_per_second": "1000"}),
+        ("b", {"seconds_per_step": "1.0", "tokens_per_second": "2000"}),
+    ] == found
+
+
+def test_what_a_script_saves_at_its_end_is_read(tmp_path: Path) -> None:
+    """`all_results.json` of the example scripts has Trainer's names, and no history."""
+    path = tmp_path / "all_results.json"
+    path.write_text('{"epoch": 3.0, "train_loss": 0.9, "train_runtime": 1234.5, "train_samples_per_second": 5.184}')
+    (row,) = read_file(path)
+
+    assert {"epochs": 3.0, "seconds": 1234.5, "samples_per_second": 5.184} == row["figures"]
+
+
+def test_a_line_of_objects_that_is_none_is_told(tmp_path: Path) -> None:
+    """With its place."""
+    (tmp_path / "t.jsonl").write_text('{"run": "a", "s/it": 2.0}\n{"run": \n')
+    with pytest.raises(Unreadable, match=r"t\.jsonl:2:1: is no JSON"):
+        read_file(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Benchmark of June\n\nrun,s/it,tokens/s\na,2.0,1000\nb,1.0,2000\n",
+        "# measured on A100, twice\nrun,s/it,tokens/s\na,2.0,1000\nb,1.0,2000\n",
+        "run,s/it,tokens/s\na,2.0,1000,\nb,1.0,2000,,\n",
+        "run,step time,throughput\n,s,tok/s\na,2.0,1000\nb,1.0,2000\n",
+        "| metric | a | b | change |\n|--|--|--|--|\n| s/it | 2.0 | 1.0 | -50% |\n| tokens/s | 1000 | 2000 | +100% |\n",
+        "Step,a - train/tokens_per_second,a - train/tokens_per_second__MAX,b - train/tokens_per_second,"
+        "a - train/seconds_per_step,b - train/seconds_per_step\n"
+        + "".join(f"{n},{900 + 100 * (n > 2)},5000,2000,2.0,1.0\n" for n in range(9)),
+    ],
+)
+def test_tables_of_other_shapes_are_read(text: str) -> None:
+    """Titles, comments, trailing commas, units below the header, figures in lines, and the export of W&B's charts."""
+    found = [(row["label"], row["figures"]) for row in table_rows(text, "t")]
+
+    assert [
+        ("a", {"seconds_per_step": "2.0", "tokens_per_second": "1000"}),
+        ("b", {"seconds_per_step": "1.0", "tokens_per_second": "2000"}),
+    ] == [(label, dict(sorted(figures.items()))) for label, figures in found]
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "figures"),
+    [
+        ("tokens/s", "1100 ± 2%", {"tokens_per_second": "1100 ± 2%"}),
+        ("tokens/s", "1050 (±30)", {"tokens_per_second": "1050 ±30"}),
+        ("MFU (%)", "45 ± 2%", {"mfu": "45 ± 2%"}),
+        ("s/it", "1.98†", {"seconds_per_step": "1.98"}),
+        ("s/it", "1.80 [1]", {"seconds_per_step": "1.80"}),
+        ("s/it", "**1.50**¹", {"seconds_per_step": "1.50"}),
+        ("it/s", "1.5 s/it", {"seconds_per_step": "1.5"}),
+        ("samples/s", "0.25 s/sample", {"seconds_per_sample": "0.25"}),
+    ],
+)
+def test_cells_are_read_as_people_write_them(header: str, cell: str, figures: dict) -> None:
+    """A spread in percent, the mark of a footnote, tqdm's other unit: a cell's own unit counts."""
+    (row,) = table_rows(f"| run | {header} |\n|--|--|\n| a | {cell} |\n", "t")
+
+    assert figures == row["figures"]
+
+
+def test_a_spread_in_percent_is_a_share_of_the_figure() -> None:
+    """2 % of 1100 tokens a second, beside the rounding of both."""
+    speed = report("run,tokens/s\na,1100 ± 2%\n").runs[0].given["tokens_per_second"]
+
+    assert (1077.5, 1122.5) == pytest.approx((speed.low, speed.high))
+
+
+def test_a_row_with_too_many_cells_is_told_in_words() -> None:
+    """One cell is no plural."""
+    with pytest.raises(Unreadable, match="expected 1 cell as in the header, found 2"):
+        table_rows("| s/it |\n|--|\n| 2.0 | x |\n", "t")
+
+
+# -- what messages say --
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run,tokens/s\na,\"12.345,6\"\n", "found '12.345,6'; write '12345.6'"),
+        ("run,p99 s/it,A100 s/it\na,2.0,1.0\n", "not read: p99 s/it, A100 s/it"),
+    ],
+)  # fmt: skip
+def test_what_was_found_is_told(text: str, words: str) -> None:
+    """Points that part thousands; a unit that other words stand before is asked about by its whole header."""
+    with pytest.raises(Unreadable) as refused:
+        table_rows(text, "t")
+
+    assert words in str(refused.value)
+
+
+def test_an_encoding_is_told_by_its_name(tmp_path: Path) -> None:
+    """It is UTF-8."""
+    (tmp_path / "t.csv").write_bytes("run,s/it\nhöher,2.0\n".encode("latin-1"))
+    with pytest.raises(Unreadable, match="byte 0xf6 is no UTF-8; save"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_rounding_is_told_where_it_decides() -> None:
+    """Nothing is said of it where a claim is contradicted anyway, and never a range from one number to the same."""
+    table = "run,per_device_train_batch_size,s/it\na,8,2.00\nb,8,2.00\n"
+    texts = [f.text for c in report(table, claim(speed_up="2"), claim(speed_up=">1")).claims for f in c.findings]
+
+    assert ["as they are given, the figures allow anything from 1.00 times to 1.01 times"] == texts
+    (direction,) = report(table.replace("2.00", "2.0000"), claim(speed_up=">1")).claims
+    assert "the figures allow either direction" in direction.reason
