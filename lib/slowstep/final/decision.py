@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice
+from slowstep.final.job import NOT_SOONER
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -60,7 +61,7 @@ def _refused(m: Measured, choice: Choice) -> Refused:
             return Refused(
                 verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
             )
-        return Refused(verdict=verdict, why="the job would not end sooner with it")
+        return Refused(verdict=verdict, why=NOT_SOONER)
     permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
     why = [f"it is {what} ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
@@ -75,6 +76,10 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     wanted = {label([pick]) for pick in m.contrast.levels}
     again = [one for one in choice.confirmed if wanted <= {label([pick]) for pick in one.contrast.levels}]
     failed = [one for one in again if one.verdict.outcome is not Outcome.SUPPORTED]
+    if again and not (failed or choice.adopted):
+        return NOT_SOONER
+    if wanted & {*choice.late}:
+        return f"beside what is adopted, {NOT_SOONER}"
     if not failed or (choice.adopted and len(failed) < len(again)):
         return "it was not shown to bring anything beside what is adopted"
     found = min(failed, key=lambda one: len(one.contrast.levels))

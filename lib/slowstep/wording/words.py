@@ -166,7 +166,7 @@ def not_measured_again(how: str) -> str:
 
 def left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
-    return f"left out, not missed in combination or not confirmed: {', '.join(names)}"
+    return f"left out, not missed in combination, not confirmed or not paying in this job: {', '.join(names)}"
 
 
 def strength(verdict: Verdict) -> str:
