@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import math
 import os
@@ -546,6 +547,66 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     assert re.fullmatch(r".*fresh pairs, it was not confirmed: \+2\.\d % \[.*\], too noisy to tell", refused.why)
     assert "not confirmed. Too noisy to tell" in told
     assert "together" not in told
+
+
+@pytest.mark.parametrize("levels", [{}, {"per_device_train_batch_size": 16}], ids=["alone", "together"])
+@pytest.mark.parametrize("failed", [Outcome.NOT_TESTABLE, Outcome.INCONCLUSIVE])
+def test_what_could_not_be_measured_again_is_not_said_to_be(
+    failed: Outcome, levels: dict, supported: Callable[..., Measured], quick: Settings
+) -> None:
+    """A combination that takes too much memory, or whose baseline failed, has no fresh pairs that speak against it."""
+    found = supported(0.3, 0, gradient_checkpointing=False)
+    again = supported(0.3, 0, gradient_checkpointing=False, **levels)
+    lost = {"outcome": failed, "effect": None, "status": Status.OUT_OF_MEMORY, "reason": "out of memory: 20 GiB"}
+    again = replace(again, verdict=replace(again.verdict, **lost))
+    choice = Choice(
+        tested=[found],
+        allowed=[found],
+        head_to_heads=[],
+        confirmed=[again],
+        chosen=again,
+        left_out=[],
+        settings=quick,
+        before=None,
+        after=None,
+    )
+    (refused,) = decision_of(choice).refused
+    told = str(final_conclusion(again.verdict, [found.verdict], [], []))
+
+    for said in (refused.why, told):
+        assert "could not be measured" in said
+        assert "out of memory: 20 GiB" in said.lower().replace("gib", "GiB")
+        assert "not confirmed" not in said
+
+
+OPEN = {
+    "run_failed": "failed while",
+    "in_noise": "noise",
+    "untried": "no time was left",
+    "untestable": "be tested here",
+}
+"""What a headline says of a verdict that leaves its question open."""
+
+
+@pytest.mark.parametrize("states", [s for n in (1, 2, 3) for s in itertools.combinations(["refuted", *OPEN], n)])
+def test_a_headline_says_not_the_cause_of_what_was_tested_alone(
+    states: tuple, supported: Callable[..., Measured]
+) -> None:
+    """A question of which any part is open is not answered; of which all is, nothing is known."""
+    measured = supported(0.0, 0, optim="sgd").verdict
+    none = replace(measured, effect=None, reason="why")
+    verdicts = {
+        "refuted": replace(measured, outcome=Outcome.REFUTED),
+        "run_failed": replace(none, outcome=Outcome.INCONCLUSIVE, status=Status.CRASHED),
+        "in_noise": replace(measured, outcome=Outcome.INCONCLUSIVE, status=Status.OK),
+        "untried": replace(none, outcome=Outcome.INCONCLUSIVE, status=None),
+        "untestable": replace(none, outcome=Outcome.NOT_TESTABLE, status=Status.OUT_OF_MEMORY),
+    }
+    headline = str(conclusion("Compute", [verdicts[state] for state in states])).partition("\n")[0]
+
+    assert ("not what limits" in headline) == (states == ("refuted",))
+    assert any(OPEN[state] in headline for state in states if state in OPEN) == (states != ("refuted",))
+    assert ("all of the question" in headline) == (len(states) == 1 and states != ("refuted",))
 
 
 def test_keeping_freed_memory_is_written_as_its_user_would_write_it() -> None:

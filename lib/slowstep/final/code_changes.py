@@ -41,10 +41,9 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         parts += ["Train with these changes before a line is edited:"]
         parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {command}\n```"]
     else:
-        said = "No change of a setting was shown to pay, so none is proposed."
-        if choice.chosen and choice.chosen.verdict.untried:
-            said = "No change of a setting was confirmed, so none is proposed: no time was left for that."
-        parts += [said]
+        shown = "confirmed" if choice.chosen else "shown to pay"
+        late = ": no time was left for that" if choice.chosen and choice.chosen.verdict.untried else ""
+        parts += [f"No change of a setting was {shown}, so none is proposed{late}."]
     lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
     lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline and cause.factor is None]
     if lines:

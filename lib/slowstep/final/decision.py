@@ -87,8 +87,10 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     how = f"together with {' and '.join(others)}" if others else "once more"
     if found.verdict.untried:
         return not_measured_again(how)
-    said = f"{span(found.verdict.effect)}, " if found.verdict.effect else ""
-    return f"measured {how} in fresh pairs, it was not confirmed: {said}{found.verdict.reason}"
+    if found.verdict.effect is None:
+        return f"it could not be measured {how} in fresh pairs: {found.verdict.reason}"
+    said = f"{span(found.verdict.effect)}, {found.verdict.reason}"
+    return f"measured {how} in fresh pairs, it was not confirmed: {said}"
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

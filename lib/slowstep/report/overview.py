@@ -190,7 +190,7 @@ class Overview:
         """What has to stand beside the adopted gain: that more time is lost where no setting helps, or that no cause is
         known."""
         adopted = self.decision.adopted
-        if not self.causes:
+        if not self.causes and not self.parts:
             return " No cause was shown: no single change is known to bring that."
         if not (adopted and adopted.effect):
             return ""

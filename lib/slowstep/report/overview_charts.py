@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from slowstep.investigation.results import Decision
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Verdict, span
 from slowstep.records import PHASES
 from slowstep.report.arm_charts import effects
 from slowstep.report.baseline_charts import PHASE_COLOURS
@@ -84,7 +84,12 @@ def step(found: Overview) -> Chart | None:
     before, after = found.decision.step_before, found.decision.step_after
     if before and after:
         saved = 1 - sum(after.values()) / sum(before.values())
-        said = f"The same samples take {share(saved)} less time with the changes."
+        said = f"The same samples take {share(abs(saved))} {'less' if saved >= 0 else 'more'} time with the changes."
+        adopted = found.decision.adopted
+        if adopted and adopted.effect and adopted.effect.median:  # a few very long steps count here, and not there
+            said = (
+                f"{said[:-1]}, in all pairs together; the pair in the middle shows {span(adopted.effect)} throughput."
+            )
         times = {name: {p: 1e3 * s for p, s in side.items()} for name, side in ((NOW, before), (AFTER, after))}
         return _stacked(times, "milliseconds of a step, over the same samples", said, lambda ms: duration(ms / 1e3))
     if not found.shares:
