@@ -42,7 +42,7 @@ class Candidate:
 
     picks: tuple[Pick, ...]
     gain: float
-    """That of the whole job where its size is known, else that of a step."""
+    """The gain of the whole job where its size is known, else of a step."""
     later: float = 0.0
     """The seconds by which their job starts later than the run's own."""
 
