@@ -541,6 +541,40 @@ def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, fold
     assert "train.py changed after these changes were found" in "".join(outdated(changes, command))
 
 
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"nodes": "two"}, "nodes: expected a whole number, found 'two'"),
+        ({"given": []}, "given: expected a mapping"),
+        ({"sources": ["train.py"]}, "sources: expected a mapping"),
+        ({"values": None}, "values: expected a mapping"),
+        ({"early": {"A": 1}}, "early.A: expected a text"),
+        ({"launching": "torchrun"}, "launching: expected a list"),
+        ({"feeding": None}, "feeding: expected a list"),
+        ([1], "expected a section with keys"),
+        ("{", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        (None, "can't be read|no such file"),
+    ],
+    ids=str,
+)
+def test_damaged_changes_are_told_with_what_is_wrong(damage: object, said: str, tmp_path: Path) -> None:
+    """Whoever edits the file by hand, or copies half of it, reads its name, the key and what to do."""
+    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "kept", "of_a_later_version": 1}
+    path = tmp_path / CHANGES
+    if damage is None:
+        path.mkdir()
+    else:
+        found = changes | damage if isinstance(damage, dict) else damage
+        path.write_text(found if isinstance(found, str) else json.dumps(found))
+
+    with pytest.raises(SettingsError, match=f"{path}: .*({said})"):
+        changes_in(tmp_path)
+    shutil.rmtree(path) if damage is None else path.unlink()
+    path.write_text(json.dumps(changes))
+    assert list(outdated(changes_in(tmp_path), resolve([sys.executable, __file__], tmp_path, {}))) == []
+
+
 def test_what_was_made_for_other_changes_does_not_stay(home: Path, folder: Path) -> None:
     """A patch and a copy beside another choice would be taken for those of this one."""
     final = folder / "final"

@@ -168,7 +168,14 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     settings = about.described
     loaded = Loaded(settings=settings, source=about.source, places=about.places)
     concluded = store.read(Summary, "summaries", notebook) if notebook else None
-    return Lab(loaded, Evidence(settings, folder, about.environment, concluded), None, notebook)
+    try:
+        evidence = Evidence(settings, folder, about.environment, concluded)
+    except ValueError as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        raise NotMeasured(
+            f"{store.path(*DESCRIPTION)}: its environment.machine can't be read ({why}); measure again to renew it"
+        ) from None
+    return Lab(loaded, evidence, None, notebook)
 
 
 def _watch() -> Watch:
