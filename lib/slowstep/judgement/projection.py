@@ -46,9 +46,9 @@ class Projection:
         return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour * self.devices
 
 
-def devices(noise: ComparisonRecord) -> int:
-    """Return the number of devices that a run trains on: one for each of its processes. A host counts as one."""
-    seen = noise.baseline.observed
+def devices(trial: TrialRecord) -> int:
+    """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
+    seen = trial.observed
     return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
 
 
@@ -112,7 +112,7 @@ def project(
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
-        devices=devices(noise),
+        devices=devices(trial),
         assumed="; ".join(assumed),
         beside=alone and (rest + samples * alone[0], rest + samples * alone[1]),
     )
