@@ -87,7 +87,7 @@ def outdated(changes: Changes, command: Command) -> Iterator[str]:
     """Yield a line for each reason for which changes may not be made in the program of a command."""
     if changes.program not in ("", command.program):
         yield (
-            f"these changes were found for {changes['program']}; in {command.program} those of its loaders are not "
+            f"these changes were found for {changes.program}; in {command.program} those of its loaders are not "
             "made, since they belong to a line"
         )
         return
