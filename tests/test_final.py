@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import math
 import os
@@ -387,6 +388,58 @@ def test_a_profile_that_no_time_is_left_for_is_left_out(quick: Settings, tmp_pat
     assert early == profiles(lab, choice).keys() == {"baseline", "final"}
 
 
+@pytest.mark.parametrize(
+    ("together", "start", "once_more", "adopted", "said"),
+    [
+        (2.4, 90.0, 1.0, "dataloader_num_workers=2", "it was not shown to bring anything beside what is adopted"),
+        (2.2, 60.0, 1.0, "dataloader_num_workers=2", "beside what is adopted, the job would not end sooner with it"),
+        (2.4, 20.0, 1.0, "dataloader_num_workers=2 + gradient_checkpointing=false", None),
+        (None, 90.0, 0.88, "", "the job would not end sooner with it"),
+    ],
+    ids=["expected so", "found when measured together", "earned back", "found when measured once more"],
+)
+def test_what_is_adopted_has_no_part_with_which_the_job_ends_sooner(
+    together: float | None,
+    start: float,
+    once_more: float,
+    adopted: str,
+    said: str | None,
+    quick: Settings,
+    tmp_path: Path,
+) -> None:
+    """A job of 600 s: workers halve its steps, and another change makes them 1.3 times as fast and starts later. What a
+    late start takes need not be less than what is left to be saved beside the workers, or what fresh pairs show."""
+
+    def late(arm: Arm) -> bool:
+        return not arm.settings.training("gradient_checkpointing")
+
+    def gain(arm: Arm, purpose: str) -> float:
+        workers = arm.settings.training("dataloader_num_workers") == 2
+        ratio = together if workers and late(arm) else 2.0 if workers else 1.3 if late(arm) else 1.0
+        return ratio * (once_more if purpose and late(arm) else 1.0) - 1
+
+    truth = Truth(gain=gain, startup=lambda arm: {"model": 10.0 + start * late(arm)}, noise=0.001)
+    settings = replace(quick, data_loading={}, sequence_length={}, compute={}, overheads={}, gradient_checkpointing={})
+    asked = {
+        "gradient_checkpointing": {"gradient_checkpointing": [False]},
+        "data_loading": {"dataloader_num_workers": [2]} if together else {},
+        "job": {"samples": 24_000, "epochs": 1.0},
+    }
+    loaded = Loaded(settings=override(settings, asked), source="quick.yaml", places={})
+    lab = open_lab(loaded, tmp_path, "90_final_config", SimulatedMeasurer(truth, loaded.settings.budget))
+    choice = choose(lab)
+    decision = decision_of(choice)
+    lab.conclude(decision=decision)
+    reported = choose(read_investigation(lab.folder, "90_final_config"))
+    told = str(final_conclusion(choice.verdict, choice.verdicts, choice.left_out, []))
+
+    assert adopted == (decision.adopted.name if decision.adopted else "")
+    assert not decision.after or decision.after.seconds < decision.before.seconds
+    assert (reported.verdict, reported.left_out) == (choice.verdict, choice.left_out)
+    assert [one.why for one in decision.refused] == ([said] if said else [])
+    assert adopted in told if adopted else "Change nothing." in told
+
+
 def test_of_two_changes_that_do_the_same_one_stays(bench: Bench) -> None:
     """Workers and tokenising once each end the wait for data: one is no longer missed, and never both go."""
 
@@ -496,6 +549,66 @@ def test_a_gain_that_new_pairs_do_not_confirm_is_told_with_what_they_said(
     assert "together" not in told
 
 
+@pytest.mark.parametrize("levels", [{}, {"per_device_train_batch_size": 16}], ids=["alone", "together"])
+@pytest.mark.parametrize("failed", [Outcome.NOT_TESTABLE, Outcome.INCONCLUSIVE])
+def test_what_could_not_be_measured_again_is_not_said_to_be(
+    failed: Outcome, levels: dict, supported: Callable[..., Measured], quick: Settings
+) -> None:
+    """A combination that takes too much memory, or whose baseline failed, has no fresh pairs that speak against it."""
+    found = supported(0.3, 0, gradient_checkpointing=False)
+    again = supported(0.3, 0, gradient_checkpointing=False, **levels)
+    lost = {"outcome": failed, "effect": None, "status": Status.OUT_OF_MEMORY, "reason": "out of memory: 20 GiB"}
+    again = replace(again, verdict=replace(again.verdict, **lost))
+    choice = Choice(
+        tested=[found],
+        allowed=[found],
+        head_to_heads=[],
+        confirmed=[again],
+        chosen=again,
+        left_out=[],
+        settings=quick,
+        before=None,
+        after=None,
+    )
+    (refused,) = decision_of(choice).refused
+    told = str(final_conclusion(again.verdict, [found.verdict], [], []))
+
+    for said in (refused.why, told):
+        assert "could not be measured" in said
+        assert "out of memory: 20 GiB" in said.lower().replace("gib", "GiB")
+        assert "not confirmed" not in said
+
+
+OPEN = {
+    "run_failed": "failed while",
+    "in_noise": "noise",
+    "untried": "no time was left",
+    "untestable": "be tested here",
+}
+"""What a headline says of a verdict that leaves its question open."""
+
+
+@pytest.mark.parametrize("states", [s for n in (1, 2, 3) for s in itertools.combinations(["refuted", *OPEN], n)])
+def test_a_headline_says_not_the_cause_of_what_was_tested_alone(
+    states: tuple, supported: Callable[..., Measured]
+) -> None:
+    """A question of which any part is open is not answered; of which all is, nothing is known."""
+    measured = supported(0.0, 0, optim="sgd").verdict
+    none = replace(measured, effect=None, reason="why")
+    verdicts = {
+        "refuted": replace(measured, outcome=Outcome.REFUTED),
+        "run_failed": replace(none, outcome=Outcome.INCONCLUSIVE, status=Status.CRASHED),
+        "in_noise": replace(measured, outcome=Outcome.INCONCLUSIVE, status=Status.OK),
+        "untried": replace(none, outcome=Outcome.INCONCLUSIVE, status=None),
+        "untestable": replace(none, outcome=Outcome.NOT_TESTABLE, status=Status.OUT_OF_MEMORY),
+    }
+    headline = str(conclusion("Compute", [verdicts[state] for state in states])).partition("\n")[0]
+
+    assert ("not what limits" in headline) == (states == ("refuted",))
+    assert any(OPEN[state] in headline for state in states if state in OPEN) == (states != ("refuted",))
+    assert ("all of the question" in headline) == (len(states) == 1 and states != ("refuted",))
+
+
 def test_keeping_freed_memory_is_written_as_its_user_would_write_it() -> None:
     """A program has no line for it, and nobody knows the kit's own key: the variables of glibc are named."""
     kept, returned = (in_code.words({"freed_memory": one}, SimpleNamespace(objects=[])) for one in ("kept", "returned"))
@@ -552,7 +665,7 @@ def test_how_the_choice_was_measured_is_told_as_it_was(supported: Callable[..., 
 
     assert ("measured together" in told) == ("since gains don't add" in told) == bool(levels)
     assert ("measured once more in fresh pairs" in told) == (not levels)
-    assert "Left out, not missed in combination or not confirmed: optim=sgd (too noisy to tell)." in told
+    assert "not missed in combination, not confirmed or not paying in this job: optim=sgd (too noisy to tell)." in told
     assert "brought nothing" not in told
 
 

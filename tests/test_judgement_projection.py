@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from slowstep.judgement.projection import Projection, project
 from slowstep.records import Block, ComparisonRecord, EventRecord, Pair, Status, TrialRecord
 from slowstep.settings import Settings, override
 from slowstep.settings.command import Command
-from slowstep.wording.words import duration, hours
+from slowstep.wording.words import change_of_job, duration, hours
 
 STARTED = TrialRecord(
     arm="baseline",
@@ -234,3 +235,41 @@ def test_an_interval_of_hours_has_one_unit(seconds: tuple[float, float, float], 
 def test_a_duration_has_two_digits_at_least(seconds: float, beside: float | None, words: str) -> None:
     """Two jobs that differ by 43 % are not both told as 2 min, nor is a small part of a step as nothing."""
     assert words == duration(seconds, beside=beside)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "price", "said"),
+    [
+        ((684, 660, 708), (640, 636, 644), 0.06, "takes 10.7 min [10.6, 10.7] in place of 11.4 min, and costs 0.0107"),
+        ((7236, 7000, 7500), (7200, 7100, 7300), None, "takes 2.00 h [1.97, 2.03] in place of 2.01 h"),
+        ((7200, 7000, 7500), (3600, 3500, 3700), 1.0, "takes 1.00 h [0.97, 1.03] in place of 2.00 h, and costs 1.00"),
+        ((36000, 35000, 37000), (18000, 17000, 19000), 10.0, "takes 5.0 h [4.7, 5.3] in place of 10.0 h, and costs 50"),
+    ],
+)
+def test_what_becomes_of_a_job_is_told_in_figures_that_differ(
+    before: tuple, after: tuple, price: float | None, said: str
+) -> None:
+    """A job is never told to take as long as before, or to cost as much, where it does not; intervals have two ends."""
+    known = {"parts": {}, "steps": 9, "price_per_hour": price, "currency": "USD"}
+    was = Projection(seconds=before[0], low=before[1], high=before[2], **known)
+    takes = Projection(seconds=after[0], low=0.0, high=9e9, beside=after[1:], **known)
+    told = change_of_job(was, takes)
+    figures = re.findall(r"([\d.]+) (?:min |h )?\[([\d.]+), ([\d.]+)\](?: USD)? in place of ([\d.]+)", told)
+
+    assert told.startswith(said)
+    assert len(figures) == (1 if price is None else 2)
+    for middle, low, high, first in figures:
+        assert middle != first
+        assert float(low) < float(high)
+
+
+@pytest.mark.parametrize(("left", "cost"), [(2, 1.0), (1, 0.5)])
+def test_a_job_on_fewer_devices_pays_for_fewer(left: int, cost: float, job: Settings) -> None:
+    """Half the processes at the same pace take half the money; each is one device."""
+    noise = measured(*EVEN_BLOCKS, device="cuda", world_size=2)
+    changed = replace(noise.treatment, observed={"device": "cuda", "world_size": left})
+    after = project(job, noise, None, replace(noise, treatment=changed))
+    before = project(job, noise, None)
+
+    assert cost == pytest.approx(after.cost(3600.0) / before.cost(3600.0))
+    assert after.seconds == pytest.approx(before.seconds, rel=0.01)

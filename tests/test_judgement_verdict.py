@@ -16,7 +16,7 @@ from slowstep.judgement.stopping import StopRule
 from slowstep.judgement.verdict import Outcome, Verdict, before_trial, judge
 from slowstep.judgement.verdicts_together import holm, reconsidered
 from slowstep.records import ComparisonRecord, Pair, Status, TrialRecord
-from slowstep.settings import Settings
+from slowstep.settings import Settings, override
 from slowstep.text.numbers import percent
 
 MINIMUM = 0.05
@@ -42,6 +42,17 @@ def judged(made: Contrast, measured: ComparisonRecord, device: str = "cuda") -> 
 def took(gains: list[float], **about: object) -> ComparisonRecord:
     """A record of pairs with those gains, whose treatment did what was asked."""
     return record(pairs(gains), observed={"tokenize": "once"}, **about)
+
+
+@pytest.mark.parametrize(("workers", "outcome"), [(0, Outcome.INCONCLUSIVE), (2, Outcome.REFUTED)])
+def test_a_bound_is_of_the_run_that_both_arms_are(workers: int, outcome: Outcome, quick: Settings) -> None:
+    """A run without workers says nothing of how long one with workers waits, which both arms are given then."""
+    run = override(quick, {"training_arguments.dataloader_num_workers": workers})
+    seen = facts(shares={**SHARES, "data": 0.01}, observed={"dataloader_num_workers": workers})
+    prior = before_trial(contrast(run, CPU, dataloader_prefetch_factor=4), seen, MINIMUM, None)
+
+    assert prior.conditional == (not workers)
+    assert (outcome, bool(workers)) == (prior.outcome, prior.bound is not None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,21 @@ from slowstep.command import given
 from slowstep.command.own_files import changed_text, value_in
 from slowstep.command.resolve import resolve
 from slowstep.environment.machine import this_machine
-from slowstep.factors import Meaning, check_levels, plan
-from slowstep.final.patch import edited, patch
+from slowstep.factors import Arm, Meaning, check_levels, plan
+from slowstep.final.choice import Choice, choose
+from slowstep.final.decision import decision_of
+from slowstep.final.files import write_files
+from slowstep.final.patch import edited, patch, to_patch
+from slowstep.investigation import open_lab, read_investigation
 from slowstep.judgement.verdict import before_trial, judge
+from slowstep.launch.changed_run import changes_in, outdated
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.records import TrialRecord
 from slowstep.settings import Settings, SettingsError, load
+from slowstep.settings.command import CHANGES, COPIES
 from slowstep.settings.convert import to_plain
 from slowstep_probe.changing.given import Given, same
+from slowstep_probe.changing.intervention import given_key
 from slowstep_probe.changing.wanted import Made
 from slowstep_probe.late_imports import LateImports
 from slowstep_probe.patches import Patches
@@ -277,7 +288,7 @@ def test_git_applies_the_patch(newline: str, end: str, tmp_path: Path, asked: An
     (path := tmp_path / "train.py").write_bytes(text.encode())
     change = made(2)
     change["place"]["file"] = str(path)
-    (tmp_path / "changes.patch").write_bytes(patch([change], command).encode())
+    (tmp_path / "changes.patch").write_bytes(patch(to_patch([change], command), command).encode())
     for folder in (tmp_path.parent, tmp_path):
         if folder is tmp_path.parent:
             subprocess.run(["git", "init", "-q", str(folder)], check=True)
@@ -303,7 +314,7 @@ def test_a_library_is_not_patched(tmp_path: Path, asked: Any) -> None:
     change = made(2)
     change["place"]["file"] = str(path)
 
-    assert patch([change], command) == ""
+    assert patch(to_patch([change], command), command) == ""
 
 
 @pytest.mark.parametrize(
@@ -394,10 +405,10 @@ def test_what_lies_elsewhere_is_not_patched(tmp_path: Path, asked: Any) -> None:
             path.write_text(text)
         change = made(1)
         change["place"]["file"] = str(path)
-        assert patch([change], command) == ""
+        assert patch(to_patch([change], command), command) == ""
     change = made(1)
     change["place"]["file"] = json.__file__
-    assert patch([change], command) == ""
+    assert patch(to_patch([change], command), command) == ""
 
 
 @pytest.mark.parametrize(
@@ -427,3 +438,186 @@ def test_a_change_names_the_option_that_makes_it(
     told = seen.with_option(Made("a.save_all", "Arguments", before, after, CodePlace(""), "save_all"))
 
     assert (told.option, told.option_value) == (option, given)
+
+
+PROGRAM = """from torch.utils.data import DataLoader
+valid = DataLoader(data, num_workers=0)
+train = DataLoader(data, num_workers=0)
+"""
+
+BATCH = "config.yml:batch"
+
+
+class OfAProgram(SimulatedMeasurer):
+    """Trials of a program that makes the loader of its third line with other workers, and holds what it is given."""
+
+    def _trial(self, arm: Arm) -> TrialRecord:
+        known, settings = super()._trial(arm), arm.settings
+        seen = {given_key(name): value for name, value in settings.given.items()}
+        if workers := settings.training_arguments.get("dataloader_num_workers"):
+            place = CodePlace(file=f"{settings.command.folder}/train.py", line=3, column=8)
+            key = "training_arguments.dataloader_num_workers"
+            seen["changes"] = [asdict(Made(key, "DataLoader", 0, workers, place, "num_workers"))]
+        return replace(known, observed=known.observed | seen)
+
+
+def gain(arm: Arm, purpose: str) -> float:
+    """Workers bring 40 %, and the batch of the configuration file 20 %."""
+    workers = bool(arm.settings.training_arguments.get("dataloader_num_workers"))
+    return (1 + 0.4 * workers) * (1.2 if arm.settings.given.get(BATCH) == 32 else 1.0) - 1
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The folder of a program with its configuration file."""
+    (home := tmp_path / "home").mkdir()
+    (home / "train.py").write_text(PROGRAM)
+    (home / "config.yml").write_text("batch: 16\n")
+    return home
+
+
+@pytest.fixture
+def folder(home: Path, tmp_path: Path) -> Path:
+    """The folder of the program's investigation, measured and written while its files were as they were."""
+    values = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "dataloader_num_workers": 0}
+    command = resolve([sys.executable, "train.py", "--config", "config.yml"], home, os.environ)
+    data = {
+        "name": "own",
+        "command": to_plain(command),
+        "surveyed": {
+            "values": {f"training_arguments.{key}": {"value": value} for key, value in values.items()},
+            "files": [str(home / "train.py")],
+            "objects": ["loader"],
+        },
+        "data_loading": {"dataloader_num_workers": [2]},
+        "files": {"config.yml": {"batch": {"levels": [16, 32], "class": "exact"}}},
+    }
+    (path := tmp_path / "own.yaml").write_text(json.dumps(data))
+    loaded = load(path)
+    measurer = OfAProgram(Truth(gain=gain, noise=0.001), loaded.settings.budget)
+    lab = open_lab(loaded, tmp_path / "outputs", "90_final_config", measurer)
+    choice = choose(lab)
+    write_files(lab, choice)
+    lab.conclude(decision=decision_of(choice))
+    return lab.folder
+
+
+def drawn(folder: Path) -> Choice:
+    """The choice as it is drawn from records alone, with its files written again."""
+    lab = read_investigation(folder, "90_final_config")
+    choice = choose(lab)
+    write_files(lab, choice)
+    return choice
+
+
+def in_final(folder: Path) -> dict[str, str]:
+    """The texts of all files in final/ that a command uses, by their paths."""
+    final = folder / "final"
+    names = ["changes.patch", CHANGES, *(str(path.relative_to(final)) for path in (final / COPIES).rglob("*.yml"))]
+    return {name: (final / name).read_text() for name in names if (final / name).is_file()}
+
+
+def advice_taken(home: Path) -> None:
+    """Edit the files as changes.md says."""
+    (home / "config.yml").write_text("batch: 32\n")
+    (home / "train.py").write_text(PROGRAM.replace("train = DataLoader(data, num_workers=0)", "train = None"))
+
+
+def line_inserted(home: Path) -> None:
+    """Move the lines of the program, so that another call of that name stands where the changed one was."""
+    (home / "train.py").write_text(f"import os\n{PROGRAM}")
+
+
+def copied_elsewhere(home: Path) -> None:
+    """Take the user's folder away, as on another machine."""
+    shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("edit", [advice_taken, line_inserted, copied_elsewhere])
+def test_a_report_says_the_same_whatever_became_of_the_files(
+    edit: Callable[[Path], None], home: Path, folder: Path
+) -> None:
+    """All that was measured is still a level, what is adopted stays, and so do the files for it that were written. What
+    is said of `changes.patch` is that the program is another one."""
+    before, written = drawn(folder), in_final(folder)
+    page = (folder / "final" / "changes.md").read_text()
+    edit(home)
+    after = drawn(folder)
+    told = (folder / "final" / "changes.md").read_text()
+
+    assert before.adopted
+    assert {"changes.patch", CHANGES, f"{COPIES}/config.yml"} == written.keys()
+    assert (after.verdict, after.verdicts) == (before.verdict, before.verdicts)
+    assert in_final(folder) == written
+    assert "was edited after this was measured" not in page
+    assert "`train.py` can't be read here, or was edited after this was measured" in told
+    assert ("`config.yml` can't be read here" in told) == (edit is not line_inserted)
+
+
+def test_a_patch_is_never_made_for_lines_that_were_not_measured(home: Path, folder: Path) -> None:
+    """Where none is there that was made of the file before, none is written; and a run with the changes is warned."""
+    line_inserted(home)
+    (folder / "final" / "changes.patch").unlink()
+    drawn(folder)
+    changes, command = changes_in(folder / "final"), read_investigation(folder).settings.command
+
+    assert not (folder / "final" / "changes.patch").exists()
+    assert "no patch is written for it" in (folder / "final" / "changes.md").read_text()
+    assert "train.py changed after these changes were found" in "".join(outdated(changes, command))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"nodes": "two"}, "nodes: expected a whole number, found 'two'"),
+        ({"given": []}, "given: expected a mapping"),
+        ({"sources": ["train.py"]}, "sources: expected a mapping"),
+        ({"values": None}, "values: expected a mapping"),
+        ({"early": {"A": 1}}, "early.A: expected a text"),
+        ({"launching": "torchrun"}, "launching: expected a list"),
+        ({"feeding": None}, "feeding: expected a list"),
+        ([1], "expected a section with keys"),
+        ("{", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        (None, "can't be read|no such file"),
+    ],
+    ids=str,
+)
+def test_damaged_changes_are_told_with_what_is_wrong(damage: object, said: str, tmp_path: Path) -> None:
+    """Whoever edits the file by hand, or copies half of it, reads its name, the key and what to do."""
+    changes = {"values": {}, "feeding": [], "given": {}, "freed_memory": "kept", "of_a_later_version": 1}
+    path = tmp_path / CHANGES
+    if damage is None:
+        path.mkdir()
+    else:
+        found = changes | damage if isinstance(damage, dict) else damage
+        path.write_text(found if isinstance(found, str) else json.dumps(found))
+
+    with pytest.raises(SettingsError, match=f"{path}: .*({said})"):
+        changes_in(tmp_path)
+    shutil.rmtree(path) if damage is None else path.unlink()
+    path.write_text(json.dumps(changes))
+    assert list(outdated(changes_in(tmp_path), resolve([sys.executable, __file__], tmp_path, {}))) == []
+
+
+def test_what_was_made_for_other_changes_does_not_stay(home: Path, folder: Path) -> None:
+    """A patch and a copy beside another choice would be taken for those of this one."""
+    final = folder / "final"
+    (final / CHANGES).write_text((final / CHANGES).read_text().replace('"program"', '"another"'))
+    copied_elsewhere(home)
+    drawn(folder)
+
+    assert in_final(folder).keys() == {CHANGES}
+
+
+def test_records_of_earlier_versions_are_read_as_they_were(home: Path, folder: Path) -> None:
+    """They hold nothing of the user's files, which are looked at then; where these are gone, a report is drawn."""
+    path = folder / "records" / "investigation" / "last.json"
+    known = json.loads(path.read_text())
+    del known["record"]["as_measured"]
+    path.write_text(json.dumps(known))
+    here = drawn(folder).verdict
+    copied_elsewhere(home)
+
+    assert "num_workers" in here.name
+    assert drawn(folder).verdict is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from slowstep.cli.report import UNREAD, report
+from slowstep.investigation import NotMeasured, open_lab, read_investigation
+from slowstep.investigation.opening import DESCRIPTION
+from slowstep.measure.simulated import SimulatedMeasurer, Truth
+from slowstep.settings import Loaded, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,6 +76,28 @@ def test_measuring_needs_no_notebook(tmp_path: Path) -> None:
     assert (measured.returncode, measured.stderr) == (0, "")
     assert "gradient_checkpointing=false" in measured.stdout
     assert summaries >= {"00_baseline", "20_gradient_checkpointing", "90_final_config"}
+
+
+def test_nothing_is_written_beside_a_folder_that_is_no_investigation(tmp_path: Path) -> None:
+    """Somebody's own folder may be named by mistake; an index in its parent would list what lies there by chance."""
+    (own := tmp_path / "home" / "project").mkdir(parents=True)
+
+    assert report([own], tmp_path / "outputs") == UNREAD
+    assert list((tmp_path / "home").rglob("*")) == [own]
+
+
+def test_a_description_of_an_unknown_machine_is_told_with_its_file(quick: Settings, tmp_path: Path) -> None:
+    """Its fields may be those of another version, or a part of them."""
+    measurer = SimulatedMeasurer(Truth(), quick.budget)
+    lab = open_lab(Loaded(settings=quick, source="quick.yaml", places={}), tmp_path, "00_baseline", measurer)
+    path = lab.evidence.store.path(*DESCRIPTION)
+    known = json.loads(path.read_text(encoding="utf-8"))
+    del known["record"]["environment"]["machine"]["memory"]
+    path.write_text(json.dumps(known), encoding="utf-8")
+
+    with pytest.raises(NotMeasured, match=f"{path}: .*memory: this key is required.*measure again"):
+        read_investigation(lab.folder)
+    assert report([lab.folder], tmp_path) == UNREAD
 
 
 @pytest.mark.parametrize("left_out", ["[1345]*", pytest.param("none", marks=pytest.mark.exhaustive)])

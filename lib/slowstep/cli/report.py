@@ -13,11 +13,15 @@ from slowstep.report.index import write_index
 from slowstep.settings import SettingsError
 from slowstep.text.terminal import say, warn
 
+UNREAD = 2
+"""The exit status where a folder can't be read as an investigation, or where no index can be written."""
+
 
 def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> int:
     """Draw the named folders, or all in `outputs`, and the index beside them; return 0 if all of that could be drawn.
 
-    Reports that are not `interactive` hold drawings alone. SettingsError if a folder does not exist.
+    Beside a folder that is none of an investigation nothing is written. Reports that are not `interactive` hold
+    drawings alone. SettingsError if a folder does not exist.
     """
     if not folders and not outputs.is_dir():
         raise SettingsError(f"{outputs}: there is no such folder; run `make diagnose` first.")
@@ -26,12 +30,14 @@ def report(folders: Sequence[Path], outputs: Path, interactive: bool = True) -> 
         if not folder.is_dir():
             raise SettingsError(f"{folder}: there is no such folder; name the folder of an investigation.")
     every = named or sorted(p for p in outputs.iterdir() if (p / "records" / "investigation").is_dir())
-    status = max([_drawn(folder, interactive) for folder in every], default=0)
-    for place in dict.fromkeys([folder.parent for folder in named] or [outputs]):
+    drawn = {folder: _drawn(folder, interactive) for folder in every}
+    status = max(drawn.values(), default=0)
+    places = [folder.parent for folder in named if drawn[folder] != UNREAD] if named else [outputs]
+    for place in dict.fromkeys(places):
         if index := write_index(place, warn):
             say(f"open {index}")
         else:
-            status = 2
+            status = UNREAD
     return status
 
 
@@ -42,5 +48,5 @@ def _drawn(folder: Path, interactive: bool) -> int:
         runs = draw(folder, Terminal(folder.name), interactive)
     except NotMeasured as error:
         say(error, error=True)
-        return 2
+        return UNREAD
     return int(any(run.status != "ok" for run in runs))

@@ -1,8 +1,13 @@
-"""Factors that only the command knows: its own options, and the values of configuration files that it names."""
+"""Factors that only the command knows: its own options, and the values of configuration files that it names.
+
+What is judged from records goes by what the files held when they were measured, since somebody may have taken advice
+and edited them, or have copied the records to another machine.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import Any
 
@@ -10,6 +15,7 @@ from slowstep.command import given
 from slowstep.environment.machine import Machine
 from slowstep.factors.factor import ALL_PHASES, Factor, Level, Meaning
 from slowstep.settings import Settings, SettingsError
+from slowstep.settings.command import AsMeasured, OwnValue, digest
 from slowstep.settings.run import Run
 from slowstep.settings.schema import OwnLevels
 from slowstep_probe.changing.intervention import given_key
@@ -17,9 +23,22 @@ from slowstep_probe.changing.intervention import given_key
 
 def own_factors(settings: Settings) -> list[tuple[Factor, list[Any]]]:
     """Return a factor with its levels for each option and each value of a file that the parameter file lists."""
-    named = dict(settings.arguments)
-    named |= {f"{file}:{key}": levels for file, keys in settings.files.items() for key, levels in keys.items()}
-    return [(own_factor(settings, name, levels), _values(name, levels)) for name, levels in named.items()]
+    return [(own_factor(settings, name, levels), _values(name, levels)) for name, levels in _listed(settings).items()]
+
+
+def as_they_are(settings: Settings) -> AsMeasured:
+    """Return what the command gives now, and the digests of its files: all that is judged from records later."""
+    own = [os.path.join(settings.command.folder, name) for name in settings.files] if settings.command else []
+    return AsMeasured(
+        values={name: _own_value(settings, name) for name in _listed(settings)},
+        digests={file: digest(file) for file in (*settings.surveyed.files, *own)},
+    )
+
+
+def _listed(settings: Settings) -> dict[str, OwnLevels]:
+    """Return the levels that the parameter file lists, by option or by `file:key`."""
+    in_files = {f"{file}:{key}": levels for file, keys in settings.files.items() for key, levels in keys.items()}
+    return settings.arguments | in_files
 
 
 def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
@@ -37,7 +56,7 @@ def own_factor(settings: Settings, name: str, levels: OwnLevels) -> Factor:
         level=lambda value, run: _level(name, value),
         touches=ALL_PHASES,
         examples=(),
-        refuses=lambda value, run: _problem(settings, name),
+        refuses=lambda value, run: _own_value(settings, name).problem,
         requires=_nothing,
     )
 
@@ -70,18 +89,18 @@ def _level(name: str, value: Any) -> Level:
 
 
 def _now(settings: Settings, name: str) -> Any:
-    """Return the command's own value; None where its file is not here, as for records from another machine."""
-    if name in settings.given:
-        return settings.given[name]
+    """Return the value that the command is given, or else its own; None where its file can't be read."""
+    return settings.given[name] if name in settings.given else _own_value(settings, name).value
+
+
+def _own_value(settings: Settings, name: str) -> OwnValue:
+    """Return what the command itself gives: as it was when the run was measured, or else now."""
+    if settings.as_measured and name in settings.as_measured.values:
+        return settings.as_measured.values[name]
     if settings.command is None:
-        return None
+        return OwnValue(problem="only a command has options and files of its own, and this file describes a run")
     try:
-        return given.now(settings.command, name, settings.surveyed.options)
+        value = given.now(settings.command, name, settings.surveyed.options)
     except SettingsError:
-        return None
-
-
-def _problem(settings: Settings, name: str) -> str | None:
-    if settings.command is None:
-        return "only a command has options and files of its own, and this file describes a run"
-    return given.problem(settings.command, name)
+        value = None
+    return OwnValue(value=value, problem=given.problem(settings.command, name))

@@ -6,11 +6,12 @@ A combination that can't be trained gives way to the next.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slowstep.factors import Arm, combine, label
 from slowstep.final.combinations import clashes, ranked, with_conditions
-from slowstep.final.search import CONFIRMED, winner, without_redundant
+from slowstep.final.job import ends_sooner, job_of
+from slowstep.final.search import CONFIRMED, winner, without_late, without_redundant
 from slowstep.investigation.batch_size import find_batch
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.permission import allowed_by, supported
@@ -38,9 +39,11 @@ class Choice:
     confirmed: list[Measured]
     """Combinations that were measured against the baseline with fresh pairs."""
     chosen: Measured | None
-    """The winner, confirmed against the baseline; None if nothing could be combined."""
+    """The winner, confirmed against the baseline; None if nothing could be combined, or if no job ends sooner."""
     left_out: list[str]
-    """Levels that were redundant, and combinations that were not confirmed, in words."""
+    """Levels that were redundant or late, and combinations that were not confirmed or do not pay, in words."""
+    late: list[str] = field(default_factory=list)
+    """The levels among them that would delay the start of the job by more than they save beside the winner's."""
     settings: Settings
     """The final configuration: that of the winner if it is adopted, else the run's own."""
     before: Projection | None
@@ -80,16 +83,19 @@ def choose(lab: Lab) -> Choice:
     tested = [m for m in lab.measured if m.family != CONFIRMED]  # there are others if this was asked before
     measured = list({m.verdict.name: m for m in reversed(tested)}.values())[::-1]
     allowed = [_with_all_it_needs(lab, m) for m in measured if supported(m) and allowed_by(m, lab.settings)]
-    allowed = [m for m in allowed if supported(m) and _pays(lab, m)]
+    allowed = [m for m in allowed if supported(m) and ends_sooner(lab, m)]
     head_to_heads: list[Measured] = []
     beside = [m for m in measured if m.contrast.held_constant]
     known = [m for m in measured if not m.contrast.held_constant] + allowed
-    ranking = ranked(allowed, known, _room(lab), clashes(lab.settings, allowed, lab.machine), beside)
+    apart = clashes(lab.settings, allowed, lab.machine)
+    ranking = ranked(allowed, known, _room(lab), apart, beside, job_of(lab))
     chosen, left = winner(lab, ranking, head_to_heads)
+    late: list[str] = []
     if chosen:
         gains = {label(m.contrast.levels): m.verdict.effect.ratio for m in allowed}
         chosen, dropped = without_redundant(lab, chosen, gains)
-        left += dropped
+        chosen, late = without_late(lab, chosen, ranking)
+        left += [*dropped, *late]
     adopted = chosen is not None and chosen.verdict.outcome is Outcome.SUPPORTED
     settings = chosen.contrast.treatment.settings if adopted else lab.settings
     return Choice(
@@ -99,6 +105,7 @@ def choose(lab: Lab) -> Choice:
         confirmed=[m for m in lab.measured if m.family == CONFIRMED],
         chosen=chosen,
         left_out=left,
+        late=late,
         settings=replace(settings, name=f"{lab.settings.name}_final"),
         before=lab.baseline.projection,
         after=lab.evidence.projected(chosen) if adopted else None,
@@ -117,12 +124,6 @@ def _room(lab: Lab) -> float:
     """Return the bytes that a combination may take beyond the baseline's, which fits in any case."""
     memory = lab.baseline.record.baseline.memory
     return math.inf if memory.limit is None else max(0.0, HEADROOM * memory.limit - (memory.peak or 0))
-
-
-def _pays(lab: Lab, m: Measured) -> bool:
-    """Return whether the whole job ends sooner with the change: what it costs at the start may never come back."""
-    before, after = lab.evidence.at_one_pace(), lab.evidence.at_one_pace(m)
-    return before is None or after is None or after.seconds < before.seconds
 
 
 def _with_all_it_needs(lab: Lab, m: Measured) -> Measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slowstep.command import given
@@ -22,10 +22,10 @@ from slowstep_probe.changing.intervention import given_name
 from slowstep_probe.secret import hidden
 
 
-def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -> str:
+def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str, notes: Sequence[str] = ()) -> str:
     """Return the page as Markdown: the changes that are adopted, then what else was shown to bring something.
 
-    `edits_patch` is the text of the patch beside it; empty if there is none.
+    `edits_patch` is the text of the patch beside it; empty if there is none. `notes` say what can't be written now.
     """
     parts = [f"# What to change in `{escape(str(command))}`"]
     if choice.adopted and choice.chosen:
@@ -37,14 +37,14 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
         ]
         if edits_patch:
             parts += ["The file `changes.patch` holds those that are keywords of a call, for `git apply -p1`."]
+        parts += notes
         final = lab.folder / "final"
         parts += ["Train with these changes before a line is edited:"]
         parts += [f"```\nslowstep run --with {shlex.quote(str(final))} -- {command}\n```"]
     else:
-        said = "No change of a setting was shown to pay, so none is proposed."
-        if choice.chosen and choice.chosen.verdict.untried:
-            said = "No change of a setting was confirmed, so none is proposed: no time was left for that."
-        parts += [said]
+        shown = "confirmed" if choice.chosen else "shown to pay"
+        late = ": no time was left for that" if choice.chosen and choice.chosen.verdict.untried else ""
+        parts += [f"No change of a setting was {shown}, so none is proposed{late}."]
     lost = causes(choice.verdicts, lab.suspects, lab.settings.budget.minimum_effect)
     lines = [f"- {escape(cause.headline)}" for cause in lost if cause.headline and cause.factor is None]
     if lines:
@@ -68,10 +68,11 @@ def changes_page(lab: Lab, choice: Choice, command: Command, edits_patch: str) -
 
 def changes_record(settings: Settings) -> dict[str, Any]:
     """Return what `slowstep run --with` needs to make the changes of these settings to their command's program."""
+    measured = settings.as_measured.digests if settings.as_measured else {}
     return {
         "program": settings.command.program,
         "launching": settings.command.launching,
-        "sources": {file: digest(file) for file in settings.surveyed.files},
+        "sources": {file: measured.get(file, digest(file)) for file in settings.surveyed.files},
         "values": {key: value for key, value in settings.changes.items() if not given_name(key)},
         "feeding": settings.surveyed.feeding,
         "given": settings.given,

@@ -2,7 +2,8 @@
 
 Gains don't add, and changes compete for the same memory. So all combinations of the supported levels are ranked by
 their expected gain: the measured one of levels that were measured together, else the product of the single gains.
-Combinations that the memory is not expected to hold are left out. What was measured has shown that it fits.
+Where the size of the job is known, the gain is that of the whole job, which a late start makes longer. Combinations
+that the memory is not expected to hold are left out. What was measured has shown that it fits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import dataclass, replace
 
 from slowstep.environment.machine import Machine
 from slowstep.factors import Factor, Level, clash, label
+from slowstep.final.job import Job
 from slowstep.investigation.results import Measured
+from slowstep.judgement.projection import later_start
 from slowstep.judgement.verdict import Verdict
 from slowstep.judgement.verdicts_together import best_levels
 from slowstep.records import ComparisonRecord, Status
@@ -39,6 +42,9 @@ class Candidate:
 
     picks: tuple[Pick, ...]
     gain: float
+    """The gain of the whole job where its size is known, else of a step."""
+    later: float = 0.0
+    """The seconds by which their job starts later than the run's own."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -48,10 +54,13 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """The measured gain of one or several levels together, as a log-ratio, and their bytes beyond the baseline's."""
+    """The measured gain of one or several levels together, as a log-ratio, and what they cost beyond the baseline."""
 
     gain: float
     memory: float
+    """Bytes at the peak."""
+    later: float
+    """Seconds of the start."""
 
 
 def ranked(
@@ -60,13 +69,15 @@ def ranked(
     room: float,
     apart: Sequence[frozenset[str]] = (),
     beside: Sequence[Measured] = (),
+    job: Job | None = None,
 ) -> list[Candidate]:
     """Return the combinations of the levels in `allowed` that fit into `room`, the most promising first.
 
     `room` is in bytes beyond the baseline's. What was `measured` together counts as measured, also where it was not
     supported, or where a part of it did not fit alone. The levels in a set of `apart` (as labels name them) are not
     combined. `beside` holds what levels bring beside a condition that both arms had. That counts where the rest of a
-    combination meets the condition; else a level brings what it does together with its condition.
+    combination meets the condition; else a level brings what it does together with its condition. `job` is the run's
+    own; None if its size is not known.
     """
     known, more = (_all_known(found) for found in (measured, beside))
     too_big = [names_of(m.contrast.levels) for m in measured if m.verdict.status is Status.OUT_OF_MEMORY]
@@ -93,7 +104,8 @@ def ranked(
         if found is None or too_large or any(part <= names for part in apart):
             continue
         if found.memory <= room or names in known:
-            fitting.append(Candidate(picks=picks, gain=found.gain))
+            gain = job.gain(found.gain, found.later) if job else found.gain
+            fitting.append(Candidate(picks=picks, gain=gain, later=found.later))
     return sorted(fitting, key=lambda c: -c.gain)
 
 
@@ -101,7 +113,7 @@ def _expected(
     picks: Sequence[Pick], known: Mapping[frozenset[str], Known], beside: Mapping[frozenset[str], Known]
 ) -> Known | None:
     """Return the sum of the largest parts that were measured together; None if they do not cover all of `picks`."""
-    rest, gain, memory = names_of(picks), 0.0, 0.0
+    rest, gain, memory, later = names_of(picks), 0.0, 0.0, 0.0
     met = {key for _, level in picks for key in level.changes}
     conditions = {names_of([pick]): pick[1].held_constant.keys() for pick in picks}
     for part in sorted(known, key=lambda part: -len(part)):
@@ -109,18 +121,19 @@ def _expected(
             given = conditions.get(part, ())
             found = beside[part] if given and part in beside and met >= {*given} else known[part]
             met |= {*given}  # a condition that came with one level is there for the next
-            gain, memory, rest = gain + found.gain, memory + found.memory, rest - part
-    return None if rest else Known(gain=gain, memory=memory)
+            gain, memory, later = gain + found.gain, memory + found.memory, later + found.later
+            rest = rest - part
+    return None if rest else Known(gain=gain, memory=memory, later=later)
 
 
 def _all_known(measured: Sequence[Measured]) -> dict[frozenset[str], Known]:
-    """Return the measured gains and bytes, by the names of the levels."""
+    """Return the measured gains and costs, by the names of the levels."""
     return {names_of(m.contrast.levels): _known(m.record, m.verdict) for m in measured if m.record and m.verdict.effect}
 
 
 def _known(record: ComparisonRecord, verdict: Verdict) -> Known:
     before, after = (t.memory.peak or 0 for t in (record.baseline, record.treatment))
-    return Known(gain=verdict.effect.mean, memory=after - before)
+    return Known(gain=verdict.effect.mean, memory=after - before, later=later_start(record))
 
 
 def clashes(settings: Settings, allowed: Sequence[Measured], machine: Machine) -> list[frozenset[str]]:

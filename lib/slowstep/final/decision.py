@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slowstep.factors import Meaning, label
 from slowstep.final.choice import Choice
+from slowstep.final.job import NOT_SOONER
 from slowstep.investigation.permission import allowed_by, class_allowed, kept_factors
 from slowstep.investigation.results import Decision, Measured, Refused
 from slowstep.judgement.verdict import Outcome, Verdict, span
@@ -60,7 +61,7 @@ def _refused(m: Measured, choice: Choice) -> Refused:
             return Refused(
                 verdict=verdict, why=f"it was compared {verdict.condition.strip('()')}, which this run lacks"
             )
-        return Refused(verdict=verdict, why="the job would not end sooner with it")
+        return Refused(verdict=verdict, why=NOT_SOONER)
     permitted, kept = class_allowed(m, choice.settings), kept_factors(m, choice.settings)
     what = "other training" if verdict.meaning is Meaning.SEMANTICS else "other rounding"
     why = [f"it is {what} ({verdict.changes}), which the parameter file does not allow"] * (not permitted)
@@ -75,6 +76,10 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     wanted = {label([pick]) for pick in m.contrast.levels}
     again = [one for one in choice.confirmed if wanted <= {label([pick]) for pick in one.contrast.levels}]
     failed = [one for one in again if one.verdict.outcome is not Outcome.SUPPORTED]
+    if again and not (failed or choice.adopted):
+        return NOT_SOONER
+    if wanted & {*choice.late}:
+        return f"beside what is adopted, {NOT_SOONER}"
     if not failed or (choice.adopted and len(failed) < len(again)):
         return "it was not shown to bring anything beside what is adopted"
     found = min(failed, key=lambda one: len(one.contrast.levels))
@@ -82,8 +87,10 @@ def _measured_again(m: Measured, choice: Choice) -> str:
     how = f"together with {' and '.join(others)}" if others else "once more"
     if found.verdict.untried:
         return not_measured_again(how)
-    said = f"{span(found.verdict.effect)}, " if found.verdict.effect else ""
-    return f"measured {how} in fresh pairs, it was not confirmed: {said}{found.verdict.reason}"
+    if found.verdict.effect is None:
+        return f"it could not be measured {how} in fresh pairs: {found.verdict.reason}"
+    said = f"{span(found.verdict.effect)}, {found.verdict.reason}"
+    return f"measured {how} in fresh pairs, it was not confirmed: {said}"
 
 
 def _step(m: Measured) -> tuple[dict[str, float], dict[str, float]]:

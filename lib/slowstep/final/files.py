@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import Any
 
 import yaml
 
-from slowstep.command.given import arguments
 from slowstep.factors import without_refused
 from slowstep.final.choice import Choice
-from slowstep.final.code_changes import changes_page, changes_record, edits
+from slowstep.final.command_files import command_files
 from slowstep.final.decision_record import decision
-from slowstep.final.patch import patch
 from slowstep.final.script import script, why_not
 from slowstep.investigation.lab import Lab
 from slowstep.records.store import write_atomically
 from slowstep.report.tables import FINAL_FILES
-from slowstep.settings.command import CHANGES, COPIES
 from slowstep.settings.convert import from_plain, to_plain
 from slowstep.settings.schema import Settings
 from slowstep_probe.secret import without_secrets
@@ -33,17 +29,7 @@ def write_files(lab: Lab, choice: Choice) -> list[Path]:
     """
     folder, s = lab.folder / "final", choice.settings
     if s.command is not None:
-        edits_patch = patch(edits(choice), s.command)
-        pages = {
-            "changes.md": changes_page(lab, choice, s.command, edits_patch),
-            **({"changes.patch": edits_patch} if edits_patch else {}),
-            CHANGES: json.dumps(changes_record(s), indent=1) + "\n",
-            "decision.md": decision(lab, choice),
-        }
-        paths = _written(folder, pages)
-        if s.given:
-            arguments(s.command, s.given, folder / COPIES)
-        return paths
+        return _written(folder, command_files(lab, choice, s.command))
     epochs = {"num_train_epochs": s.job.epochs} if s.job.epochs else {}
     values = {"training_args.yaml": {"output_dir": s.name} | s.training_arguments | epochs}
     if s.peft:

@@ -15,20 +15,30 @@ from slowstep.settings.command import Command
 from slowstep_probe.changing.intervention import NEED_WORKERS
 from slowstep_probe.places import FOLDERS
 
+PATCH = "changes.patch"
+"""The file in final/ with the patch."""
 
-def patch(made: Sequence[Mapping[str, Any]], command: Command) -> str:
-    """Return a unified diff that makes those of these changes that are keywords of a call; empty if none is.
 
-    `made` are changes as a trial tells them (`slowstep_probe.changing.wanted.Made`). The paths are relative to the
-    command's folder.
+def to_patch(made: Sequence[Mapping[str, Any]], command: Command) -> dict[Path, list[Mapping[str, Any]]]:
+    """Return those of these changes that are keywords of a call in the command's own code, by file.
+
+    `made` are changes as a trial tells them (`slowstep_probe.changing.wanted.Made`).
     """
     home = Path(command.folder).resolve()
     by_file: dict[Path, list[Mapping[str, Any]]] = {}
     for one in made:
-        path = Path(one["place"]["file"])
-        own = path.resolve().is_relative_to(home) and not set(FOLDERS) & set(path.resolve().parts)
-        if one["argument"] and path.is_file() and own:
-            by_file.setdefault(path.resolve(), []).append(one)
+        path = Path(one["place"]["file"]).resolve()
+        if one["argument"] and path.is_relative_to(home) and not set(FOLDERS) & set(path.parts):
+            by_file.setdefault(path, []).append(one)
+    return by_file
+
+
+def patch(by_file: Mapping[Path, Sequence[Mapping[str, Any]]], command: Command) -> str:
+    """Return a unified diff that makes these changes (`to_patch`) in files that are as they were measured.
+
+    It is empty if none can be made. The paths in it are relative to the command's folder.
+    """
+    home = Path(command.folder).resolve()
     return "".join(_diff(path, changes, path.relative_to(home)) for path, changes in by_file.items())
 
 

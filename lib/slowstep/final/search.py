@@ -1,7 +1,8 @@
 """The search among combinations: finalists against each other, the winner confirmed, redundant changes left out.
 
 A winner that was chosen by noise looks better than it is, so it is confirmed against the baseline with fresh pairs. A
-change that the rest does not miss is redundant, and is dropped.
+change that the rest does not miss is redundant, and is dropped. So is one that delays the job's start by more than it
+saves beside the others.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import replace
 
 from slowstep.factors import Contrast, combine, label
 from slowstep.final.combinations import FINALISTS, Candidate, Pick, finalists, names_of, with_conditions
+from slowstep.final.job import NOT_SOONER, ends_sooner, job_of
 from slowstep.investigation.lab import Lab
 from slowstep.investigation.needed import CONFIRMATION
 from slowstep.investigation.results import Measured
+from slowstep.judgement.projection import later_start
 from slowstep.judgement.verdict import Outcome
 
 CONFIRMED = "final"
@@ -22,9 +25,9 @@ CONFIRMED = "final"
 
 
 def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) -> tuple[Measured | None, list[str]]:
-    """Return the finalist that beats the others, confirmed, and in words the combinations that were not confirmed.
+    """Return the finalist that beats the others, confirmed, and in words the combinations that were not.
 
-    If none is confirmed, it is the first that was tried; None if the ranking is empty.
+    The job must end sooner with it. If none is confirmed, it is the first that was not; None if there is none.
     """
     failed: list[str] = []
     first: Measured | None = None
@@ -37,29 +40,35 @@ def winner(lab: Lab, ranking: list[Candidate], head_to_heads: list[Measured]) ->
         if failed and chosen.verdict.untried:
             break  # what was found is decided by records alone, so that a report decides as the measuring did
         head_to_heads += met
-        if chosen.verdict.outcome is Outcome.SUPPORTED:
+        faster = chosen.verdict.outcome is Outcome.SUPPORTED
+        if faster and ends_sooner(lab, chosen):
             return chosen, failed
-        first = first or chosen
-        failed.append(f"{label(champion)} ({chosen.verdict.reason})")
+        first = first or (None if faster else chosen)
+        failed.append(f"{label(champion)} ({NOT_SOONER if faster else chosen.verdict.reason})")
         ranking = [c for c in ranking if not names_of(champion) <= c.names]
     return first, failed
 
 
 def head_to_head(lab: Lab, ranking: Sequence[Candidate], head_to_heads: list[Measured]) -> tuple[Pick, ...]:
-    """Return the first of the ranking, unless another finalist is faster in a head-to-head comparison."""
-    champion, *challengers = [c.picks for c in finalists(ranking)]
-    for picks in challengers:
-        one, other = (combine(lab.settings, with_conditions(p), lab.machine) for p in (champion, picks))
+    """Return the first of the ranking, unless another finalist is faster in a head-to-head comparison.
+
+    If that one starts later, it must be faster by so much that the job ends sooner.
+    """
+    champion, *challengers = finalists(ranking)
+    job = job_of(lab)
+    for challenger in challengers:
+        one, other = (combine(lab.settings, with_conditions(c.picks), lab.machine) for c in (champion, challenger))
         if one.treatment.settings == other.treatment.settings:
             continue  # a level with its condition, and the same two by their names
         contrast = Contrast(levels=other.levels, against=one.levels, baseline=one.treatment, treatment=other.treatment)
-        found = lab.compare(contrast, f"{label(picks)} against {label(champion)}")
+        found = lab.compare(contrast, f"{label(challenger.picks)} against {label(champion.picks)}")
         both_named = replace(found.verdict, lines=[])  # a program's lines would name the challenger alone
         head_to_heads.append(replace(found, verdict=both_named))
         told = found.verdict.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
-        if told and found.verdict.effect and found.verdict.effect.low > 1:
-            champion = picks
-    return champion
+        least = job.break_even(champion.gain, champion.later, challenger.later) if job else 1.0
+        if told and found.verdict.effect and found.verdict.effect.low > least:
+            champion = challenger
+    return champion.picks
 
 
 def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) -> tuple[Measured, list[str]]:
@@ -77,9 +86,30 @@ def without_redundant(lab: Lab, chosen: Measured, gains: Mapping[str, float]) ->
     if not dropped or (len(dropped) > 1 and missed(lab, levels, dropped)):
         return chosen, []
     smaller = confirmed(lab, kept)
-    if smaller.verdict.outcome is not Outcome.SUPPORTED:
+    if smaller.verdict.outcome is not Outcome.SUPPORTED or not ends_sooner(lab, smaller):
         return chosen, []
     return smaller, [label([pick]) for pick in dropped]
+
+
+def without_late(lab: Lab, chosen: Measured, ranking: Sequence[Candidate]) -> tuple[Measured, list[str]]:
+    """Return the combination without changes that delay the job's start by more than they save, and these by labels.
+
+    A part of the combination is expected to end sooner then. It is measured against the baseline as the whole was, and
+    taken if its job is the shorter one. A delay below the minimum effect, as a part of the job, is not looked at.
+    """
+    job = job_of(lab)
+    if job is None or chosen.verdict.outcome is not Outcome.SUPPORTED:
+        return chosen, []
+    names, later = names_of(chosen.contrast.levels), later_start(chosen.record)
+    gain = job.gain(chosen.verdict.effect.mean, later)
+    least = lab.settings.budget.minimum_effect * job.seconds * math.exp(-gain)
+    parts = [c for c in ranking if c.names < names and c.gain > gain and later - c.later > least]
+    if not parts:
+        return chosen, []
+    smaller = confirmed(lab, parts[0].picks)
+    if smaller.verdict.outcome is not Outcome.SUPPORTED or not ends_sooner(lab, smaller, than=chosen):
+        return chosen, []
+    return smaller, sorted(names - parts[0].names)
 
 
 def may_be_redundant(chosen: Measured, gains: Mapping[str, float]) -> list[Pick]:

@@ -219,9 +219,9 @@ class Evidence:
         facts = replace(
             facts,
             periodic_events=periodic_event_shares(self.settings, facts.blocks, self.events),
-            peak_flops=self.peak.most * devices(record) if self.peak else None,
+            peak_flops=self.peak.most * devices(record.baseline) if self.peak else None,
             other_peaks={
-                dtype: peak.most * devices(record)
+                dtype: peak.most * devices(record.baseline)
                 for dtype, what in self._other_peaks().items()
                 if (peak := self.read(what))
             },

@@ -12,6 +12,7 @@ from slowstep import __version__
 from slowstep.environment.home import ROOT
 from slowstep.environment.machine import too_old, versions
 from slowstep.factors import check_levels
+from slowstep.factors.own_values import as_they_are
 from slowstep.investigation.evidence import Evidence, NotMeasured
 from slowstep.investigation.lab import Lab, Watch
 from slowstep.investigation.results import Summary
@@ -25,6 +26,7 @@ from slowstep.measure.progress import Progress
 from slowstep.measure.slurm.measurer import SlurmMeasurer
 from slowstep.records import Environment, Store
 from slowstep.settings import Loaded, Settings, SettingsError, load
+from slowstep.settings.command import AsMeasured
 from slowstep.settings.convert import to_plain
 from slowstep.settings.run import training_defaults
 from slowstep.settings.slurm import Slurm
@@ -41,6 +43,13 @@ class Description:
     environment: Environment = Environment()
     training_defaults: dict[str, object] = field(default_factory=dict)
     """The defaults of TrainingArguments in that environment."""
+    as_measured: AsMeasured | None = None
+    """The user's own files in that environment; None in records of earlier versions."""
+
+    @property
+    def described(self) -> Settings:
+        """The settings with what they mean in that environment."""
+        return replace(self.settings, defaults=self.training_defaults, as_measured=self.as_measured)
 
 
 DESCRIPTION = ("investigation", "last")
@@ -99,7 +108,8 @@ def open_lab(
     Records that came from another environment stay readable until the first one is measured here. If the measurer is
     `shared`, its trials stay when the lab is closed.
     """
-    settings, folder = loaded.settings, outputs / loaded.settings.name
+    settings = replace(loaded.settings, as_measured=as_they_are(loaded.settings))
+    loaded, folder = replace(loaded, settings=settings), outputs / settings.name
     gather(settings)
     measurer = measurer or measurer_of(settings, folder)
     environment = replace(measurer.describe(), files=settings.local_content())
@@ -109,6 +119,7 @@ def open_lab(
         places=dict(loaded.places),
         environment=environment,
         training_defaults=to_plain(training_defaults()),
+        as_measured=settings.as_measured,
     )
     evidence = Evidence(settings, folder, environment)
     known = evidence.store.read(Description, *DESCRIPTION)
@@ -116,7 +127,8 @@ def open_lab(
     def describe() -> None:
         if known != about:
             of_a_command = bool(settings.command and settings.command.has_secrets)
-            private = of_a_command or masked("", given := to_plain(settings)) != given
+            given = to_plain(settings) | {name: own.value for name, own in settings.as_measured.values.items()}
+            private = of_a_command or masked("", given) != given
             evidence.store.write(about, *DESCRIPTION, private=private)
 
     if known is None or known.environment.determinants == environment.determinants:
@@ -153,10 +165,17 @@ def read_investigation(folder: Path, notebook: str = "") -> Lab:
     about = store.read(Description, *DESCRIPTION)
     if about is None:
         raise NotMeasured(f"{folder}: there is no records/investigation/last.json that says what was measured here")
-    settings = replace(about.settings, defaults=about.training_defaults)
+    settings = about.described
     loaded = Loaded(settings=settings, source=about.source, places=about.places)
     concluded = store.read(Summary, "summaries", notebook) if notebook else None
-    return Lab(loaded, Evidence(settings, folder, about.environment, concluded), None, notebook)
+    try:
+        evidence = Evidence(settings, folder, about.environment, concluded)
+    except ValueError as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        raise NotMeasured(
+            f"{store.path(*DESCRIPTION)}: its environment.machine can't be read ({why}); measure again to renew it"
+        ) from None
+    return Lab(loaded, evidence, None, notebook)
 
 
 def _watch() -> Watch:

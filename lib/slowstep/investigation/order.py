@@ -75,7 +75,8 @@ def _most(contrast: Contrast, evidence: Evidence) -> float:
         return MOST
     factors = {factor for factor, _ in contrast.levels}
     if bound is None:  # nothing refutes it; what was seen is the best guess
-        guess = "data" if CEILING in factors else _GUESSED.get(_only({f.bound for f in factors}))
+        name = _only({f.bound for f in factors})
+        guess = "data" if CEILING in factors else _GUESSED.get(name, name if contrast.held_constant else None)
         bound = bound_called(guess, evidence.baseline.facts, contrast.levels[0][1].value, None)
         if bound and bound.ratio - 1 < contrast.least:
             return 1.0  # it will be refuted

@@ -15,6 +15,9 @@ from slowstep.settings.periodic_events import is_rare, occurrences, of_whole, st
 START_UP = ("imports", "process", "data", "base", "model", "trainer", "first step boundary")
 """The parts of a start-up before the first step, as `TrialRecord.startup` names them."""
 
+START = ("start-up", "warm-up and compilation")
+"""The parts of a job that its steps do not take, as `Projection.parts` names them."""
+
 OTHER_DATA = 0.05
 """The part by which the steps of a trial's epoch differ from the job's, from which on its data are not the job's."""
 
@@ -43,9 +46,9 @@ class Projection:
         return None if self.price_per_hour is None else seconds / 3600 * self.price_per_hour * self.devices
 
 
-def devices(noise: ComparisonRecord) -> int:
-    """Return the number of devices that a run trains on: one for each of its processes. A host counts as one."""
-    seen = noise.baseline.observed
+def devices(trial: TrialRecord) -> int:
+    """Return the number of devices that a trial trains on: one for each of its processes. A host counts as one."""
+    seen = trial.observed
     return int(seen.get("world_size") or 1) if seen.get("device") == "cuda" else 1
 
 
@@ -91,14 +94,7 @@ def project(
     steps = math.ceil(_steps_of_epoch(settings, trial, per_step) * job.epochs)
     samples = job.samples * job.epochs
     training = samples * pace
-    start = trial.startup
-    settled = per_step * pace
-    ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * settled
-    parts = {
-        "start-up": sum(start.get(p, 0.0) for p in START_UP),
-        "warm-up and compilation": max(0.0, ramp),
-        "training steps": training,
-    }
+    parts = start_of(trial, per_step * pace) | {"training steps": training}
     for event, name in (("save", "saving"), ("evaluate", "evaluating")):
         if not is_rare(settings.run, event):
             continue  # the measured steps include it
@@ -116,10 +112,28 @@ def project(
         steps=steps,
         price_per_hour=job.price_per_hour,
         currency=job.currency,
-        devices=devices(noise),
+        devices=devices(trial),
         assumed="; ".join(assumed),
         beside=alone and (rest + samples * alone[0], rest + samples * alone[1]),
     )
+
+
+def start_of(trial: TrialRecord, step: float) -> dict[str, float]:
+    """Return the seconds, by part, that a launch takes beside its steps; `step` is the seconds of a settled one."""
+    start = trial.startup
+    ramp = start.get("first step", 0.0) + start.get("warm-up", 0.0) - trial.warmup_steps * step
+    return dict(zip(START, (sum(start.get(part, 0.0) for part in START_UP), max(0.0, ramp)), strict=True))
+
+
+def later_start(record: ComparisonRecord) -> float:
+    """Return the seconds that a launch takes longer beside its steps with a change than without it."""
+
+    def seconds(side: str) -> float:
+        blocks = [getattr(pair, side) for pair in record.pairs]
+        step = sum(b.seconds for b in blocks) / sum(b.steps for b in blocks) if blocks else 0.0
+        return sum(start_of(getattr(record, side), step).values())
+
+    return seconds("treatment") - seconds("baseline")
 
 
 def _steps_of_epoch(settings: Settings, trial: TrialRecord, per_step: float) -> int:

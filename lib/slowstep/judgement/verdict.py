@@ -155,7 +155,8 @@ def before_trial(contrast: Contrast, facts: BaselineFacts | None, minimum: float
     )
     if contrast.untestable:
         return replace(verdict, outcome=Outcome.NOT_TESTABLE, reason=contrast.untestable)
-    limit = bound(factor.bound, facts, level.value, epoch) if facts and verdict.alone else None
+    bounded = facts and verdict.alone and not contrast.held_constant  # the facts are those of the run as it is
+    limit = bound(factor.bound, facts, level.value, epoch) if bounded else None
     if limit and limit.suffices and limit.ratio - 1 < minimum:
         reason = f"refuted by its bound, without a trial: {limit}"
         return replace(verdict, outcome=Outcome.REFUTED, bound=limit, reason=reason)

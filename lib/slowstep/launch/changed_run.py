@@ -7,12 +7,14 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from slowstep.command.given import arguments, split
 from slowstep.launch.probe_entry import entry
 from slowstep.settings.command import CHANGES, COPIES, Command, digest
+from slowstep.settings.convert import from_plain
 from slowstep.settings.errors import SettingsError
 from slowstep_probe.changed import files_in
 from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
@@ -20,53 +22,76 @@ from slowstep_probe.ranks.rank import PROCESS, SPAWN, SUBPROCESS, way_of
 RUN = "run-"
 """The beginning of the names of folders that hold the changed copies of one run."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """The changes that an investigation left in its final/. Earlier versions and one process need not say all of it."""
+
+    values: dict[str, Any]
+    """The new values, by canonical key."""
+    feeding: list[str]
+    """`file:line` of each place where a loader is made that feeds training."""
+    given: dict[str, Any]
+    """What the command is given beyond its own words: by option, or by `file:key`."""
+    freed_memory: str
+    early: dict[str, str] = field(default_factory=dict)
+    """Environment variables that the program is started with."""
+    program: str = ""
+    """The program that they were found for; empty if that is not known."""
+    launching: list[str] | None = None
+    """Its launcher with the launcher's options; None if that is not known."""
+    launcher: str = ""
+    processes: int = 0
+    nodes: int = 0
+    micro_batches: int = 0
+    sources: dict[str, str] = field(default_factory=dict)
+    """The digests of the program's files as they were measured, by path."""
+
+
 MADE = ("values", "feeding", "freed_memory", "processes", "launcher", "micro_batches")
 """What is done in the command's process, and in which processes."""
 
-ABOUT = ("given", "nodes", "early", "program", "launching", "sources")
-"""What else is known of the changes."""
 
-
-def run(command: Command, changes: Mapping[str, Any], env: Mapping[str, str]) -> NoReturn:
+def run(command: Command, changes: Changes, env: Mapping[str, str]) -> NoReturn:
     """Become the command's process, with its program changed. What it prints, reads and returns is its own."""
-    if changes["nodes"] > 1:
+    if changes.nodes > 1:
         raise SettingsError(
             f"{command}: it trains on several nodes, where each would need the changes; make them in its code, as "
             "changes.md names them"
         )
-    if changes["processes"] and way_of(changes["launcher"]) in (SPAWN, SUBPROCESS, PROCESS):
+    if changes.processes and way_of(changes.launcher) in (SPAWN, SUBPROCESS, PROCESS):
         raise SettingsError(
             f"{command}: it starts its processes itself, and each of them would do again what it does before; make the "
             "changes in its code, as changes.md names them"
         )
-    if changes["launching"] not in (None, command.launching):
-        found = shlex.join(changes["launching"]) or "no launcher"
+    if changes.launching not in (None, command.launching):
+        found = shlex.join(changes.launching) or "no launcher"
         raise SettingsError(
             f"{command}: these changes were found for a program that is started by {found}; start it so, or run "
             "`slowstep diagnose` on this command"
         )
-    copies = _new_folder() if any(split(name)[0] for name in changes["given"]) else None
-    words = arguments(command, changes["given"], copies or Path(command.folder), links=copies is not None)
+    copies = _new_folder() if any(split(name)[0] for name in changes.given) else None
+    words = arguments(command, changes.given, copies or Path(command.folder), links=copies is not None)
     order = {
         "arguments": words,
         "folder": command.folder,
         "command": [command.python, *words],
         "copies": {"folder": str(copies), "files": files_in(str(copies))} if copies else None,
-        **{name: changes[name] for name in MADE},
+        **{name: getattr(changes, name) for name in MADE},
     }
     words = [command.python, *command.options, "-c", entry("changed"), json.dumps(order)]
-    os.execve(command.python, words, dict(env) | command.env | changes["early"])
+    os.execve(command.python, words, dict(env) | command.env | changes.early)
 
 
-def outdated(changes: Mapping[str, Any], command: Command) -> Iterator[str]:
+def outdated(changes: Changes, command: Command) -> Iterator[str]:
     """Yield a line for each reason for which changes may not be made in the program of a command."""
-    if changes["program"] not in ("", command.program):
+    if changes.program not in ("", command.program):
         yield (
-            f"these changes were found for {changes['program']}; in {command.program} those of its loaders are not "
+            f"these changes were found for {changes.program}; in {command.program} those of its loaders are not "
             "made, since they belong to a line"
         )
         return
-    moved = [command.shown(file) for file, known in changes["sources"].items() if digest(file) != known]
+    moved = [command.shown(file) for file, known in changes.sources.items() if digest(file) != known]
     if moved:
         yield (
             f"{', '.join(moved[:3])} changed after these changes were found; those of a loader are made only where its "
@@ -87,18 +112,21 @@ def _new_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"slowstep-{RUN}")) / COPIES
 
 
-def changes_in(folder: Path) -> dict[str, Any]:
+def changes_in(folder: Path) -> Changes:
     """Return the changes that an investigation left in its final/; SettingsError if there are none."""
     path = folder / CHANGES
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        # records of one process, and those of earlier versions, have none of these
-        known = {"processes": 0, "launcher": "", "micro_batches": 0, "nodes": 0, "program": "", "early": {}} | found
-        known = {"launching": None, "sources": {}} | known
-        return {name: known[name] for name in (*MADE, *ABOUT)} | {"folder": folder.resolve()}
-    except OSError:
+        if isinstance(found, dict):  # a later version may say more
+            found = {name: found[name] for name in (one.name for one in fields(Changes)) if name in found}
+        return from_plain(Changes, found)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        what = "there is no such file" if missing else f"it can't be read: {error.strerror}"
+        raise SettingsError(f"{path}: {what}; give the folder final/ of a command's investigation") from None
+    except (ValueError, RecursionError) as error:
+        why = "it is no JSON" if isinstance(error, RecursionError | json.JSONDecodeError | UnicodeError) else error
+        first = str(why).splitlines()[0].rstrip(".")
         raise SettingsError(
-            f"{path}: there is no such file; give the folder final/ of a command's investigation"
+            f"{path}: it holds no changes ({first}); run `slowstep diagnose` on the command again"
         ) from None
-    except (ValueError, KeyError, TypeError):
-        raise SettingsError(f"{path}: it holds no changes; run `slowstep diagnose` on the command again") from None

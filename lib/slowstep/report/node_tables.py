@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from slowstep.investigation.results import Measured
 from slowstep.judgement.intervals import Interval
-from slowstep.judgement.nodes import against_first, slow_nodes
+from slowstep.judgement.nodes import against_first
 from slowstep.records import Environment, Node
 from slowstep.records.unlike_nodes import unlike
 from slowstep.report.chart import Table
 from slowstep.text.sentences import sentence
+from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.words import NOT_MEASURED, effect
 
 ONE_NODE = "This run trains on one node."
@@ -47,15 +48,7 @@ def slower_node(environment: Environment, measured: Sequence[Measured]) -> Table
 def _slower(all_nodes: Sequence[Node], effects: Mapping[int, Interval]) -> str:
     if not effects:
         return "No node was measured by itself: no time was left, or it could not be trained there alone."
-    found = slow_nodes(effects, 0.0)
-    if found is None:
-        known = "; ".join(f"node {n}: {effect(one)} against node 0" for n, one in sorted(effects.items()))
-        return f"No node is slower than another one beyond chance ({known})."
-    slow = " and ".join(f"node {number} ({all_nodes[number].host})" for number in found.numbers)
-    return (
-        f"Slower than another one: {slow}. Each by its own processes alone, node {found.against} trains "
-        f"{effect(found.gain)} more than node {found.numbers[0]}."
-    )
+    return slower_nodes(effects, [node.host for node in all_nodes])
 
 
 def _differences(all_nodes: Sequence[Node]) -> list[str]:

@@ -190,7 +190,7 @@ class Overview:
         """What has to stand beside the adopted gain: that more time is lost where no setting helps, or that no cause is
         known."""
         adopted = self.decision.adopted
-        if not self.causes:
+        if not self.causes and not self.parts:
             return " No cause was shown: no single change is known to bring that."
         if not (adopted and adopted.effect):
             return ""
@@ -338,7 +338,7 @@ def _of_what_is_described(summaries: Iterable[Summary], about: Description | Non
     """
     if about is None:
         return list(summaries)
-    settings = replace(about.settings, defaults=about.training_defaults)
+    settings = about.described
     try:
         asked = sections_asked(settings, from_plain(Machine, about.environment.machine))
     except ValueError:  # the description is damaged
@@ -392,7 +392,7 @@ def _now(about: Description | None, decision: Decision | None) -> dict[str, obje
     """Return the run's own values of the settings that parts of a decision change."""
     if about is None or decision is None:
         return {}
-    run = replace(about.settings, defaults=about.training_defaults).run
+    run = about.described.run
     keys = {key for v in decision.parts if not v.lines for key in v.overrides}
     found = {}
     for key in keys:

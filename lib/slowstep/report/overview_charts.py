@@ -9,14 +9,14 @@ import plotly.graph_objects as go
 
 from slowstep.investigation.results import Decision
 from slowstep.judgement.projection import Projection
-from slowstep.judgement.verdict import Verdict
+from slowstep.judgement.verdict import Verdict, span
 from slowstep.records import PHASES
 from slowstep.report.arm_charts import effects
 from slowstep.report.baseline_charts import PHASE_COLOURS
 from slowstep.report.chart import GREEN, GREY, Chart
 from slowstep.report.contrast import text_on
 from slowstep.report.overview import Overview
-from slowstep.wording.words import PHASE_NAMES, alone, cost, duration, hours, money, share
+from slowstep.wording.words import PHASE_NAMES, alone, cost, decimals_more, duration, hours, money, share
 
 NOW, AFTER = "now", "with the changes"
 
@@ -40,6 +40,7 @@ def job(decision: Decision) -> Chart | None:
         return None
     jobs, takes = {NOW: before, AFTER: after}, alone(after)
     drawn = [replace(before, low=before.seconds, high=before.seconds) if after.beside else before, takes]
+    more = decimals_more(before, after)
     _, unit, name = next(u for u in UNITS if before.seconds >= u[0])
     figure = go.Figure()
     figure.add_bar(
@@ -52,28 +53,32 @@ def job(decision: Decision) -> Chart | None:
             "array": [(p.high - p.seconds) / unit for p in drawn],
             "arrayminus": [(p.seconds - p.low) / unit for p in drawn],
         },
-        text=[_told(p, before) for p in jobs.values()],
+        text=[_told(p, before, more) for p in jobs.values()],
         textposition="outside",
         cliponaxis=False,
         hoverinfo="skip",
     )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title=f"{name} of the whole job", rangemode="tozero")
-    rows = [{"the job": name, "time [interval]": hours(p), "cost [interval]": money(p)} for name, p in jobs.items()]
+    rows = [
+        {"the job": name, "time [interval]": hours(p, more=more), "cost [interval]": money(p)}
+        for name, p in jobs.items()
+    ]
     if after.beside is None:
-        known = f"The job takes {hours(after, before)} with the changes, and {hours(before)} now."
+        known = f"The job takes {hours(after, before, more)} with the changes, and {hours(before, more=more)} now."
         return Chart(figure, known, rows, 150)
-    rows.append({"the job": OF_CHANGES, "time [interval]": hours(takes), "cost [interval]": money(takes)})
-    low, high = (duration(x, beside=before.seconds) for x in (before.low, before.high))
+    rows.append({"the job": OF_CHANGES, "time [interval]": hours(takes, more=more), "cost [interval]": money(takes)})
+    low, high = (duration(x, before.seconds, more) for x in (before.low, before.high))
     known = (
-        f"With the changes the job takes {hours(takes, before)} if it takes {duration(before.seconds)} now. "
+        f"With the changes the job takes {hours(takes, before, more)} if it takes "
+        f"{duration(before.seconds, more=more)} now. "
         f"It may take {low.split()[0]} to {high} now, and the time with the changes moves with it."
     )
     return Chart(figure, known, rows, 150)
 
 
-def _told(p: Projection, before: Projection) -> str:
-    return ", ".join(filter(None, (duration(p.seconds, beside=before.seconds), cost(p))))
+def _told(p: Projection, before: Projection, more: int) -> str:
+    return ", ".join(filter(None, (duration(p.seconds, before.seconds, more), cost(p))))
 
 
 def step(found: Overview) -> Chart | None:
@@ -84,7 +89,12 @@ def step(found: Overview) -> Chart | None:
     before, after = found.decision.step_before, found.decision.step_after
     if before and after:
         saved = 1 - sum(after.values()) / sum(before.values())
-        said = f"The same samples take {share(saved)} less time with the changes."
+        said = f"The same samples take {share(abs(saved))} {'less' if saved >= 0 else 'more'} time with the changes."
+        adopted = found.decision.adopted
+        if adopted and adopted.effect and adopted.effect.median:  # a few very long steps count here, and not there
+            said = (
+                f"{said[:-1]}, in all pairs together; the pair in the middle shows {span(adopted.effect)} throughput."
+            )
         times = {name: {p: 1e3 * s for p, s in side.items()} for name, side in ((NOW, before), (AFTER, after))}
         return _stacked(times, "milliseconds of a step, over the same samples", said, lambda ms: duration(ms / 1e3))
     if not found.shares:

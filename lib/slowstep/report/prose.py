@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slowstep.factors import Meaning
 from slowstep.investigation.results import Baseline
-from slowstep.judgement.nodes import NODE
+from slowstep.judgement.nodes import NODE, against_first
 from slowstep.judgement.verdict import Outcome, Verdict, span
 from slowstep.judgement.verdicts_together import best_levels, best_together
 from slowstep.report.chart import Text
@@ -15,6 +15,7 @@ from slowstep.text.numbers import percent
 from slowstep.text.sentences import sentence
 from slowstep.wording.causes import Cause
 from slowstep.wording.course import course
+from slowstep.wording.slow_nodes import slower_nodes
 from slowstep.wording.words import (
     PHASE_NAMES,
     hours,
@@ -36,15 +37,20 @@ ADVICE = {
 
 
 def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
-    """Write what a notebook's verdicts say about `subject`. Which nodes are slow is told by `slower_node`."""
+    """Write what a notebook's verdicts say about `subject`.
+
+    A node is no change to make, so nodes are told by themselves: which of them are slow.
+    """
     nodes = [v for v in verdicts if v.factor == NODE and v.effect]
+    of_nodes = slower_nodes(against_first(nodes))
     verdicts = [v for v in verdicts if v not in nodes]
     together = [v for v in verdicts if v.outcome is Outcome.SUPPORTED and not v.alone]
     own = [v for v in verdicts if not v.conditional]
     supported = best_levels(own) + sorted(together, key=lambda v: -v.gain)[:1]
     supported.sort(key=lambda v: v.meaning is Meaning.DIAGNOSTIC)  # a limit is nothing to train with
     beside = best_levels([v for v in verdicts if v.conditional])
-    parts = [_headline(subject, supported, verdicts)]
+    alone = nodes and not verdicts
+    parts = [f"**{subject}:** {of_nodes}"] if alone else [_headline(subject, supported, verdicts)]
     parts += [_advice(v) for v in supported] + [_condition(v) for v in beside]
     refuted = [v for v in verdicts if v.outcome is Outcome.REFUTED]
     if refuted:
@@ -60,6 +66,8 @@ def conclusion(subject: str, verdicts: Sequence[Verdict]) -> Text:
         parts.append(
             "Not testable here: " + "; ".join(f"{escape(v.name)} ({escape(v.reason)})" for v in untestable) + "."
         )
+    if nodes and not alone:
+        parts.append(of_nodes)
     return Text("\n\n".join(parts))
 
 
@@ -144,6 +152,8 @@ def _decision(chosen: Verdict | None, tested: Sequence[Verdict], left: Sequence[
             return f"**Change nothing yet.** {escape(chosen.shown)}: {why}."
         whole = f"{escape(chosen.shown)}{' together' * (not chosen.alone)}"
         why = escape(sentence(chosen.reason))
+        if chosen.effect is None:
+            return f"**Change nothing yet.** {whole}: could not be {measured_again(chosen)}. {why}"
         return f"**Change nothing yet.** {whole}: {measured_again(chosen)}, and not confirmed. {why}"
     why = "" if chosen.alone else ", since gains don't add"
     dropped = f" {sentence(left_out([*map(escape, left)]))}" if left else ""
@@ -180,20 +190,29 @@ def _headline(subject: str, supported: Sequence[Verdict], verdicts: Sequence[Ver
         return f"**{subject}: {escape(first.shown)} brings {span(first.effect)} throughput** ({strength(first)})."
     if not verdicts:
         return f"**{subject}: nothing was tested.** The parameter file lists no levels for it."
-    if any(v.outcome is Outcome.SUPPORTED for v in verdicts):
-        return f"**{subject}: nothing that this run can set by itself brings the minimum effect.**"
-    if any(v.run_failed for v in verdicts):
-        return f"**{subject}: no gain was shown**, and the run itself failed while part of the question was tested."
-    if any(_in_noise(v) for v in verdicts):
-        return f"**{subject}: no gain was shown**, and part of the question stays open in this machine's noise."
-    if any(v.untried for v in verdicts):
-        return f"**{subject}: no gain was shown**, and for part of the question no time was left."
+    beside = any(v.outcome is Outcome.SUPPORTED for v in verdicts)
+    shown = "a gain was shown only beside what this run lacks" if beside else "no gain was shown"
+    for is_open, why in OPEN:
+        count = sum(map(is_open, verdicts))
+        if count:
+            return f"**{subject}: {shown}**, and {why.format('part' if count < len(verdicts) else 'all')}."
+    if beside:
+        return f"**{subject}: {shown}.**"
     return f"**{subject}: not what limits this run.** Nothing tested brings as much as was asked for."
 
 
 def _in_noise(verdict: Verdict) -> bool:
     """Return whether a hypothesis was tested, and noise leaves it undecided."""
     return verdict.outcome is Outcome.INCONCLUSIVE and not (verdict.untried or verdict.run_failed)
+
+
+OPEN = (
+    (lambda v: v.run_failed, "the run itself failed while {} of the question was tested"),
+    (_in_noise, "{} of the question stays open in this machine's noise"),
+    (lambda v: v.untried, "for {} of the question no time was left"),
+    (lambda v: v.outcome is Outcome.NOT_TESTABLE, "{} of the question could not be tested here"),
+)
+"""The states of a verdict that leave its question open, with what is said of them, the one to be told first first."""
 
 
 def _advice(verdict: Verdict) -> str:

@@ -139,3 +139,27 @@ class Surveyed:
     """Lines that the program printed about a slow path that it takes."""
     record: str = ""
     """The file that holds all that the survey saw."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnValue:
+    """What a command gives one of its options, or a value of a configuration file that it names."""
+
+    value: object = None
+    problem: str | None = None
+    """The reason why it can't be given another one; None if it can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsMeasured:
+    """The user's own files as they were when the run was measured. They may be others now, or not be here at all."""
+
+    values: dict[str, OwnValue] = field(default_factory=dict)
+    """What the command gave then, by option (`--lr`) or by `file:key`."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """The digests of the files of its code and of the configuration files whose values are tried, by path."""
+
+    def differs(self, file: str | Path) -> bool:
+        """Return whether a file is not as it was then; False for one that nothing is known of."""
+        known = {Path(path).resolve(): was for path, was in self.digests.items()}.get(Path(file).resolve())
+        return known is not None and digest(str(file)) != known

@@ -102,7 +102,7 @@ def override(
     data = to_plain(settings)
     for key, value in overrides.items():
         _set(data, key, value)
-    return validate(data, source, places, settings.defaults)
+    return replace(validate(data, source, places, settings.defaults), as_measured=settings.as_measured)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from slowstep.settings.command import Command, Surveyed
+from slowstep.settings.command import AsMeasured, Command, Surveyed
 from slowstep.settings.convert import KEY, NOT_IN_FILES, nearest_place
 from slowstep.settings.reported import Reported
 from slowstep.settings.run import Origin, Run, Value, training_default
@@ -265,6 +265,8 @@ class Settings:
     reported: Reported | None = None
     defaults: dict[str, object] = field(default_factory=dict, compare=False, metadata=NOT_IN_FILES)
     """The defaults of TrainingArguments where a record tells them; empty: those of the installed transformers."""
+    as_measured: AsMeasured | None = field(default=None, compare=False, metadata=NOT_IN_FILES)
+    """The user's own files where a record tells of them; None: as they are here and now."""
 
     @property
     def figures_alone(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from slowstep.judgement.baseline_facts import BaselineFacts
@@ -62,21 +62,47 @@ def effect(interval: Interval | None) -> str:
     return span(interval) if interval else NOT_MEASURED
 
 
-def duration(seconds: float, beside: float | None = None) -> str:
-    """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`."""
+def duration(seconds: float, beside: float | None = None, more: int = 0) -> str:
+    """Return seconds as a duration with two or three digits, in the unit that fits it, or that fits `beside`.
+
+    It has so many decimals `more`.
+    """
     large = seconds if beside is None else beside
     _, unit, whole_from, name = next(scale for scale in SCALES if not large < scale[0])
     value = seconds / unit
     if value < 0.95:
-        return f"{value:.2g} {name}"
-    return f"{value:.1f} {name}" if value < whole_from else f"{value:.0f} {name}"
+        return f"{value:.{2 + more}g} {name}"
+    return f"{value:.{(value < whole_from) + more}f} {name}"
 
 
-def hours(job: Projection, beside: Projection | None = None) -> str:
+def hours(job: Projection, beside: Projection | None = None, more: int = 0) -> str:
     """Return the time of a projected job with its interval, in one unit, or in that of the job `beside` it."""
     unit = (beside or job).seconds
-    low, middle, high = (duration(s, beside=unit) for s in (job.low, job.seconds, job.high))
+    middle, low, high = (duration(s, unit, more) for s in _figures(job))
     return f"{middle} [{low.split()[0]}, {high.split()[0]}]"
+
+
+def _figures(job: Projection) -> tuple[float, float, float]:
+    """Return the seconds of a projected job, and the ends of their interval."""
+    return job.seconds, job.low, job.high
+
+
+MOST_MORE = 2
+"""The most decimals by which figures are told apart. Those that are still alike then are alike for whoever reads."""
+
+
+def decimals_more(before: Projection, after: Projection) -> int:
+    """Return how many decimals more tell the times of two jobs apart, and the ends of the interval of the second."""
+    takes = alone(after)
+    figures = (before.seconds, after.seconds), (takes.low, takes.high)
+    return _more(figures, lambda seconds, more: duration(seconds, before.seconds, more))
+
+
+def _more(pairs: Iterable[tuple[float, float]], shown: Callable[[float, int], str]) -> int:
+    """Return how many decimals more tell figures apart that differ, as `shown` shows them with so many."""
+    differ = [(a, b) for a, b in pairs if a != b]
+    enough = (more for more in range(MOST_MORE) if all(shown(a, more) != shown(b, more) for a, b in differ))
+    return next(enough, MOST_MORE)
 
 
 def change_of_job(before: Projection, after: Projection) -> str:
@@ -84,10 +110,16 @@ def change_of_job(before: Projection, after: Projection) -> str:
 
     Its interval is that of the change `alone`, where that is known.
     """
-    takes = alone(after)
-    took, was = (duration(before.seconds), cost(before)) if after.beside else (hours(before), money(before))
-    costs = f", and costs {money(takes)} in place of {was}" if was else ""
-    return f"takes {hours(takes, before)} in place of {took}{costs}"
+    takes, more = alone(after), decimals_more(before, after)
+    took = duration(before.seconds, more=more) if after.beside else hours(before, more=more)
+    costs = ""
+    paid, pays, *ends = (p.cost(s) for p, s in ((before, before.seconds), *((takes, s) for s in _figures(takes))))
+    if paid is not None:
+        decimals = _decimals(before)
+        decimals += _more([(paid, pays), tuple(ends)], lambda amount, more: f"{amount:.{decimals + more}f}")
+        was = cost(before, decimals) if after.beside else money(before, decimals)
+        costs = f", and costs {money(takes, decimals)} in place of {was}"
+    return f"takes {hours(takes, before, more)} in place of {took}{costs}"
 
 
 def alone(after: Projection) -> Projection:
@@ -109,16 +141,25 @@ def proviso(facts: BaselineFacts) -> str:
     )
 
 
-def money(job: Projection) -> str:
+def money(job: Projection, decimals: int | None = None) -> str:
     """Return the cost of a projected job with its interval; empty where the price of an hour is not given."""
-    cost = [job.cost(seconds) for seconds in (job.seconds, job.low, job.high)]
-    return "" if None in cost else f"{cost[0]:,.2f} [{cost[1]:,.2f}, {cost[2]:,.2f}] {job.currency}"
+    paid = [job.cost(seconds) for seconds in _figures(job)]
+    if None in paid:
+        return ""
+    n = _decimals(job) if decimals is None else decimals
+    return f"{paid[0]:,.{n}f} [{paid[1]:,.{n}f}, {paid[2]:,.{n}f}] {job.currency}"
 
 
-def cost(job: Projection) -> str:
+def cost(job: Projection, decimals: int | None = None) -> str:
     """Return the cost of a projected job without its interval; empty where the price of an hour is not given."""
     paid = job.cost(job.seconds)
-    return "" if paid is None else f"{paid:,.2f} {job.currency}"
+    return "" if paid is None else f"{paid:,.{_decimals(job) if decimals is None else decimals}f} {job.currency}"
+
+
+def _decimals(job: Projection) -> int:
+    """Return the decimals of a job's cost: two, or as many as its first two digits that are not 0 need."""
+    paid = job.cost(job.seconds) or 1.0
+    return max(2, 1 - math.floor(math.log10(abs(paid))))
 
 
 def size(count: float | None) -> str:
@@ -166,7 +207,7 @@ def not_measured_again(how: str) -> str:
 
 def left_out(names: Sequence[str]) -> str:
     """Return which changes are left out of the configuration to train with, and why, as a clause."""
-    return f"left out, not missed in combination or not confirmed: {', '.join(names)}"
+    return f"left out, not missed in combination, not confirmed or not paying in this job: {', '.join(names)}"
 
 
 def strength(verdict: Verdict) -> str:

@@ -84,6 +84,8 @@ class Truth:
     memory_limit: int = 16 * GIB
     fails: Callable[[Arm], str | None] = lambda arm: None
     """A function that returns why an arm's trial crashes, or None."""
+    startup: Callable[[Arm], Mapping[str, float]] = lambda arm: {}
+    """A function that returns the seconds of an arm's start by part, as `TrialRecord.startup` names them."""
     seconds_of_event: float = 0.0
     peak: Peak | None = None
     other_peaks: Mapping[str, Peak] = field(default_factory=dict)
@@ -199,6 +201,7 @@ class SimulatedMeasurer:
             status=Status.OK,
             observed=observed(arm) | dict(truth.observed),
             losses=[2.0] * 8,
+            startup=dict(truth.startup(arm)),
             memory=Memory(host=min(needed, truth.memory_limit), limit=truth.memory_limit),
         )
         if needed > truth.memory_limit:

@@ -1,0 +1,88 @@
+"""The files of final/ for a command: what to change in its program, and changed copies of its configuration files.
+
+They are made of the user's own files, as these were when the run was measured. A file that is another one now, or is
+not here, gives no patch and no copy: those that were made for the same changes before stay.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from slowstep.command.given import arguments, split
+from slowstep.final.choice import Choice
+from slowstep.final.code_changes import changes_page, changes_record, edits
+from slowstep.final.decision_record import decision
+from slowstep.final.patch import PATCH, patch, to_patch
+from slowstep.investigation.lab import Lab
+from slowstep.settings.command import CHANGES, COPIES, Command
+from slowstep.settings.errors import SettingsError
+from slowstep.settings.schema import Settings
+from slowstep.text.markdown import code
+
+
+def command_files(lab: Lab, choice: Choice, command: Command) -> dict[str, str]:
+    """Return the texts of the files by name, and write the changed copies; OSError names one that can't be written."""
+    folder, settings = lab.folder / "final", choice.settings
+    record = json.dumps(changes_record(settings), indent=1) + "\n"
+    same = _text(folder / CHANGES) == record
+    by_file = to_patch(edits(choice), command)
+    others = [path for path in by_file if _is_another(path, settings)]
+    fresh = {path: changes for path, changes in by_file.items() if path not in others}
+    kept = _text(folder / PATCH) if others and same else ""
+    written = kept or patch(fresh, command)
+    notes = [*_of_patch(others, command, written, bool(kept)), *_copied(settings, command, folder / COPIES, same)]
+    return {
+        "changes.md": changes_page(lab, choice, command, written, notes),
+        **({PATCH: written} if written else {}),
+        CHANGES: record,
+        "decision.md": decision(lab, choice),
+    }
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if there is none, or none that can be read."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _is_another(path: Path, settings: Settings) -> bool:
+    """Return whether one of the user's files is not here, or not as it was when the run was measured."""
+    return not path.is_file() or (settings.as_measured is not None and settings.as_measured.differs(path))
+
+
+def _of_patch(others: Sequence[Path], command: Command, written: str, kept: bool) -> list[str]:
+    """Return what the patch lacks, as sentences."""
+    if not others:
+        return []
+    then = f"`{PATCH}` is the one that was made of it before" if kept else f"`{PATCH}` holds none of its lines"
+    none = "no patch is written for it: edit the lines that are named here by hand"
+    return [f"{_named(others, command)}, so {then if written else none}."]
+
+
+def _copied(settings: Settings, command: Command, folder: Path, same: bool) -> list[str]:
+    """Write changed copies of the configuration files that the command names; return what can't be, as sentences."""
+    files = [Path(command.folder, name) for name in dict.fromkeys(split(name)[0] for name in settings.given) if name]
+    others = [path for path in files if _is_another(path, settings)]
+    if not others and settings.given:
+        try:
+            arguments(command, settings.given, folder)
+            return []
+        except SettingsError:  # of records that hold no digests
+            others = files
+    if not others:
+        return []
+    if same and folder.is_dir():
+        return [f"{_named(others, command)}, so its changed copy is the one that was made of it before."]
+    shutil.rmtree(folder, ignore_errors=True)  # what is there holds other changes
+    return [f"{_named(others, command)}, so no changed copy of it is written: give it the values that are named here."]
+
+
+def _named(files: Sequence[Path], command: Command) -> str:
+    """Return which files are not those that were measured, as a clause."""
+    named = ", ".join(code(command.shown(str(path))) for path in files)
+    return f"{named} can't be read here, or was edited after this was measured"
