@@ -186,7 +186,7 @@ class FillsDevice(Tiny):
 
 
 class WantsDevice(Tiny):
-    """Takes a device that one process at a time may have (CUDA's mode "exclusive process"), in the error's own words."""
+    """Takes a device that one process at a time may have, as in CUDA's mode "exclusive process"."""
 
     def during(self, step: int) -> None:
         if step == 1:
