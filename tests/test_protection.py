@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,35 @@ def test_a_file_that_is_a_mount_of_its_own_is_safe(largest: int, tmp_path: Path)
         assert told["names"] == [str(file)]
     else:
         assert "Read-only" in told["refused"]
+
+
+SERVED = """
+import os, socket, sys
+from slowstep_probe.processes import protection
+folder, path, asked = sys.argv[1:]
+assert protection.protect(folder, [folder]).open == []
+here = socket.socket(socket.AF_UNIX)
+here.connect(path)
+here.sendall(asked.encode())
+open(path + ".txt", "w").write("of the trial")
+print(here.recv(100).decode())
+"""
+
+
+def test_a_server_that_listens_at_a_socket_is_heard(tmp_path: Path) -> None:
+    """A database or a service of the device is reached as without the kit; files beside the socket stay as they are."""
+    (folder := tmp_path / "trial").mkdir()
+    path = tmp_path / "served"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        words = [sys.executable, "-c", SERVED, str(folder), str(path), "who is there?"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            server.settimeout(30)
+            there, _ = server.accept()
+            with there:
+                there.sendall(b"told: " + there.recv(100))
+            said, wrong = client.communicate(timeout=30)
+
+    assert ("told: who is there?", "") == (said.strip(), wrong)
+    assert not Path(f"{path}.txt").exists()

@@ -2,7 +2,8 @@
 
 The process gets a mount namespace of its own. It needs to be root, or to be allowed user namespaces, as most Linux
 distributions allow (user_namespaces(7), the kernel's filesystems/overlayfs). A file that is opened to be changed is
-copied first. What is memory (/dev/shm) stays as it is, since loader workers hand over their batches there.
+copied first. What is memory (/dev/shm) stays as it is, since loader workers hand over their batches there. Sockets at
+which others listen lead to them, since an overlay's own would lead nowhere.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ DEVICES = "/dev"
 LARGEST_COPY = 2**30
 """The bytes of the largest file that is copied, if it is a mount of its own. A larger one may only be read."""
 
+
+LISTENED_AT, FLAGS, PATH = 0x10000, 3, 7
+"""The flag of a socket that waits for connections (linux/net.h), and columns of /proc/net/unix."""
+
+MPS = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"
+"""The variable that names the folder of NVIDIA's multi-process service, whose pipes lead nowhere either, and where it
+is by default."""
 
 SOCKETS = "pymp-"
 """The beginning of the names of multiprocessing's temporary folders."""
@@ -89,7 +97,7 @@ def protect(folder: str, writable: Sequence[str]) -> Protection:
         copy = os.path.join(found.folder, f"{number}.file")
         if os.stat(path).st_size <= LARGEST_COPY and _copied(path, copy):
             found.copies[path] = (copy, os.stat(copy).st_mtime_ns)
-    reached = _reached([*inner, *files])
+    reached = _reached([*inner, *files, *_sockets(targets), os.environ.get(*MPS)])
     kept = reached | {path: _opened(path) for path in (folder, *writable) if path not in reached}
     copies = {path: _opened(copy) for path, (copy, _) in found.copies.items()}
     lowers = {target: _opened(target) for target in targets}
@@ -128,6 +136,17 @@ def _copied(path: str, copy: str) -> bool:
 
 def _opened(path: str) -> int:
     return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _sockets(targets: Sequence[str]) -> list[str]:
+    """Return the sockets within these folders at which somebody listens."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
+            rows = [line.rstrip("\n").split(maxsplit=PATH) for line in lines][1:]
+    except OSError:
+        return []
+    served = [row[PATH] for row in rows if len(row) > PATH and int(row[FLAGS], 16) & LISTENED_AT]
+    return [path for path in dict.fromkeys(served) if any(_below(path, target) for target in targets)]
 
 
 def _reached(paths: Iterable[str]) -> dict[str, int]:
