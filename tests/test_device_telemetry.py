@@ -11,6 +11,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from slowstep.environment import machine
 from slowstep.measure import device_telemetry
 from slowstep.measure.device_telemetry import Watched, watched
 from slowstep.records import Block, Work
@@ -172,3 +173,45 @@ def test_records_from_before_the_telemetry_can_be_read() -> None:
 
     assert block == from_plain(Block, old)
     assert 300.0 == from_plain(Block, new).telemetry.watts
+
+
+@pytest.mark.parametrize(
+    ("visible", "device", "count"),
+    [
+        (None, "first", 2),
+        ("1", "second", 1),
+        ("1,0", "second", 2),
+        ("GPU-b", "second", 1),
+        ("MIG-b1", "a part", 1),
+        ("2", None, 0),
+        ("", None, 0),
+    ],
+)
+def test_the_machines_device_is_the_first_that_programs_see(
+    visible: str | None, device: str | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data sheet says what the run can reach; another card's would make it look slow, or as fast as it can be."""
+    named = {"0": "first", "1": "second", "GPU-b": "second", "MIG-b1": "a part"}
+
+    def handle(name: object) -> str:
+        if str(name) not in named:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return named[str(name)]
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    answers = {
+        **dict.fromkeys(("nvmlInit", "nvmlShutdown"), lambda: None),
+        "nvmlDeviceGetCount": lambda: 2,
+        "nvmlDeviceGetHandleByIndex": handle,
+        "nvmlDeviceGetHandleByUUID": handle,
+        "nvmlDeviceGetName": lambda one: one,
+        "nvmlDeviceGetMigMode": lambda one: (pynvml.NVML_DEVICE_MIG_DISABLE, 0),
+        "nvmlSystemGetDriverVersion": lambda: "1",
+        "nvmlDeviceGetMemoryInfo": lambda one: SimpleNamespace(total=10),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+
+    assert (device, count) == machine._gpu()[:2]

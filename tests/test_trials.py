@@ -33,10 +33,11 @@ from slowstep.measure.live_trial import LiveTrial
 from slowstep.measure.local import LocalMeasurer
 from slowstep.measure.measurer import ComparisonRequest
 from slowstep.measure.pool import TrialPool
+from slowstep.measure.warm_up import warmed_up
 from slowstep.processes.cpu_times import CpuTimes
-from slowstep.records import Block, ComparisonRecord, Pair, Status, TrialRecord, Work, identity
+from slowstep.records import Block, ComparisonRecord, Memory, Pair, Status, TrialRecord, Work, identity
 from slowstep.settings.schema import Budget
-from slowstep_probe.trial.messages import Failed, Ready
+from slowstep_probe.trial.messages import BlockDone, Failed, Observe, Observed, Ready
 
 Make = Callable[..., Arm]
 GIB = 2**30
@@ -776,6 +777,63 @@ def test_a_device_for_one_process_at_a_time_is_taken_by_turns(ways: str, measure
 
     assert healthy(record, 2)
     assert record.by_turns
+
+
+@pytest.mark.parametrize(
+    ("steps", "pace"),
+    [
+        ([0.03, 20.0, 0.03], 0.03),  # it was compiled after its first step
+        ([0.9, 0.03, 0.03], 0.03),  # it was compiled in its first step
+        ([0.03, 0.3, 0.3], 0.3),  # its first batches lay ready
+        ([0.03, 0.03], 0.03),
+    ],
+)
+def test_what_happens_once_is_no_pace(steps: list[float], pace: float) -> None:
+    """Blocks are made as long as the pace says, so that one of seconds a step would let them be far too short."""
+    asked = iter(steps)
+
+    def ask(request: Any, timeout: float) -> Any:
+        if isinstance(request, Observe):
+            return Observed(facts={})
+        seconds = next(asked) * request.steps
+        block = Block(steps=request.steps, seconds=seconds, phases={}, step_seconds=[], work=Work(samples=8))
+        return BlockDone(block=block, memory=Memory(), losses=[], trained=request.steps, position=8)
+
+    process = SimpleNamespace(
+        ask=ask, budget=Budget(), host_peak=lambda: 1, limit=10, arm=Arm(label="x", settings=None)
+    )
+    process.ready = lambda: Ready(startup={}, device="cpu", periodic_events=[])
+    process.startup_seconds, process.started, process.log = 1.0, 0.0, Path("x.log")
+
+    assert pace == pytest.approx(warmed_up(process).step_seconds)
+
+
+@pytest.mark.parametrize(("alone", "grows", "goes_on"), [(False, 1, False), (False, 0, True), (True, 1, True)])
+def test_a_device_that_is_too_full_for_two_is_no_slow_arm(alone: bool, grows: int, goes_on: bool) -> None:
+    """An allocator that frees what it kept and tries again waits for the device. Alone, that is the arm's own cost."""
+    block = Block(steps=5, seconds=1.0, phases={}, step_seconds=[0.2] * 5, work=Work(samples=40))
+    done = BlockDone(block=block, memory=Memory(retries=2 + grows), losses=[], trained=5, position=80)
+    process = SimpleNamespace(ask=lambda request, timeout: done, budget=Budget(), host_peak=lambda: 1, limit=10)
+    trial = LiveTrial(
+        process=process,
+        record=TrialRecord(arm="x", status=Status.OK, memory=Memory(retries=2)),
+        device="cuda",
+        periodic_events=[],
+        step_seconds=0.2,
+        step_samples=8,
+        period=1,
+        discard=1,
+        position=40,
+        warm=40,
+        began=0.0,
+        trained=5,
+    )
+    if goes_on:
+        assert block == trial.block(40, alone=alone)
+    else:
+        with pytest.raises(TrialEnded) as ended:
+            trial.block(40, alone=alone)
+        assert ended.value.failed.may_fit_alone
 
 
 def test_arms_that_fit_stay_resident(measurer: LocalMeasurer, arm: Make) -> None:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import psutil
 
@@ -114,9 +115,11 @@ def _processor() -> str:
 
 
 def _gpu() -> tuple[str | None, int, int | None, str | None]:
+    """Return the name of the first device that programs see, how many they see, its memory in bytes, and the driver."""
     import pynvml
 
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+    names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]
+    if names[0] in ("", "-1"):
         return None, 0, None, None
     try:
         pynvml.nvmlInit()
@@ -126,10 +129,29 @@ def _gpu() -> tuple[str | None, int, int | None, str | None]:
         count = pynvml.nvmlDeviceGetCount()
         if count == 0:
             return None, 0, None, None
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        handle = _device(names[0])
         name, driver = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlSystemGetDriverVersion()
-        return name, count, pynvml.nvmlDeviceGetMemoryInfo(handle).total, driver
+        seen = min(count, len(names)) if "CUDA_VISIBLE_DEVICES" in os.environ else count
+        return name, seen, pynvml.nvmlDeviceGetMemoryInfo(handle).total, driver
     except pynvml.NVMLError:
         return None, 0, None, None
     finally:
         pynvml.nvmlShutdown()
+
+
+def _device(name: str) -> Any:
+    """Return NVML's handle of a device by its number or its UUID; of one that is cut into parts (MIG) its first part.
+
+    A part has a name, memory and processors of its own, and CUDA gives a program no more than one.
+    """
+    import pynvml
+
+    by_number = name.isdigit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(int(name)) if by_number else pynvml.nvmlDeviceGetHandleByUUID(name)
+    if name.startswith("MIG-"):
+        return handle
+    try:
+        cut, _ = pynvml.nvmlDeviceGetMigMode(handle)
+        return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0) if cut == pynvml.NVML_DEVICE_MIG_ENABLE else handle
+    except pynvml.NVMLError:  # most devices can't be cut
+        return handle

@@ -337,7 +337,7 @@ class InterleavedComparison:
     def _block(self, trial: LiveTrial, side: int, start: float, samples: float) -> Block:
         before, elsewhere = other_processes.read(self._own_cpu()), on_other_nodes.read()
         with device_telemetry.watched(self._own_processes, trial.devices) as device:
-            block = trial.block(samples, start)
+            block = trial.block(samples, start, alone=len(self.pool.live) == 1)
         after = other_processes.read(self._own_cpu())
         whole = trial.amortised(self.arms[side].settings, block, self.request.periodic_events)
         # a long save must not hide what disturbed a short block

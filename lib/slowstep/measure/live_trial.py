@@ -7,17 +7,20 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from slowstep.launch.trial_process import TrialProcess
-from slowstep.records import Block, Memory, Steps, TrialRecord
+from slowstep.launch.trial_process import TrialEnded, TrialProcess
+from slowstep.records import Block, Memory, Status, Steps, TrialRecord
 from slowstep.settings import Settings
 from slowstep.settings.periodic_events import of_whole, steps_between
-from slowstep_probe.trial.messages import BlockDone, Observe, PeriodicEvent, PeriodicEventDone, Run
+from slowstep_probe.trial.messages import BlockDone, Failed, Observe, PeriodicEvent, PeriodicEventDone, Run
 
 PATIENCE = 20.0
 """The factor by which a block may take longer than expected by the warm-up's pace, before it counts as hanging."""
 
 START_UP, BLOCKS, DISCARDED, OBSERVED = "start-up and warm-up", "measured blocks", "discarded steps", "observed steps"
 """The parts of a trial's life, as `TrialRecord.wall` names them."""
+
+CROWDED = "the device's memory was too full beside another trial, so that its allocator had to give back what it kept"
+"""The reason of a trial that goes on by itself."""
 
 WRITTEN = ("frozen_bytes_written", "frozen_bytes_written_on_device")
 """The facts that say how much of a shared base was written to: on a host the trial has copies of its own."""
@@ -71,16 +74,19 @@ class LiveTrial:
         waited = time.perf_counter() - self.began - sum(self.record.wall.values())
         return Counter(self.record.wall) + Counter({"waiting for its turn": max(0.0, waited)})
 
-    def block(self, samples: float, start: float = 0.0) -> Block:
+    def block(self, samples: float, start: float = 0.0, alone: bool = True) -> Block:
         """Return a block of about `samples` samples that begins at the sample `start`, or at the next possible one.
 
-        TrialEnded if the trial fails.
+        TrialEnded if the trial fails, or if its device was too full for it beside another trial: an allocator that
+        gives back what it kept and tries again makes steps slow, and that is no property of the arm.
         """
         request = Run(samples=samples, period=self.period, discard=self.discard, start=start)
         ahead = max(self.soonest, start) - self.position
         measured = self.run(request, ahead + samples + self.unit, BLOCKS)
         observed = self.record.observed | {"recompilations": measured.recompilations}
         memory = host_peak(self.process, measured.memory)
+        if not alone and (memory.retries or 0) > (self.record.memory.retries or 0):
+            raise TrialEnded(Failed(status=Status.OUT_OF_MEMORY, reason=CROWDED, memory=memory))
         self.record = replace(self.record, memory=memory, observed=observed, losses=measured.losses)
         return measured.block
 
